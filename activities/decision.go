@@ -26,7 +26,8 @@ type RecallDecisionInput struct {
 // RecallDecisionResult is what the audit trail holds of a decision.
 type RecallDecisionResult struct {
 	Found bool
-	// Effects are the keys that were not done when it was decided, and Code is that of the reason why the run was parked.
+	// Effects are the keys that were not done when it was decided, and Code is that of the reason why the run was
+	// parked.
 	Effects []string
 	Code    string
 }

@@ -26,11 +26,11 @@ type Objects struct {
 // Wanted is an object that is asked for.
 type Wanted struct {
 	billing.Subject
-	// Kind is what shall be known: SubscriptionSeen, InvoiceSeen, PaymentSeen, which is the invoice of a payment intent,
-	// or RefundSeen, which are the refunds of a charge.
+	// Kind is what shall be known: SubscriptionSeen, InvoiceSeen, PaymentSeen, which is the invoice of a payment
+	// intent, or RefundSeen, which are the refunds of a charge.
 	Kind   billing.Kind
 	Object string
-	// OfInvoice is set where Object is an invoice, of which the payment is asked for.
+	// OfInvoice is set if Object is an invoice, and its payment is asked for.
 	OfInvoice bool `json:",omitempty"`
 	// After is a second that shall be over when it is asked for; zero where any time will do.
 	After time.Time

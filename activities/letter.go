@@ -39,13 +39,13 @@ type Letter struct {
 	// PeriodStart and PeriodEnd are zero for a letter that is about no period.
 	PeriodStart time.Time `json:",omitzero"`
 	PeriodEnd   time.Time `json:",omitzero"`
-	// EndsAt is when what it tells of ends, zero for never.
+	// EndsAt is the end that it tells of, zero for none.
 	EndsAt time.Time `json:",omitzero"`
 	// Because is why access ends; see [letters.Content].
 	Because string `json:",omitempty"`
 	// Unpaid is what becomes of a trial that has no payment method by its end; see [letters.Content].
 	Unpaid string `json:",omitempty"`
-	// DueAt is when an invoice was due of which no payment was tried, zero for any other.
+	// DueAt is the due date of an invoice that nobody tried to pay, zero for any other letter.
 	DueAt time.Time `json:",omitzero"`
 	// OccurredAt is when it happened; the letter has this date.
 	OccurredAt time.Time

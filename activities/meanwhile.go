@@ -18,9 +18,9 @@ import (
 const SignalSettled = "settled"
 
 // DoneMeanwhile says that all effects which a parked run of an event waits for are done or skipped by now, and names
-// the other event that did so. A decision about such a run comes too late: the run ends by itself. DoneMeanwhile returns "" if one of the
-// effects is open, and for a run that waits for none. It also does if the event itself has settled one: its run has
-// followed a decision and lost that with its worker, and follows it again.
+// the other event that did so. A decision about such a run comes too late: the run ends by itself. DoneMeanwhile
+// returns "" if one of the effects is open, and for a run that waits for none. It also does if the event itself has
+// settled one: its run has followed a decision and lost that with its worker, and follows it again.
 func DoneMeanwhile(eventID string, keys []string, stands map[string]effect.Standing) string {
 	var by string
 	for _, key := range keys {

@@ -241,7 +241,7 @@ func standings(found map[string]ledger.Grant) map[string]effect.Standing {
 	return stands
 }
 
-// Of returns the result for effects that stand so.
+// Of reads the result from the standings of the effects, by key.
 func (in ReadEffectsInput) Of(stands map[string]effect.Standing) ReadEffectsResult {
 	result := ReadEffectsResult{Settled: map[string]effect.Result{}}
 	for _, key := range in.Keys {

@@ -74,8 +74,8 @@ func refundSteps(subject billing.Subject, r billing.Refund) (steps []*step) {
 	return steps
 }
 
-// disputeSteps book the money that moved because of a dispute, whatever its status. What moved on the provider's balance
-// stands beside it: where that is in another currency than the charge, the whole of what is disputed has moved.
+// disputeSteps book the money that moved because of a dispute, whatever its status. What moved on the provider's
+// balance stands beside it: where that is in another currency than the charge, the whole of what is disputed has moved.
 func disputeSteps(subject billing.Subject, d billing.Dispute) (steps []*step) {
 	for _, m := range d.Movements {
 		entry := bookedFor(subject, activities.DisputeEntry, m.ID, d.Ref)

@@ -33,7 +33,8 @@ const (
 	takesBack = "takes back what the event's run has done, where that can be"
 )
 
-// Reviews is the only list of the questions that rules ask. Commands show it before they answer, and the documentation reads it.
+// Reviews is the only list of the questions that rules ask. Commands show it before they answer, and the documentation
+// reads it.
 func Reviews() []Review {
 	return []Review{
 		{"unknown_mode", BeforeRun, "the event says a mode that is neither live nor test",

@@ -59,9 +59,9 @@ type Content struct {
 	PeriodStart, PeriodEnd, EndsAt, OccurredAt time.Time
 	// Because is why access ends: "unpaid", "ended" or "paused".
 	Because string
-	// Unpaid is what becomes of a trial that has no payment method by its end: "cancel", "pause", or "" where it goes on.
+	// Unpaid is what becomes of a trial that has no payment method by its end: "cancel", "pause", or "" if it goes on.
 	Unpaid string
-	// DueAt is when an invoice was due of which no payment was tried, zero for any other.
+	// DueAt is the due date of an invoice that nobody tried to pay, zero for any other letter.
 	DueAt time.Time
 }
 

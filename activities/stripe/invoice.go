@@ -66,8 +66,8 @@ func (r *reader) paymentOf(f *fields, invoice billing.Fact) []billing.Fact {
 	return []billing.Fact{tie}
 }
 
-// how says whether what is paid went through Stripe: up to 2025-02 paid_out_of_band tells. Since then only what was paid
-// outside can be told from the invoice, and that not in every event.
+// how says whether what is paid went through Stripe: up to 2025-02 paid_out_of_band tells. Since then only what was
+// paid outside can be told from the invoice, and that not in every event.
 func (f *fields) how() string {
 	switch {
 	case f.is("paid_out_of_band") || f.whole("amount_paid_off_stripe") > 0:

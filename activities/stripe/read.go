@@ -79,7 +79,7 @@ type reader struct {
 	subject  billing.Subject
 	origin   billing.Origin
 	previous object
-	// version is the one that an event was written in, "" where there is none. Versions order by their date.
+	// version is the API version of the event, "" for none. Versions order by their date.
 	version string
 	// more are facts about other objects that the object carries.
 	more []billing.Fact

@@ -26,7 +26,8 @@ func made(refund billing.Fact) billing.Fact {
 	return refund
 }
 
-// refundsOf reads the refunds that a charge carries: always before 2022-11-15, and where the endpoint has them expanded.
+// refundsOf reads the refunds that a charge carries: always before 2022-11-15, and where the endpoint has them
+// expanded.
 func (r *reader) refundsOf(f *fields, charge billing.Fact) (facts []billing.Fact) {
 	if f.null("refunds") {
 		return nil

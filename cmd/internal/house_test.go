@@ -38,7 +38,7 @@ var ceilings = struct {
 }{
 	frontedComments: 0.5, relativeComments: 1.5,
 	frontedDocs: 1, relativeDocs: 1.5,
-	longLines:     70,
+	longLines:     20,
 	longFunctions: 4, longFiles: 1,
 	largeTypes:       2,
 	commandTestFiles: 20,

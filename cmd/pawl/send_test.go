@@ -203,7 +203,7 @@ func TestScenario_List(t *testing.T) {
 	}
 }
 
-// keys returns what a source of the provider is configured with, and what its provider signs with.
+// keys returns a secret to verify with, the one to sign with, and the options of a source of the provider.
 func keys(t *testing.T, provider string) (verify, sign string, options map[string]string) {
 	t.Helper()
 	sample := providers()[provider].Sample

@@ -129,7 +129,8 @@ func oneMore(limit int) int { return max(limit, limit+1) }
 // progressEvery is how often a command that takes long says how far it is.
 const progressEvery = 2 * time.Second
 
-// progress returns what says on standard error how far a command is: not at once, and not often.
+// progress returns a function that prints the progress of a long command on standard error. It prints nothing at first,
+// and then at most once in progressEvery.
 func (a *app) progress() func(format string, args ...any) {
 	last := time.Now()
 	return func(format string, args ...any) {

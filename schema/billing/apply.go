@@ -24,11 +24,12 @@ import (
 // Apply locks, in this order: the meaning, which folds share; the payment, then the invoice, that the facts are about
 // or that these belong to; then the provider's customers, so that facts of one customer are applied one after the
 // other; then the rows of the accounts concerned, by their IDs. A customer of two accounts, or an account of two
-// customers, cannot make two calls wait for each other. Payments and invoices have locks of their own since a refund names no customer.
+// customers, cannot make two calls wait for each other. Payments and invoices have locks of their own since a refund
+// names no customer.
 //
 // It takes three round trips. It reads the facts of the objects, what these refer to and what refers to them, the
-// newest two years of monthly invoices of the subscription and as many that are open, and what grants access to the account: not the account's
-// past.
+// newest two years of monthly invoices of the subscription and as many that are open, and what grants access to the
+// account: not the account's past.
 func Apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey string, at time.Time) (Change, error) {
 	return apply(ctx, tx, facts, p, effectKey, at, normal)
 }
@@ -71,8 +72,8 @@ type applying struct {
 	facts   []Fact
 	subject Subject
 
-	// about names what the facts are about, refunds the refunds among that: an event can be about several. linked is set where they link the customer; holds is the account that
-	// they hold or release as a whole, "" for none.
+	// about names the objects of the facts, and refunds the refunds among them: an event can be about several. linked
+	// is set if the facts link the customer. holds is the account that they hold or release as a whole, "" for none.
 	about   names
 	refunds []string
 	linked  bool

@@ -80,8 +80,8 @@ func laterCause(a, b Cause) Cause {
 	return a
 }
 
-// soon returns a time, or that to settle from now where it has come already: facts came late, and a missing event may be
-// as late.
+// soon returns a time, or that to settle from now where it has come already: facts came late, and a missing event may
+// be as late.
 func (w related) soon(at, now time.Time) time.Time {
 	if at.After(now) {
 		return at

@@ -17,11 +17,12 @@ const (
 	WarningSeen      Kind = "warning_seen"
 	// Linked says to which account of ours a customer or a subscription belongs.
 	Linked Kind = "linked"
-	// Withheld says that what a subscription or a one-off invoice grants is taken back, Reopened that it is given again.
+	// Withheld says that what a subscription or a one-off invoice grants is taken back, Reopened that it is given
+	// again.
 	Withheld Kind = "withheld"
 	Reopened Kind = "reopened"
-	// Held says that the access of a subscription, or of a whole account, is held back, by a person or a dispute; Released
-	// ends that.
+	// Held says that the access of a subscription, or of a whole account, is held back, by a person or a dispute;
+	// Released ends that.
 	Held     Kind = "held"
 	Released Kind = "released"
 )
@@ -165,8 +166,8 @@ type InvoiceFact struct {
 	// Reason is the provider's billing_reason: subscription_create, subscription_cycle, manual, …
 	Reason   string `json:",omitempty"`
 	Attempts int    `json:",omitempty"`
-	// Failed is set where the event says that a payment was tried in vain, or that it waits for the customer, or that the
-	// due date has passed.
+	// Failed is set where the event says that a payment was tried in vain, or that it waits for the customer, or that
+	// the due date has passed.
 	Failed      bool      `json:",omitempty"`
 	NextAttempt time.Time `json:",omitzero"`
 	DueAt       time.Time `json:",omitzero"`
@@ -304,7 +305,8 @@ type CreditFact struct {
 	Amount   int64
 	Tax      int64 `json:",omitempty"`
 	Currency string
-	// OutOfBand is the part of Amount that was given back outside of the provider; the rest is on the customer's balance.
+	// OutOfBand is the part of Amount that was given back outside of the provider; the rest is on the customer's
+	// balance.
 	OutOfBand int64  `json:",omitempty"`
 	Reason    string `json:",omitempty"`
 }
@@ -322,11 +324,11 @@ type WarningFact struct {
 // LinkFact links a customer, a subscription or money, the fact's object, to an account of ours.
 type LinkFact struct {
 	Account string
-	// Checkout is set for the link that a checkout session makes. It is the weakest: the first one counts, and only while
-	// nothing else links the object.
+	// Checkout is set for the link that a checkout session makes. It is the weakest: the first one counts, and only
+	// while nothing else links the object.
 	Checkout bool `json:",omitempty"`
-	// Of is the kind of an object of money that a person gives to the account, Payment the payment that it is of; "" for
-	// a customer and a subscription.
+	// Of is the kind of an object of money that a person gives to the account, Payment the payment that it is of; ""
+	// for a customer and a subscription.
 	Of      string `json:",omitempty"`
 	Payment string `json:",omitempty"`
 }

@@ -27,8 +27,8 @@ func (s Subscription) Given() Given {
 // Gave reports whether the subscription granted anything, before a change. It may be nil: it was not known.
 func (s *Subscription) Gave() bool { return s != nil && s.gives() }
 
-// Holds reports whether a letter about the change from an earlier state tells what holds: the order was not refused, and
-// is not what was granted in the place of a refused one.
+// Holds reports whether a letter about the change from an earlier state tells what holds: the order was not refused,
+// and is not what was granted in the place of a refused one.
 func (s Subscription) Holds(was *Subscription) bool {
 	if s.Refused || was == nil || !was.Refused {
 		return !s.Refused

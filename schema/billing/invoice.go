@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Invoice is what the facts about an invoice fold to. Amounts are those of the first snapshot at the highest status, but
-// for what is paid: more can come of a paid one.
+// Invoice is what the facts about an invoice fold to. Amounts are those of the first snapshot at the highest status,
+// but for what is paid: more can come of a paid one.
 type Invoice struct {
 	// Ref names the subscription, "" for none. Its account is that of the subscription, else Named, else that of the
 	// customer. See [AccountOf].
@@ -30,7 +30,8 @@ type Invoice struct {
 	Balance int64  `json:",omitempty"`
 	// Free is set where each line's amount is 0.
 	Free bool `json:",omitempty"`
-	// Plan, Quantity, AddOns, Prices and the period are those of its lines; empty where no line counts. See boughtByLines.
+	// Plan, Quantity, AddOns, Prices and the period are those of its lines; empty where no line counts. See
+	// boughtByLines.
 	Plan        string    `json:",omitempty"`
 	Quantity    int64     `json:",omitempty"`
 	AddOns      []string  `json:",omitempty"`
@@ -39,8 +40,8 @@ type Invoice struct {
 	PeriodEnd   time.Time `json:",omitzero"`
 	// For is how long it grants from when it was paid, where it belongs to no subscription; 0 for not at all.
 	For time.Duration `json:",omitempty"`
-	// UnknownPrice is a price of its lines that no mapping knows, where it belongs to a subscription and no line is of a
-	// plan that is known.
+	// UnknownPrice is a price of its lines that no mapping knows, where it belongs to a subscription and no line is of
+	// a plan that is known.
 	UnknownPrice string `json:",omitempty"`
 	// Attempts is the highest count that any fact showed. Failures lists the attempts that failed, or that wait for the
 	// customer, in their order; 0 is a due date that has passed.

@@ -45,8 +45,8 @@ type Ref struct {
 	Payment      string `json:",omitempty"`
 	Invoice      string `json:",omitempty"`
 	Subscription string `json:",omitempty"`
-	// Purchase is what money was paid for: an invoice, a checkout session, or the payment itself, where it was for neither
-	// or a person has given it to an account. It is "" as long as nothing tells; until then, nothing is booked.
+	// Purchase is what money was paid for: an invoice, a checkout session, or the payment itself, where it was for
+	// neither or a person has given it to an account. It is "" as long as nothing tells; until then, nothing is booked.
 	Purchase string `json:",omitempty"`
 	// Claimed is the account that a person has given it to, "" for none.
 	Claimed string `json:",omitempty"`

@@ -13,8 +13,8 @@ type Payment struct {
 	Charge string `json:",omitempty"`
 	// OutOfBand is set for what the provider was only told of.
 	OutOfBand bool `json:",omitempty"`
-	// NoInvoice is set where a fact tells that it pays no invoice. Session is the checkout session that it was made in, ""
-	// for none.
+	// NoInvoice is set where a fact tells that it pays no invoice. Session is the checkout session that it was made in,
+	// "" for none.
 	NoInvoice bool   `json:",omitempty"`
 	Session   string `json:",omitempty"`
 	// SucceededBy is the first fact that said that it succeeded.

@@ -15,8 +15,8 @@ type Policy struct {
 	Accounts map[Connected]string `json:",omitempty"`
 	// Order lists the plans, lowest first.
 	Order []string `json:",omitempty"`
-	// Features lists what a plan enables; a plan that is not listed enables nothing. Metadata may name only a plan that is
-	// listed, or any where none is.
+	// Features lists what a plan enables; a plan that is not listed enables nothing. Metadata may name only a plan that
+	// is listed, or any where none is.
 	Features map[string][]string `json:",omitempty"`
 	// Grace is how long a subscription grants after it became past due.
 	Grace time.Duration
@@ -41,8 +41,8 @@ type Policy struct {
 	Settle time.Duration
 	// Keep is how long the workspace of an account without access is kept before a person is asked to release it.
 	Keep time.Duration
-	// EffectsFrom is when effects began, as [Apply] reads it from the database: nothing is due for what occurred before.
-	// Zero for no such time.
+	// EffectsFrom is when effects began, as [Apply] reads it from the database: nothing is due for what occurred
+	// before. Zero for no such time.
 	EffectsFrom time.Time `json:"-"`
 
 	// hash is that of [Policy.Sealed].

@@ -51,7 +51,8 @@ func (s *SubscriptionFact) purchase(p Policy) purchase {
 		}))
 	}
 	if plan := p.plan(s.Plan); plan != "" && len(list) > 0 && !slices.ContainsFunc(list, sold.ofPlan) {
-		// Metadata counts where no price is mapped to a plan, and for one item: the quantities of several would be summed.
+		// Metadata counts where no price is mapped to a plan, and for one item: the quantities of several would be
+		// summed.
 		i := slices.IndexFunc(list, func(i sold) bool { return len(i.means.AddOn) == 0 && !i.Metered && !i.None })
 		if i < 0 {
 			i = slices.IndexFunc(list, func(i sold) bool { return !i.None })

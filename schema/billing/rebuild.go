@@ -57,8 +57,8 @@ var projections = []projection{
 	// That something was announced is history.
 	{name: "objects", key: "kind || ' ' || id", data: `to_jsonb(t) #- '{state,Announced}'`},
 	{name: "grants", key: "object"},
-	// Rows to settle and to book count from the moment that they were written. Whether a workspace exists to be kept, or
-	// to follow a hold or a repair, is history.
+	// Rows to settle and to book count from the moment that they were written. Whether a workspace exists to be kept,
+	// or to follow a hold or a repair, is history.
 	{name: "due", key: "object || ' ' || why || ' ' || at", except: []string{"next_at"},
 		where: "why not in ('settle', 'book', 'renewal', 'add_on', 'keep', 'hold', 'refold')", clock: "t.at <= $4"},
 	{name: "entitlements", key: "account || ' ' || feature", where: "enabled", follows: true},
@@ -133,10 +133,10 @@ const (
 )
 
 // Repair folds the objects of an account anew, and writes the rows, the target and the news that change. The clock
-// brings the workspace to the target. No once effect and no letter follows. Each object has a transaction of its own, as
-// for its events. at is the time that decides which grants the clock has ended; zero means the database's clock. Like
-// [Apply], it goes by the meaning in force, and by p where none is yet. It returns how many objects it has folded. An
-// account's objects are those that its rows name, those that facts about its customers are about, and the refunds,
+// brings the workspace to the target. No once effect and no letter follows. Each object has a transaction of its own,
+// as for its events. at is the time that decides which grants the clock has ended; zero means the database's clock.
+// Like [Apply], it goes by the meaning in force, and by p where none is yet. It returns how many objects it has folded.
+// An account's objects are those that its rows name, those that facts about its customers are about, and the refunds,
 // disputes and warnings of all of these.
 func Repair(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time) (objects int, err error) {
 	return of.repair(ctx, pool, p, at, rebuilt)

@@ -7,8 +7,8 @@ import (
 
 // Up to Stripe's version 2024-10-28, no event tells of the refund of a charge but the charge itself, which says how
 // much of it is refunded so far. The difference to the refunds that are known by then is a refund of its own, by a fact
-// that says which were known. A sum can come again, once a refund has failed, and so a number names it. Should a refund that was
-// made before that fact be told of after all, it is a part of it.
+// that says which were known. A sum can come again, once a refund has failed, and so a number names it. Should a refund
+// that was made before that fact be told of after all, it is a part of it.
 
 // toldAlone returns the facts of charges that alone tell of their refunds, in their order. Those that were known before
 // are asked again: a refund that had failed by then is not a part of what they say.

@@ -29,8 +29,8 @@ func (p Policy) Changes(since Policy) (changes []Setting) {
 	return changes
 }
 
-// Completes reports whether a policy only adds to one before it: prices, connected accounts, and plans that were unknown.
-// All else is the same.
+// Completes reports whether a policy only adds to one before it: prices, connected accounts, and plans that were
+// unknown. All else is the same.
 func (p Policy) Completes(before Policy) bool {
 	if len(p.Features) > 0 && len(before.Features) == 0 { // metadata could name any plan
 		return false

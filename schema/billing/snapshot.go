@@ -82,8 +82,8 @@ func (s *Subscription) end(snapshots []Fact, invoices []Invoice, p Policy) {
 	}
 }
 
-// paidAfterEnd reports whether an invoice paid for nothing: after the end, or at any time where the subscription expired
-// before it began.
+// paidAfterEnd reports whether an invoice paid for nothing: after the end, or at any time where the subscription
+// expired before it began.
 func (s *Subscription) paidAfterEnd(i Invoice) bool {
 	return s.Ended() && (i.PaidAt.After(s.EndedAt) || s.NeverBegan() && i.Paid > 0)
 }

@@ -18,8 +18,8 @@ type State struct {
 // Change is what applying facts came to. It stands in the ledger and in workflow histories: what follows from the facts
 // is planned from it alone.
 type Change struct {
-	// Subject is the header of the facts that were applied, which come from one event; or of the fact that made something
-	// due.
+	// Subject is the header of the facts that were applied, which come from one event; or of the fact that made
+	// something due.
 	Subject       Subject `json:",omitzero"`
 	Before, After State
 	// Before.Access and After.Access are those of the account that the objects belong to now. Others are the accesses

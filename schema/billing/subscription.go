@@ -12,8 +12,8 @@ type Subscription struct {
 	Ref
 	// Named is the account that the facts about the subscription and its invoices name, "" where the customer decides.
 	Named string `json:",omitempty"`
-	// Status is the provider's word, or "active"/"trialing" on the evidence of a paid invoice alone. It is "" as long as
-	// nothing is known but invoices that are not paid.
+	// Status is the provider's word, or "active"/"trialing" on the evidence of a paid invoice alone. It is "" as long
+	// as nothing is known but invoices that are not paid.
 	Status string
 	// Plan is what the items are mapped to, "" where no mapping knew any price of it.
 	Plan     string   `json:",omitempty"`
@@ -28,8 +28,8 @@ type Subscription struct {
 	PeriodStart time.Time `json:",omitzero"`
 	PeriodEnd   time.Time `json:",omitzero"`
 	TrialEnd    time.Time `json:",omitzero"`
-	// Unpaid is what becomes of it at the end of its trial where no payment method is there by then: "cancel" or "pause".
-	// It is "" where it goes on, or has one.
+	// Unpaid is what becomes of it at the end of its trial where no payment method is there by then: "cancel" or
+	// "pause". It is "" where it goes on, or has one.
 	Unpaid string `json:",omitempty"`
 	// PlannedEnd is when it is to end, by the customer's wish or yours; zero for never.
 	PlannedEnd time.Time `json:",omitzero"`
@@ -56,18 +56,18 @@ type Subscription struct {
 	GrantedAt time.Time `json:",omitzero"`
 	// Evidence is set where a paid invoice stands in for a snapshot that has not come.
 	Evidence bool `json:",omitempty"`
-	// Unsettled is the fact of a paid invoice that no snapshot has followed: it stands in for one, or was paid after the
-	// subscription became past due, or unpaid. Zero for none.
+	// Unsettled is the fact of a paid invoice that no snapshot has followed: it stands in for one, or was paid after
+	// the subscription became past due, or unpaid. Zero for none.
 	Unsettled Cause `json:",omitzero"`
 	// Uncertain is set where the order of two facts of one second cannot be told.
 	Uncertain bool `json:",omitempty"`
-	// UnknownPrice is a price of the newest snapshot that no mapping knows, while none of its prices is mapped to a plan.
+	// UnknownPrice is a price of the newest snapshot that no mapping knows, while none of its prices is mapped to a
+	// plan.
 	UnknownPrice string `json:",omitempty"`
 	// EverUnknown is set once any fact showed such a price.
 	EverUnknown bool `json:",omitempty"`
-	// Refused is set while the order is withheld, and Withheld where nothing is granted instead. Held is set while the
-	// subscription is on hold. LostBy is
-	// the fact that told that the dispute that holds it was lost, zero for any other hold.
+	// Refused is set while the order is withheld, and Withheld if nothing is granted instead. Held is set while the
+	// subscription is on hold. LostBy is the fact that told that the dispute was lost, zero for any other hold.
 	Refused  bool  `json:",omitempty"`
 	Withheld bool  `json:",omitempty"`
 	Held     bool  `json:",omitempty"`

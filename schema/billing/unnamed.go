@@ -54,8 +54,8 @@ func (f Fact) named() bool {
 	return f.Link != nil || f.Decision != nil
 }
 
-// namedSQL asks whether the account of objects $2 of customer $3, subscription $5 and invoice $6 is known. A payment belongs to customer $4, "" for
-// another object: for it is enough that anything of the customer has an account.
+// namedSQL asks whether the account of objects $2 of customer $3, subscription $5 and invoice $6 is known. $4 is the
+// customer of a payment, "" for another object: the account of a payment is known if anything of its customer has one.
 const namedSQL = `
 select count(*) > 0 from (
     select from facts where object = any($2::text[]) and object <> '' and kind = 'linked' and mode = $1

@@ -228,7 +228,8 @@ select first.last_error as error, max(first.attempts) as attempts, count(*)::int
 type Refused struct {
 	// Error names the subscriber, and says what it answers.
 	Error string
-	// Attempts is how often the event that was tried most was tried. Events counts those that wait, Since is the oldest.
+	// Attempts is how often the event that was tried most was tried. Events counts those that wait, Since is the
+	// oldest.
 	Attempts, Events int
 	Since            time.Time
 }

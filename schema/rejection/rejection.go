@@ -176,7 +176,8 @@ select source, class, count(*)::int as count, min(received_at) as since from rej
  where received_at >= $1 and admitted_at is null and class not in ('unknown_source', 'method_not_allowed')
  group by source, class order by source, class`
 
-// Count counts the kept refusals of one source and class that nobody has admitted, and says when the first of them came.
+// Count counts the kept refusals of one source and class that nobody has admitted, and says when the first of them
+// came.
 type Count struct {
 	Source, Class string
 	Count         int

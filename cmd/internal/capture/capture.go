@@ -174,8 +174,8 @@ func (c *Request) settings() webhook.Settings {
 		s.Options[name] = value
 	}
 	keys := append([]string{c.Secret}, c.Secrets...)
-	// A public key is taken only for providers whose sources have one: for any other it would verify whatever anybody signs
-	// with it. A certificate holds its own key.
+	// A public key is taken only for providers whose sources have one: for any other it would verify whatever anybody
+	// signs with it. A certificate holds its own key.
 	contract := c.provider.Contract
 	if prefix := contract.PublicKeyPrefix; c.PublicKey != "" && c.CertificatePEM == "" &&
 		(contract.PublicKeys || prefix != "") {

@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
-// A person should know of a clock that is off by warnSkew. Sources without a tolerance of their own refuse deliveries at
-// failSkew: providers sign the time, and most are believed for five minutes.
+// A person should know of a clock that is off by warnSkew. Sources without a tolerance of their own refuse deliveries
+// at failSkew: providers sign the time, and most are believed for five minutes.
 const (
 	warnSkew = 5 * time.Second
 	failSkew = 5 * time.Minute

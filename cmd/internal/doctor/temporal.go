@@ -75,8 +75,8 @@ func (f *findings) namespace(described *workflowservice.DescribeNamespaceRespons
 		"ended runs are kept for %s", daysText(retention))
 }
 
-// searchAttributes examines whether the namespace has those of runs. The namespace itself names them to whoever may not see
-// the list, as on Temporal Cloud.
+// searchAttributes examines whether the namespace has those of runs. The namespace itself names them to whoever may not
+// see the list, as on Temporal Cloud.
 func (f *findings) searchAttributes(ctx context.Context, c client.Client, namespace string,
 	described *workflowservice.DescribeNamespaceResponse) {
 	held := map[string]enumspb.IndexedValueType{}

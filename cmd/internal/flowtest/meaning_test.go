@@ -112,8 +112,8 @@ func (w drillWorld) deploys(price, plan string, most int) {
 	}
 }
 
-// A price that is added to the file counts from the start of a worker with it: for the next customer, and for those who
-// had bought it before, if they are few. Where they are more, and where a price is mapped otherwise, nothing changes.
+// A worker starts with a file that has one price more. The price counts from then on: for the next customer, and for the
+// earlier buyers, if they are few. If they are many, or if a price is mapped otherwise, nothing changes.
 func TestMeaning_PriceAdded_CountsFromStartOfWorker(t *testing.T) {
 	t.Parallel()
 	w := newDrillWorld(t, map[string]string{"price_big": "starter"})

@@ -215,7 +215,8 @@ func (c *Customer) RefundFails() {
 	c.emit("refund.failed", c.refund)
 }
 
-// chargesAlone reports whether the version has charges alone tell of their refunds, but for the ones that fail.
+// chargesAlone reports whether only charges tell of their refunds in the API version. Failed refunds have an event
+// there, too.
 func (c *Customer) chargesAlone() bool {
 	return c.params.APIVersion != "" && c.params.APIVersion < "2024-10-28"
 }

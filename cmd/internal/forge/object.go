@@ -101,7 +101,7 @@ func (c *Customer) emit(eventType string, o object) {
 			ContentType: "application/json", Body: text})
 }
 
-// emitWith makes an event about an object of which the provider has a part more than it sends.
+// emitWith makes an event about an object that the provider keeps one field more of than it sends.
 func (c *Customer) emitWith(eventType string, o object, field string, part any) {
 	c.emit(eventType, o)
 	sent := len(c.events) - 1

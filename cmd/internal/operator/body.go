@@ -19,8 +19,8 @@ type Body struct {
 	Size int `json:"bytes"`
 	// Header are the headers that were kept, without the values of signatures and secrets.
 	Header http.Header `json:"headers"`
-	// Revealed is set where Bytes are what came in. Else they are JSON that is masked, or nil where the payload is neither
-	// JSON nor a form.
+	// Revealed is set where Bytes are what came in. Else they are JSON that is masked, or nil where the payload is
+	// neither JSON nor a form.
 	Revealed bool   `json:"revealed"`
 	Bytes    []byte `json:"-"`
 }

@@ -119,9 +119,9 @@ func ShowEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Event,
 	return timeline.Show(ctx, db, r.ID)
 }
 
-// FindEvent returns the one receipt that id names: an event ID, a receipt ID, a workflow ID, the key of an effect
-// that it claimed, or an object of the provider's (or an invoice's number) that no other event is about. The error is an [*UnknownError] or an
-// [*AmbiguousError] when id does not name one.
+// FindEvent returns the one receipt that id names: an event ID, a receipt ID, a workflow ID, the key of an effect that
+// it claimed, or an object of the provider's (or an invoice's number) that no other event is about. The error is an
+// [*UnknownError] or an [*AmbiguousError] when id does not name one.
 func FindEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Receipt, error) {
 	receipts, err := timeline.Find(ctx, db, id)
 	if err == nil && len(receipts) == 0 {

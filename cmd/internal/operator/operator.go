@@ -33,8 +33,8 @@ type Operator struct {
 	Places map[string][]string
 	// Policy is what accounts are folded with.
 	Policy billing.Policy
-	// Verify checks a kept request again against its own receive time, as its source does, and returns the delivery that a
-	// live one would have been. Its error says why the request is still refused.
+	// Verify checks a kept request again against its own receive time, as its source does, and returns the delivery
+	// that a live one would have been. Its error says why the request is still refused.
 	Verify func(context.Context, rejection.Rejection) (receipt.Delivery, error)
 	// Insert takes deliveries in, as an ingress does.
 	Insert func(context.Context, receipt.Delivery) ([]receipt.Outcome, error)

@@ -32,8 +32,8 @@ type Rejection struct {
 	// Query holds the names of the query's parameters, Header the headers; only of one that is shown.
 	Query  []string    `json:"query,omitempty"`
 	Header http.Header `json:"headers,omitempty"`
-	// Revealed is set where Body is what came in. Else Body is JSON that is masked, or nil where what came in is neither
-	// JSON nor a form, or was cut.
+	// Revealed is set where Body is what came in. Else Body is JSON that is masked, or nil where what came in is
+	// neither JSON nor a form, or was cut.
 	Revealed bool   `json:"revealed,omitempty"`
 	Body     []byte `json:"-"`
 }

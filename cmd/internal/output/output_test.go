@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
-// What comes from outside moves no text on a terminal, also as JSON, and reads back as it was.
+// Text from outside moves nothing on a terminal, also as JSON, and reads back as it was.
 func TestWriteJSON_HiddenCharacters_Escaped(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

@@ -43,9 +43,9 @@ const (
 	askTemporal = 3 * time.Second
 )
 
-// Concerns returns the pauses, the deliveries that were refused within the last hour, and the subscribers that take no
-// news. It also
-// says where nobody works: Temporal is asked only if an event has waited for longer than a minute.
+// Concerns returns the pauses, the deliveries that were refused within the last hour, the subscribers that take no
+// news, and the meanings that workers propose. It also tells if no worker takes the events: it asks Temporal only if an
+// event has waited for longer than a minute.
 func Concerns(ctx context.Context, o *operator.Operator, waiting []timeline.Cause) ([]Concern, error) {
 	concerns := []Concern{}
 	pauses, err := pause.Now(ctx, o.DB)
@@ -109,7 +109,7 @@ type polled interface {
 		kind enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error)
 }
 
-// nobodyWorks says why nobody works on the events, "" where somebody does.
+// nobodyWorks says why no worker takes the events. It returns "" if one does.
 func nobodyWorks(ctx context.Context, o *operator.Operator) string {
 	queues, ok := o.Temporal.(polled)
 	if !ok {

@@ -16,8 +16,8 @@ type Weather struct {
 	Seed uint64
 	// Shuffle mixes the order of events that are delivered at once.
 	Shuffle bool
-	// Duplicate and Drop are how likely an event is delivered twice, and how likely a delivery is lost, which comes again
-	// later, as a provider's does.
+	// Duplicate and Drop are how likely an event is delivered twice, and how likely a delivery is lost, which comes
+	// again later, as a provider's does.
 	Duplicate, Drop float64
 	// Delay is how late a delivery is at most.
 	Delay time.Duration

@@ -31,8 +31,8 @@ const Header = "Pawl-Check"
 
 // Finding is the result of one check of a sink.
 type Finding struct {
-	// Sink has ":live" or ":test" at its end where it is per mode; a subscriber's begins with "subscribers:", a consumer's
-	// with "consumers:".
+	// Sink has ":live" or ":test" at its end where it is per mode; a subscriber's begins with "subscribers:", a
+	// consumer's with "consumers:".
 	Sink string `json:"sink"`
 	// Check is "reach", "token", "repeat" (the same key twice), "conflict" (a key with another body) or "strangers"
 	// (a wrong token).
