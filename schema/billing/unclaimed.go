@@ -46,10 +46,10 @@ func (m Money) Why() string {
 	switch {
 	case m.Untold > 0:
 		return "its charge says what is refunded of it, and no event tells of the refund"
+	case m.Kind == string(kindPayment) && m.Customer != "":
+		return "nothing tells whether it has paid an invoice"
 	case m.Account == "":
 		return "nothing tells whose it is"
-	case m.Kind == string(kindPayment):
-		return "nothing tells whether it has paid an invoice"
 	}
 	return "nothing tells what its payment was for"
 }
@@ -93,16 +93,21 @@ func (s *Store) Claim(ctx context.Context, m Money, account, eventID string, at 
 const moneyMoved = `(kind = 'payment' and state ->> 'Status' = 'succeeded'
     or kind = 'refund' and state ? 'SucceededAt' and not state ? 'Within' or kind = 'dispute' and state ? 'Movements' or kind = 'credit_note')`
 
-// unclaimed is money of account $2, which is "", and money of which nothing tells what was paid for; it has not changed
-// for a time $1. Each part has an index.
+// notBooked is the condition of money that has moved, and is not booked: nothing tells its account or what was paid for.
+// A credit note is for its invoice. Of a payment, a refund may be missing.
+const (
+	unplaced  = `kind in ('payment', 'refund', 'dispute') and (not state ? 'Purchase' or state ? 'Untold')`
+	notBooked = `(account = '' or ` + unplaced + `) and ` + moneyMoved
+)
+
+// unclaimed is what is not booked, and has not changed for a time $1. The account is a parameter $2, which is "": each
+// part has an index.
 const unclaimed = `
 with unclaimed as (
-  select * from objects where account = $2::text and kind in ('payment', 'refund', 'dispute', 'credit_note') and ` + moneyMoved + `
+  select * from objects where account = $2::text and kind in ('payment', 'refund', 'dispute', 'credit_note') and ` + notBooked + `
      and updated_at < now() - $1::interval
   union all
-  select * from objects where kind in ('payment', 'refund', 'dispute') and (not state ? 'Purchase' or state ? 'Untold')
-     and account <> '' and ` + moneyMoved + `
-     and updated_at < now() - $1::interval)`
+  select * from objects where account <> '' and ` + unplaced + ` and ` + notBooked + ` and updated_at < now() - $1::interval)`
 
 const unclaimedSQL = unclaimed + `
 select count(*) filter (where kind = 'payment'), count(*) filter (where kind = 'refund'), count(*) filter (where kind = 'dispute'),
@@ -114,5 +119,5 @@ const listUnclaimedSQL = unclaimed + `
 select ` + moneyColumns + `, true from unclaimed where $3 = '' or mode = $3 order by updated_at, id limit $4`
 
 const theMoneySQL = `
-select ` + moneyColumns + `, account = '' or kind <> 'credit_note' and not state ? 'Purchase'
+select ` + moneyColumns + `, (` + notBooked + `)
   from objects where id = $1 and ($2 = '' or mode = $2) and kind in ('payment', 'refund', 'dispute', 'credit_note')`

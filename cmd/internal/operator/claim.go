@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -74,7 +75,10 @@ func claim(ctx context.Context, o *Operator, d *Decision, m billing.Money) (bill
 	}
 	if m.Untold > 0 {
 		return billing.Fact{}, d.refuse("is refunded by what no event has told: pawl reconcile %s asks Stripe for it",
-			m.Account)
+			cmp.Or(m.Account, m.Customer))
+	}
+	if !m.Unclaimed && m.Account == "" {
+		return billing.Fact{}, d.refuse("has moved no money yet: there is nothing to book")
 	}
 	if !m.Unclaimed {
 		return billing.Fact{}, d.refuse("is of %s: what is booked stays there", m.Account)
