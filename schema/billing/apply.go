@@ -270,13 +270,14 @@ func (a *applying) concerned(o Object) bool {
 	return a.folded[keyOf(o)] || a.linked && ref.Customer == a.subject.Customer
 }
 
-// announce keeps an object's earlier announcements, and adds those that its facts call for.
+// announce keeps an object's earlier announcements, and adds those that its facts call for, once its account is known
+// for sure: that of money is known by what was paid for.
 func announce(o, was Object) {
 	ref := o.ref()
 	if was != nil {
 		ref.Announced = was.ref().Announced
 	}
-	if ref.Account != "" {
+	if ref.Account != "" && ref.Purchase != "" {
 		ref.Announced = set(slices.Concat(ref.Announced, o.announces()))
 	}
 }

@@ -40,6 +40,13 @@ func basil(second int, refunded int64) billing.Fact {
 	return f
 }
 
+// ofNone is a charge that tells that it is of no invoice.
+func ofNone(second int) billing.Fact {
+	f := basil(second, 0)
+	f.Payment.NoInvoice = true
+	return f
+}
+
 func refunded(id string, second int, status string, amount int64) billing.Fact {
 	return changed(refund(id, second, status, amount), nobody)
 }
@@ -97,6 +104,8 @@ var moneyCases = []struct {
 	policy func(*billing.Policy)
 	want   []string
 	news   string
+	// toldTo is the account that refunds and disputes are told to, "" for any.
+	toldTo string
 }{
 	{name: "14 refunded in full, and the refund failed",
 		facts: []billing.Fact{paid(1, 1, "pro"), charge(1, 0), refunded("re_1", 10, "succeeded", 1000), refunded("re_1", 20, "failed", 1000)}, policy: full,
@@ -149,8 +158,15 @@ var moneyCases = []struct {
 		facts: []billing.Fact{charge(1, 0), refunded("re_1", 10, "pending", 100), refunded("re_1", 11, "failed", 100)},
 		want:  []string{"ch_1: ? in_1 succeeded 100 refunded 0", "re_1: ? in_1 failed 100"}},
 	{name: "the charge of no invoice is its customer's",
-		facts: []billing.Fact{basil(1, 0), linked("cus_1", 2, "acme"), refunded("re_1", 10, "pending", 100), refunded("re_1", 11, "failed", 100)},
+		facts: []billing.Fact{ofNone(1), linked("cus_1", 2, "acme"), refunded("re_1", 10, "pending", 100), refunded("re_1", 11, "failed", 100)},
 		want:  []string{"ch_1: acme succeeded 100 refunded 0", "re_1: acme failed 100"}, news: "refund.failed"},
+	{name: "the charge does not tell whether it is of an invoice: nothing is told to the account of its customer, which can have others",
+		facts: []billing.Fact{basil(1, 0), linked("cus_1", 2, "acme"), refunded("re_1", 10, "succeeded", 100)},
+		want:  []string{"ch_1: acme succeeded 100 refunded 100", "re_1: acme succeeded 100"}},
+	{name: "the subscription alone names the account: its refund is told to that, whichever comes first",
+		facts: []billing.Fact{paid(1, 1, "pro"), basil(1, 0), refunded("re_1", 10, "succeeded", 40), disputed(20, billing.RankCreated, "needs_response"), tie(2, "in_1")},
+		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 1000 refunded 40", "re_1: acme in_1 sub_1 succeeded 40", "dp_1: acme in_1 sub_1 needs_response 100", "task dispute dp_1: acme open", keeps},
+		news:  "dispute.needs_response refund.succeeded", toldTo: "acme"},
 	{name: "16 lost, and created",
 		facts: []billing.Fact{paid(1, 1, "pro"), charge(1, 0), disputed(20, billing.RankEnd, "lost", withdrawn), disputed(10, billing.RankCreated, "needs_response")},
 		want:  []string{active, paidOnce, believed, "dp_1: acme in_1 sub_1 lost 100 txn_1", "task dispute dp_1: acme cancelled", keeps},
@@ -240,12 +256,12 @@ func TestApply_Money_EveryOrder_SameRows(t *testing.T) {
 			}
 			want := slices.Sorted(slices.Values(c.want))
 			orders(events(c.facts, true), func(delivered []billing.Fact) {
-				got, news := appliedMoney(t, pool, delivered, p)
+				got, news, to := appliedMoney(t, pool, delivered, p)
 				if !slices.Equal(got, want) {
 					t.Fatalf("after %s\n got %q\nwant %q", told(delivered), got, want)
 				}
-				if news != c.news {
-					t.Fatalf("after %s told %q, want %q", told(delivered), news, c.news)
+				if news != c.news || c.toldTo != "" && to != c.toldTo {
+					t.Fatalf("after %s told %q to %q, want %q to %q", told(delivered), news, to, c.news, c.toldTo)
 				}
 			})
 		})
@@ -271,7 +287,7 @@ func TestCheck_Money_NoDifference(t *testing.T) {
 	}
 }
 
-func appliedMoney(t *testing.T, pool *pgxpool.Pool, facts []billing.Fact, p billing.Policy) (lines []string, news string) {
+func appliedMoney(t *testing.T, pool *pgxpool.Pool, facts []billing.Fact, p billing.Policy) (lines []string, news, to string) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for n, f := range facts {
@@ -281,12 +297,13 @@ func appliedMoney(t *testing.T, pool *pgxpool.Pool, facts []billing.Fact, p bill
 		}
 		lines = moneyRows(t, tx)
 		news = strings.Join(texts(t, tx, `select type from outbox where type like 'refund.%' or type like 'dispute.%' or type like 'checkout.%' order by type`), " ")
+		to = strings.Join(texts(t, tx, `select distinct account from outbox where type like 'refund.%' or type like 'dispute.%' order by 1`), " ")
 		return errUndo
 	})
 	if !errors.Is(err, errUndo) {
 		t.Fatal(err)
 	}
-	return lines, news
+	return lines, news, to
 }
 
 func moneyRows(t *testing.T, tx ledger.Tx) []string {
@@ -466,7 +483,7 @@ func TestStore_Unclaimed(t *testing.T) {
 	deliver(t, pool, events([]billing.Fact{changed(basil(40, 0), func(f *billing.Fact) { f.Object, f.Payment.Charge = "ch_2", "ch_2" })}, false), at(100))
 	want("a payment, of which nothing tells whether it paid an invoice", billing.Unclaimed{Payments: 1}, 0)
 	list, err := store.ListUnclaimed(t.Context(), "", 0, 10)
-	if err != nil || len(list) != 1 || list[0].ID != "ch_2" || list[0].Account != "cus_1" || list[0].Why() != "nothing tells whether it has paid an invoice" {
+	if err != nil || len(list) != 1 || list[0].ID != "ch_2" || list[0].Account != "" || list[0].Customer != "cus_1" || list[0].Why() != "nothing tells whether it has paid an invoice" {
 		t.Fatalf("listed %+v, %v", list, err)
 	}
 	deliver(t, pool, events([]billing.Fact{changed(charge(60, 300), func(f *billing.Fact) { f.Object, f.Payment.Charge = "ch_3", "ch_3" })}, false), at(100))

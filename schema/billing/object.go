@@ -50,8 +50,9 @@ type Ref struct {
 	Purchase string `json:",omitempty"`
 	// Claimed is the account that a person has given it to, "" for none.
 	Claimed string `json:",omitempty"`
-	// Announced lists the announcements that were made about it. It is empty until its account is known. A payment
-	// can lose its account again by naming an invoice that is not known yet.
+	// Announced lists the announcements that were made about it. It is empty until its account and its purchase are
+	// known: a customer can have several accounts. A payment can lose its account again by naming an invoice that is
+	// not known yet.
 	Announced []string `json:",omitempty"`
 }
 

@@ -139,14 +139,14 @@ func foldPayment(id string, with related) Object {
 func (*Payment) kind() kind { return kindPayment }
 
 // assign sets the account to that of its invoice, else of the checkout session that it was made in, else to the one
-// that its customer is linked to. A payment that names an invoice waits for that; one of no invoice is its
+// that its customer is linked to. A payment that names an invoice waits for that; one that is known to have none is its
 // customer's.
 func (p *Payment) assign(with related) {
-	p.own(with)
 	p.Purchase = cmp.Or(p.Invoice, p.Session)
 	if p.Purchase == "" && (p.NoInvoice || p.Claimed != "") {
 		p.Purchase = p.ID
 	}
+	p.own(with)
 	if p.Purchase != p.ID { // only what is booked by itself needs it, and an answer may be known before the event
 		p.SucceededBy = Cause{}
 	}
@@ -170,7 +170,7 @@ func (p *Payment) own(with related) {
 		}
 	}
 	p.Account = cmp.Or(p.Account, p.Claimed, linkOf(with.facts[p.Customer]))
-	if p.Account == "" && p.Invoice == "" {
+	if p.Account == "" && p.Purchase == p.ID {
 		p.Account = p.Customer
 	}
 }

@@ -69,10 +69,19 @@ func TestJudged_Money(t *testing.T) {
 			want:   []string{"re_1: succeeded 300", "pi_1: 0 refunded 300"},
 		},
 		{
-			name: "a refund by a charge that names its customer alone, whose link comes last: nothing tells what was paid for, or nothing yet; told once",
+			name: "a refund by a charge that names its customer alone, whose link comes last: nothing tells what was paid for, and so nothing is told",
 			events: []happening{
 				chargeOf(0, "pi_1", 1000), refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 300), customer("updated", 2*aDay, "acme"),
 			},
+			basil: true,
+			want:  []string{"pi_1: acme 1000 refunded 300", "re_1: acme succeeded 300"},
+		},
+		{
+			name: "the same, and the charge tells that it is of no invoice: told once",
+			events: []happening{
+				chargeOf(0, "pi_1", 1000), refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 300), customer("updated", 2*aDay, "acme"),
+			},
+			old:  true,
 			want: []string{"pi_1: acme 1000 refunded 300", "re_1: acme succeeded 300", "told refund.succeeded re_1"},
 		},
 		{
