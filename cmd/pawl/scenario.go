@@ -111,7 +111,7 @@ func runScenario(a *app, cmd *cobra.Command, f sendFlags) error {
 	if err != nil {
 		return err
 	}
-	if why := story.Lacks(stage.Shop); why != "" {
+	if why := story.Lacks(stage.Shop, weather != nil); why != "" {
 		return fmt.Errorf("%s needs %s", story.Name, why)
 	}
 	if stage.Pool, err = process.OpenPool(cmd.Context(), cfg, schema.Asking, askingConns); err != nil {

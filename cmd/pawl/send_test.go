@@ -184,9 +184,11 @@ func TestScenario_Unclear_Usage(t *testing.T) {
 		}
 	}
 	// One plan is sold, and it has one price.
-	r := s.pawl(t, "send", "--scenario", "upgrade")
-	if r.code != exitFailed || !strings.Contains(r.err, "plans.prices") {
-		t.Errorf("code %d, %q; want what the shop lacks", r.code, r.err)
+	for _, story := range []string{"upgrade", "refused-upgrade"} {
+		r := s.pawl(t, "send", "--scenario", story)
+		if r.code != exitFailed || !strings.Contains(r.err, "plans.prices") {
+			t.Errorf("%s: code %d, %q; want what the shop lacks", story, r.code, r.err)
+		}
 	}
 }
 

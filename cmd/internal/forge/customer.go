@@ -40,6 +40,8 @@ type Customer struct {
 	refunds  int
 	refund   object
 	dispute  object
+	// atCheckout is set where the session alone names the account.
+	atCheckout bool
 }
 
 type subscription struct {
@@ -74,23 +76,71 @@ func (c *Customer) days(n int) time.Duration { return time.Duration(n) * c.day }
 
 // Subscribe buys seats of a plan, the first invoice paid at once; with trial days it is of nothing.
 func (c *Customer) Subscribe(plan Plan, seats int64, trial int) {
-	c.subscription = subscription{object: c.make("customer.subscription.created", ""), plan: plan, seats: seats,
-		start: c.now, end: c.now.Add(c.days(plan.Days))}
-	c.subscription.object["status"], c.subscription.object["billing_cycle_anchor"] = "active", c.now.Unix()
-	i := c.invoice("subscription_create")
+	c.begin(plan, seats)
 	if trial > 0 {
 		c.end = c.now.Add(c.days(trial))
 		c.subscription.object["status"], c.subscription.object["trial_start"],
 			c.subscription.object["trial_end"] = "trialing", c.now.Unix(), c.end.Unix()
 	}
+	c.pay(c.open())
+}
+
+// SubscribeAtCheckout buys seats of a plan at the Checkout. Its session alone names the account, and comes last: it is
+// complete when the first invoice is paid and the subscription active.
+func (c *Customer) SubscribeAtCheckout(plan Plan, seats int64) {
+	c.atCheckout = true
+	c.begin(plan, seats)
+	c.subscription.object["status"] = "incomplete"
+	i := c.open()
+	c.pay(i)
+	c.subscription.object["status"] = "active"
+	c.update()
+	session := c.make("checkout.session.completed", i.seed)
+	session["amount_subtotal"], session["amount_total"] = i.object["subtotal"], i.object["total"]
+	session["metadata"] = object{}
+	c.emit("checkout.session.completed", session)
+}
+
+// SubscribeByInvoice buys seats of a plan, and is sent invoices, each due after so many days.
+func (c *Customer) SubscribeByInvoice(plan Plan, seats int64, due int) {
+	c.begin(plan, seats)
+	c.subscription.object["collection_method"], c.subscription.object["days_until_due"] = "send_invoice", due
+	c.open()
+}
+
+// begin makes a subscription that begins now.
+func (c *Customer) begin(plan Plan, seats int64) {
+	c.subscription = subscription{object: c.make("customer.subscription.created", ""), plan: plan, seats: seats,
+		start: c.now, end: c.now.Add(c.days(plan.Days))}
+	c.subscription.object["status"], c.subscription.object["billing_cycle_anchor"] = "active", c.now.Unix()
+}
+
+// open tells of the subscription, and of the invoice over its first period.
+func (c *Customer) open() *invoice {
+	i := c.invoice("subscription_create")
+	if days, sent := c.subscription.object["days_until_due"].(int); sent {
+		i.object["due_date"] = c.now.Add(c.days(days)).Unix()
+	}
 	c.show()
 	c.emit("customer.subscription.created", c.subscription.object)
-	whole := line{plan: plan, seats: seats, amount: plan.Amount * seats, start: c.start, end: c.end}
-	if trial > 0 {
-		whole.amount = 0
+	first := line{plan: c.plan, seats: c.seats, amount: c.plan.Amount * c.seats, start: c.start, end: c.end}
+	if c.subscription.object["status"] == "trialing" {
+		first.amount = 0
 	}
-	c.bill(i, whole)
-	c.pay(i)
+	c.bill(i, first)
+	return i
+}
+
+// GetOverdue has the due date of the newest invoice pass.
+func (c *Customer) GetOverdue() { c.emit("invoice.overdue", c.newest().object) }
+
+// Transfer has the newest invoice paid by a transfer to the bank. The company marks it as paid outside of Stripe.
+func (c *Customer) Transfer() {
+	i := c.newest()
+	if c.settled(i); !c.basil() {
+		i.object["paid_out_of_band"], i.object["payment_intent"] = true, nil
+	}
+	c.emit("invoice.paid", i.object)
 }
 
 // TrialEndsSoon is three days before the trial's end.

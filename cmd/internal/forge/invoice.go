@@ -44,6 +44,7 @@ func (c *Customer) invoice(reason string) *invoice {
 	i.object = c.make("invoice.finalized", i.seed)
 	i.object["billing_reason"], i.object["number"] = reason,
 		fmt.Sprintf("%s-%04d", strings.ToUpper(c.params.Account), len(c.invoices))
+	i.object["collection_method"] = c.subscription.object["collection_method"]
 	c.subscription.object["latest_invoice"] = i.object["id"]
 	return i
 }
@@ -64,7 +65,7 @@ func (c *Customer) bill(i *invoice, lines ...line) {
 		i.object[name] = due
 	}
 	i.object["subtotal"], i.object["total"] = total, total
-	c.withoutPlan(i.object)
+	c.unmark(i.object)
 	c.emit("invoice.finalized", i.object)
 }
 
@@ -113,14 +114,19 @@ func (c *Customer) pay(i *invoice) {
 	} else if _, there := i.object["payment_intent"]; there {
 		i.object["payment_intent"] = nil
 	}
+	c.settled(i)
+	c.emit("invoice.paid", i.object)
+	c.emit("invoice.payment_succeeded", i.object)
+}
+
+// settled marks an invoice as paid.
+func (c *Customer) settled(i *invoice) {
 	i.object["status"], i.object["amount_paid"], i.object["amount_remaining"],
-		i.object["next_payment_attempt"] = "paid", due, 0, nil
+		i.object["next_payment_attempt"] = "paid", i.object["amount_due"], 0, nil
 	i.object["status_transitions"].(object)["paid_at"] = c.now.Unix()
 	if !c.basil() {
 		i.object["paid"] = true
 	}
-	c.emit("invoice.paid", i.object)
-	c.emit("invoice.payment_succeeded", i.object)
 }
 
 // fail has a payment of an invoice fail. It is tried again in three days.

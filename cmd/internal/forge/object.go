@@ -31,11 +31,11 @@ func (c *Customer) show() {
 		period = c.subscription.object
 	}
 	period["current_period_start"], period["current_period_end"] = c.start.Unix(), c.end.Unix()
-	c.withoutPlan(c.subscription.object)
+	c.unmark(c.subscription.object)
 }
 
-// withoutPlan leaves it to the prices which plan it is.
-func (c *Customer) withoutPlan(o object) {
+// unmark leaves it to the prices which plan it is; and to the checkout session whose account, where one names it.
+func (c *Customer) unmark(o object) {
 	for _, path := range [][]string{{"metadata"}, {"subscription_details", "metadata"},
 		{"parent", "subscription_details", "metadata"}} {
 		inner := o
@@ -43,6 +43,9 @@ func (c *Customer) withoutPlan(o object) {
 			inner, _ = inner[name].(object)
 		}
 		delete(inner, "plan")
+		if c.atCheckout {
+			delete(inner, "account")
+		}
 	}
 }
 

@@ -45,11 +45,28 @@ func tell(ctx context.Context, client *http.Client, api string, told []json.RawM
 	if len(told) == 0 {
 		return nil
 	}
-	body, err := json.Marshal(told)
+	return post(ctx, client, strings.TrimRight(api, "/")+"/_events", told)
+}
+
+// Fault has the sandbox fail, whose stand-in of Stripe's API is at this URL. `GET /_faults` lists what a fault can be.
+func Fault(ctx context.Context, api string, fault map[string]any) error {
+	sandbox, found := strings.CutSuffix(strings.TrimRight(api, "/"), "/stripe")
+	if !found {
+		return fmt.Errorf("no sandbox is there that could fail: run `pawl dev`")
+	}
+	client := &http.Client{Timeout: 30 * time.Second}
+	defer client.CloseIdleConnections()
+	if err := post(ctx, client, sandbox+"/_faults", fault); err != nil {
+		return fmt.Errorf("have the sandbox fail: %w", err)
+	}
+	return nil
+}
+
+func post(ctx context.Context, client *http.Client, url string, what any) error {
+	body, err := json.Marshal(what)
 	if err != nil {
 		return err
 	}
-	url := strings.TrimRight(api, "/") + "/_events"
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return err

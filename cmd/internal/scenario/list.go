@@ -111,6 +111,38 @@ var All = []Scenario{
 			{8, "the week is over", nil},
 		},
 	},
+	{
+		Name:  "refused-upgrade",
+		About: "a paid upgrade is refused by the workspace API: the lower plan stays, and the difference is given back",
+		Now:   5, Needs: Refusal, Refuses: 5,
+		Steps: []Step{
+			{0, "a month of the lower plan is paid", subscribe},
+			{5, "upgrade: the rest of the month is paid at once, and the workspace API refuses it",
+				func(c *forge.Customer, s Shop) { c.Change(s.High, 1) }},
+			{7, "the difference is refunded", func(c *forge.Customer, _ Shop) { c.Refund(0) }},
+			{8, "the plan is set back at Stripe", func(c *forge.Customer, s Shop) { c.Change(s.Low, 1) }},
+		},
+	},
+	{
+		Name: "checkout", About: "a sign-up at the Checkout, whose session alone names the account: the others wait for it",
+		Now: 0, Needs: Names,
+		Steps: []Step{
+			{0, "a month is bought at the checkout",
+				func(c *forge.Customer, s Shop) { c.SubscribeAtCheckout(s.Low, 2) }},
+		},
+	},
+	{
+		Name:  "invoice-by-transfer",
+		About: "an invoice is sent, gets overdue, and is paid by a transfer outside of Stripe", Now: 14,
+		Steps: []Step{
+			{0, "an invoice over a month is sent, due in 14 days",
+				func(c *forge.Customer, s Shop) { c.SubscribeByInvoice(s.Low, 5, 14) }},
+			{14, "it is overdue", func(c *forge.Customer, _ Shop) { c.GetOverdue() }},
+			{18, "nothing is paid", nil},
+			{20, "the transfer has come: the invoice is marked as paid outside of Stripe",
+				func(c *forge.Customer, _ Shop) { c.Transfer() }},
+		},
+	},
 }
 
 func subscribe(c *forge.Customer, s Shop) { c.Subscribe(s.Low, 1, 0) }

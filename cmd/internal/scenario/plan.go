@@ -17,6 +17,8 @@ type Laid struct {
 	// day is how long one lasts, now when the story's today is.
 	day time.Duration
 	now time.Time
+	// refused is the plan that the workspace API refuses, in a story that says so.
+	refused string
 }
 
 // LaidStep is a step with its time and its events.
@@ -31,7 +33,8 @@ type LaidStep struct {
 func (s Scenario) Lay(p forge.Params, shop Shop, now time.Time, day time.Duration) (Laid, error) {
 	now = now.Truncate(time.Second)
 	c := forge.NewCustomer(p, day)
-	l := Laid{Scenario: s, Account: p.Account, Mode: "test", Token: c.Token(), day: day, now: now}
+	l := Laid{Scenario: s, Account: p.Account, Mode: "test", Token: c.Token(), day: day, now: now,
+		refused: shop.High.Name}
 	if p.Live {
 		l.Mode = "live"
 	}

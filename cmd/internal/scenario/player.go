@@ -71,6 +71,11 @@ func (p *Player) Play(ctx context.Context, l Laid, tell func(Moment)) error {
 		if err := until(ctx, step.At); err != nil {
 			return err
 		}
+		if l.Refuses > 0 && l.Refuses == step.Day {
+			if err := p.refuse(ctx, l.Account, l.refused); err != nil {
+				return err
+			}
+		}
 		if err := p.deliver(ctx, step.Events, 1); err != nil {
 			return err
 		}
@@ -96,6 +101,12 @@ func (p *Player) deliver(ctx context.Context, events []forge.Event, atOnce int) 
 		}
 	}
 	return p.send(ctx, events, atOnce)
+}
+
+// refuse has the sandbox refuse an account's workspace a plan.
+func (p *Player) refuse(ctx context.Context, account, plan string) error {
+	return forge.Fault(ctx, p.API, map[string]any{"service": "workspaces", "status": http.StatusUnprocessableEntity,
+		"account": account, "plan": plan, "next": 1000})
 }
 
 // redeliveries is how often an event is delivered that could not be committed in time, redeliverIn after the time

@@ -87,6 +87,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.Policy.Account = "named" // as it is but for a bare `pawl dev`
 	node, err := process.New(ctx, cfg, providers, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

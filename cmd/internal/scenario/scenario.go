@@ -20,6 +20,8 @@ type Scenario struct {
 	Steps []Step
 	// Needs is what the shop must sell beside a plan, "" for nothing.
 	Needs Need
+	// Refuses is the day from which on the workspace API refuses the account the higher plan, 0 for never.
+	Refuses int
 }
 
 // Step is what happens on a day.
@@ -38,18 +40,26 @@ const (
 	Plans  Need = "plans"
 	Yearly Need = "yearly"
 	Once   Need = "once"
+	// Refusal is two plans, and a workspace API that refuses one.
+	Refusal Need = "refusal"
+	// Names is that events wait for the one that names their account.
+	Names Need = "names"
 )
 
 // Shop lists what can be bought: a low and a high plan by the month, the low one by the year, and a plan that is
 // bought once. A plan without a price is not sold.
-type Shop struct{ Low, High, Yearly, Once forge.Plan }
+type Shop struct {
+	Low, High, Yearly, Once forge.Plan
+	// Waits is set where the events of a new customer wait for one that names the account.
+	Waits bool
+}
 
 // amounts are what plans cost by the month, by their place.
 var amounts = []int64{1900, 4900}
 
 // ShopOf returns the shop whose prices a configuration maps.
 func ShopOf(c *config.Config) (Shop, error) {
-	var shop Shop
+	shop := Shop{Waits: c.Policy.Account == "named"}
 	var plans []forge.Plan
 	for _, plan := range c.Plans.Order {
 		prices := pricesOf(c, plan, false)
@@ -86,15 +96,21 @@ func pricesOf(c *config.Config, plan string, once bool) []string {
 	})
 }
 
-// Lacks says what a shop does not sell that the story needs, "" for nothing.
-func (s Scenario) Lacks(shop Shop) string {
+// Lacks says what the story needs and does not have here, "" for nothing: a shop does not sell it, or the story is to be
+// delivered in a storm.
+func (s Scenario) Lacks(shop Shop, storm bool) string {
 	switch {
-	case s.Needs == Plans && shop.High.Price == "":
+	case (s.Needs == Plans || s.Needs == Refusal) && shop.High.Price == "":
 		return "two plans that are sold: map a price to a second one in plans.prices"
 	case s.Needs == Yearly && shop.Yearly.Price == "":
 		return "a plan with two prices, by the month and by the year: map a second price to it in plans.prices"
 	case s.Needs == Once && shop.Once.Price == "":
 		return "a price that is bought once: map one with `for` in plans.prices"
+	case s.Needs == Refusal && storm:
+		return "its order: what stays after a refusal is what the workspace API has taken before; leave out --shuffle, --duplicate, --drop and --delay"
+	case s.Needs == Names && !shop.Waits:
+		return "policy.account: named, with which events wait for the one that names their account; " +
+			"`pawl dev` alone has customer: run it with a configuration of your own, which `pawl init` writes"
 	}
 	return ""
 }

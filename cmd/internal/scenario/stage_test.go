@@ -23,3 +23,22 @@ func TestStage_LongDays_LeaveOut(t *testing.T) {
 		}
 	}
 }
+
+// A story says what it needs: a refusing API to be told in order, and a policy that waits for names.
+func TestScenario_Lacks(t *testing.T) {
+	t.Parallel()
+	shop := Shop{Low: forge.Plan{Price: "price_starter"}, High: forge.Plan{Price: "price_pro"}}
+	for _, tt := range []struct {
+		name         string
+		storm, waits bool
+		lacks        bool
+	}{
+		{"refused-upgrade", false, false, false}, {"refused-upgrade", true, true, true},
+		{"checkout", false, true, false}, {"checkout", true, true, false}, {"checkout", false, false, true}, {"upgrade", true, false, false},
+	} {
+		story, _ := Find(tt.name)
+		if shop.Waits = tt.waits; (story.Lacks(shop, tt.storm) != "") != tt.lacks {
+			t.Errorf("%+v: it lacks %q", tt, story.Lacks(shop, tt.storm))
+		}
+	}
+}

@@ -72,6 +72,23 @@ var stories = map[string][]string{
 		"0: active pro for a while by checkout.session.completed | finance-export, order-email, provision-workspace | access.changed, checkout.completed | ",
 		"8: suspended by checkout.session.completed: the time that was paid for is over | provision-workspace | access.changed | ",
 	},
+	// No letter tells of the change that did not come.
+	"refused-upgrade": {
+		begin,
+		"5: active starter by customer.subscription.updated | finance-export, provision-workspace, provision-workspace failed, receipt-email, withhold-grant | access.changed, access.changed, invoice.paid, subscription.changed | correction",
+		"7: active starter by customer.subscription.updated | fetch-object, refund-entry | refund.succeeded | ",
+		"8: active starter by customer.subscription.updated |  | subscription.changed | ",
+	},
+	// One workspace, under the account that the session names, though its event is the last.
+	"checkout": {
+		"0: active starter × 2 by customer.subscription.updated | finance-export, provision-workspace, receipt-email | access.changed, invoice.paid, subscription.changed | ",
+	},
+	"invoice-by-transfer": {
+		"0: active starter × 5 by customer.subscription.created | provision-workspace | access.changed, subscription.changed | ",
+		"14: active starter × 5 by customer.subscription.created | action-required-notice | payment.failed | ",
+		"18: active starter × 5 by customer.subscription.created | dunning-notice |  | ",
+		"20: active starter × 5 by customer.subscription.created | finance-export, receipt-email | invoice.paid | ",
+	},
 }
 
 // begin is how most stories begin: a month of the lower plan is paid.
