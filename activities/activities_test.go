@@ -47,7 +47,7 @@ func setup(t *testing.T) *bundle {
 		book.Close()
 		receipts.Close()
 	})
-	runner, err := effect.NewRunner(effect.Config{
+	runner, err := effect.NewRunner(effect.Config{Log: slog.New(slog.DiscardHandler),
 		Ledger: book, Meter: noop.Meter{},
 		Retrying: func(context.Context, effect.Call, string) {},
 	})

@@ -28,6 +28,9 @@ func cloudEvent(ctx context.Context, url string, e outbox.Event) (*http.Request,
 	} {
 		req.Header.Set(name, headerValue(value))
 	}
+	if e.Correlation != "" { // cloudevents/extensions/correlation.md
+		req.Header.Set("Ce-Correlationid", headerValue(e.Correlation))
+	}
 	req.Header.Set("Content-Type", "application/json")
 	return req, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -108,6 +109,8 @@ func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (Reco
 		before.LastError); err != nil && !settledOtherwise(err) {
 		return RecordDecisionResult{}, fmt.Errorf("resume receipt %s: %w", in.ReceiptID, err)
 	}
+	r.tell(ctx, slog.LevelInfo, "run decided", in.Ref, "action", in.Action, "effect_key", in.Effect, "request_id",
+		in.RequestID)
 	return RecordDecisionResult{}, nil
 }
 

@@ -2,6 +2,7 @@ package activities_test
 
 import (
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func TestActivities_InputNotOfItsReceipt_Refused(t *testing.T) {
 	t.Cleanup(runs.Close)
 	load := &activities.Billing{Effects: b.effects, Receipts: b.receipts, Facts: store, Consumers: &activities.Consumers{}, Announced: func() {}}
 	relay := &activities.Consumers{Effects: b.effects, Receipts: b.receipts}
-	recorded := &activities.Runs{Receipts: b.receipts, Runs: runs, Ledger: b.ledger}
+	recorded := &activities.Runs{Log: slog.New(slog.DiscardHandler), Receipts: b.receipts, Runs: runs, Ledger: b.ledger}
 	ours := b.workspaces(sink.URL, targets{})
 	forged := schematest.Ref("test_1")
 	forged.Mode = "live"

@@ -147,7 +147,7 @@ func (c *Consumers) post(ctx context.Context, consumer Consumer, effectKey, atte
 	for name, value := range map[string]string{
 		"Pawl-Provider": r.Provider, "Pawl-Source": r.Source, "Pawl-Mode": r.Mode, "Pawl-Account": r.Account,
 		"Pawl-Event-Id": cmp.Or(r.RelayOf, r.EventID), "Pawl-Event-Type": r.Type, "Pawl-Receipt": r.ID,
-		"Pawl-Scheme": kept.Get("Pawl-Scheme"),
+		"X-Correlation-Id": r.CorrelationID, "Pawl-Scheme": kept.Get("Pawl-Scheme"),
 	} {
 		if value != "" {
 			req.Header.Set(name, headerText(value))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -101,7 +102,7 @@ func relaySetup(t *testing.T, url string) *relayBench {
 	t.Cleanup(book.Close)
 	receipts := receipt.NewStore(pool, receipt.Options{Timeout: 20 * time.Second})
 	t.Cleanup(receipts.Close)
-	effects, err := effect.NewRunner(effect.Config{
+	effects, err := effect.NewRunner(effect.Config{Log: slog.New(slog.DiscardHandler),
 		Ledger: book, Meter: noop.Meter{},
 		Retrying: func(context.Context, effect.Call, string) {},
 	})

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -26,6 +28,7 @@ type Runs struct {
 	Runs     *run.Store
 	Ledger   *ledger.Store
 	Audit    *audit.Store
+	Log      *slog.Logger
 	// Lag takes the seconds from the start of the run to its end, by flow and outcome.
 	Lag metric.Float64Histogram
 }
@@ -88,6 +91,12 @@ type ParkRunResult struct {
 	Settled bool `json:",omitempty"`
 }
 
+// tell logs how the run of an event stands now.
+func (r *Runs) tell(ctx context.Context, level slog.Level, message string, of event.Ref, more ...any) {
+	run := activity.GetInfo(ctx).WorkflowExecution
+	r.Log.Log(ctx, level, message, of.Log(append(more, "workflow_id", run.ID, "run_id", run.RunID)...)...)
+}
+
 // own returns the receipt of the event, and refuses an event that is not what the receipt says.
 func (r *Runs) own(ctx context.Context, of event.Ref) (receipt.Receipt, error) {
 	held, err := r.Receipts.Get(ctx, of.ReceiptID)
@@ -99,6 +108,7 @@ func (r *Runs) own(ctx context.Context, of event.Ref) (receipt.Receipt, error) {
 
 // checkRef refuses an event that is not what the receipt says.
 func checkRef(of event.Ref, held receipt.Receipt) error {
+	of.Correlation = held.CorrelationID // a takeover of the receipt changes it, and it identifies nothing
 	if of != held.Ref() {
 		return effect.Foreign(of, nil)
 	}
@@ -121,6 +131,8 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 	if err != nil && !settledOtherwise(err) {
 		return ParkRunResult{}, fmt.Errorf("park receipt %s: %w", in.ReceiptID, err)
 	}
+	code, _, _ := strings.Cut(in.Reason, ":")
+	r.tell(ctx, slog.LevelWarn, "run parked", in.Ref, "status", in.Status, "reason", code)
 	// Read the ledger only after the park is committed. A run that settles an effect looks for parked runs after it has
 	// settled it, so one of the two sees the other.
 	keys := in.Waits.Keys()
@@ -193,6 +205,7 @@ func (r *Runs) FinishRun(ctx context.Context, in FinishRunInput) (FinishRunResul
 	if err != nil && !settledOtherwise(err) {
 		return FinishRunResult{}, fmt.Errorf("finish run of receipt %s: %w", in.ReceiptID, err)
 	}
+	r.tell(ctx, slog.LevelInfo, "run finished", in.Ref, "flow", in.Flow, "status", in.Status)
 	r.Lag.Record(ctx, time.Since(in.StartedAt).Seconds(), metric.WithAttributes(
 		attribute.String("flow", in.Flow), attribute.String("outcome", in.Status)))
 	return FinishRunResult{}, nil

@@ -66,6 +66,9 @@ func (s *Sink) send(ctx context.Context, r Request, a *effect.Attempt) ([]byte, 
 	// Not by Set: net/http looks for the canonical name and, where it stands, silently sends again what was
 	// not answered. How often an effect was sent, and that nobody answered, is for the ledger to know.
 	req.Header["idempotency-key"] = []string{a.IdempotencyKey}
+	if a.Correlation != "" {
+		req.Header.Set("X-Correlation-Id", headerText(a.Correlation))
+	}
 	if s.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.Token)
 	}

@@ -141,6 +141,7 @@ func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, from 
 	}
 	l.class = "no_handshake"
 	s.tally.count(l.source, receipt.Refused, l.class, r.ReceivedAt)
+	s.tally.tell(line{l.source, "deliveries refused", l.class}, noEvent)
 	return answer(c, http.StatusBadRequest, l.class)
 }
 
@@ -150,6 +151,7 @@ func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label
 	if !source.admits(from) {
 		l.class = "address_not_allowed"
 		s.tally.count(l.source, receipt.Refused, l.class, s.cfg.Now())
+		s.tally.tell(line{l.source, "deliveries refused", l.class}, noEvent)
 		_ = answer(c, http.StatusForbidden, l.class)
 		return false
 	}
@@ -179,6 +181,7 @@ func (s *Server) refuse(c echo.Context, source *Source, l *label, r *webhook.Req
 	}
 	l.class = string(rejection.Class)
 	s.tally.count(l.source, receipt.Refused, l.class, r.ReceivedAt)
+	s.tally.tell(line{l.source, "deliveries refused", l.class}, func() []any { return source.claims(r, rejection) })
 	s.cfg.Refused(l.source, r, rejection, from.String())
 	return answer(c, source.statusOf(rejection.Class), l.class)
 }
@@ -234,14 +237,20 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 	return err
 }
 
+// handOver logs what became of each event, and hands over those that are run.
 func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []receipt.Outcome) {
 	var pending []receipt.Pending
 	for i, o := range outcomes {
-		if e := &d.Events[i]; !o.Duplicate && o.Status == receipt.Received {
-			pending = append(pending, receipt.Pending{Source: d.Source, ReceivedAt: d.ReceivedAt, Ref: event.Ref{
-				ReceiptID: o.ReceiptID, Provider: d.Provider, Account: e.Account, Mode: e.Mode, EventID: o.EventID,
-				Type: e.Type, ObjectID: e.Object,
-			}})
+		e := &d.Events[i]
+		ref := event.Ref{ReceiptID: o.ReceiptID, Provider: d.Provider, Account: e.Account, Mode: e.Mode,
+			EventID: o.EventID, Type: e.Type, ObjectID: e.Object, Correlation: e.Correlation}
+		if o.Duplicate {
+			s.tally.tell(line{d.Source, "duplicates received", string(o.Status)}, func() []any { return ref.Log() })
+			continue
+		}
+		s.cfg.Log.Info("event received", ref.Log("source", d.Source, "status", o.Status)...)
+		if o.Status == receipt.Received {
+			pending = append(pending, receipt.Pending{Source: d.Source, ReceivedAt: d.ReceivedAt, Ref: ref})
 		}
 	}
 	if len(pending) > 0 {
@@ -249,6 +258,25 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 		s.metrics.handed.Add(ctx, int64(len(pending)))
 	}
 }
+
+// claims returns what a refused request says its first event is. Nobody has verified it, and the keys say so.
+func (s *Source) claims(r *webhook.Request, why *webhook.Error) (claimed []any) {
+	defer func() {
+		if recover() != nil {
+			claimed = nil // these are anybody's bytes, and the refusal stands
+		}
+	}()
+	if why.Class.Incomplete() {
+		return nil
+	}
+	for _, e := range s.Verifier.Events(r) {
+		return []any{"claimed_event_id", identifier(e.ID), "claimed_type", text(e.Type)}
+	}
+	return nil
+}
+
+// noEvent is for refusals before the body is read.
+func noEvent() []any { return nil }
 
 // CalledURL returns the URL that the provider called: that of the configuration, never of the Host
 // header, with the query that came. A fragment is never called: Twilio's holds connection overrides.

@@ -30,13 +30,15 @@ func (s *Source) delivery(r *webhook.Request, match webhook.Match, changes ...fu
 	}
 	d := receipt.Delivery{Source: s.Name, Provider: s.Provider.Name, Generic: s.Provider.Contract.Generic,
 		Relays: s.Relays, ReceivedAt: r.ReceivedAt,
-		Secret: match.Secret, Correlation: uuid.NewString(),
+		Secret: match.Secret,
 		Header: webhook.HeadersOf(s.Provider, s.Verifier).OfReceipt(r.Header), Events: make([]receipt.New, len(events))}
+	request := uuid.NewString()
 	for i, e := range events {
 		for _, change := range changes {
 			change(&e)
 		}
 		d.Events[i] = s.accept(e, r.Body)
+		d.Events[i].Correlation = cmp.Or(s.Correlation.of(r.Header, d.Events[i].Body), request)
 	}
 	if match.Transmission != "" {
 		d.Transmission = receipt.Transmission{ID: identifier(match.Transmission), Body: sha256.Sum256(r.Body)}

@@ -889,7 +889,7 @@ func TestTally_DatabaseAway_CountedAndToldOnce(t *testing.T) {
 	if n := b.count(t, `select sum(count) from source_counts where what = 'refused'`); n != 1 {
 		t.Errorf("counted %d times, want once", n)
 	}
-	if n := strings.Count(log.String(), "requests refused"); n != 1 {
+	if n := strings.Count(log.String(), "deliveries refused"); n != 1 {
 		t.Errorf("the log tells it %d times, want once:\n%s", n, &log)
 	}
 }

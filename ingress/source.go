@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
@@ -30,9 +33,22 @@ type Source struct {
 	Accounts []string
 	// PublicURL is the URL that the provider was given, for schemes that sign it.
 	PublicURL string
+	// Correlation says where a delivery names what its events belong to.
+	Correlation Correlation
 	// AllowFrom, when set, lists the networks that may deliver. It stands beside the signature and
 	// never instead of it.
 	AllowFrom []netip.Prefix
+}
+
+// Correlation is a place in a delivery: a header, or a path of gjson in the event. The zero value is none.
+type Correlation struct{ Header, Path string }
+
+// of returns the ID at the place, "" if none is there.
+func (c Correlation) of(header http.Header, body []byte) string {
+	if c.Path != "" {
+		return text(gjson.GetBytes(body, c.Path).String())
+	}
+	return text(header.Get(c.Header))
 }
 
 func (s *Source) check(name string) error {

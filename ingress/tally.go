@@ -26,6 +26,16 @@ type tally struct {
 
 	mu     sync.Mutex
 	counts map[counted]receipt.SourceCount
+	lines  map[line]*repeated
+}
+
+// line is what one line of the log stands for: requests refused with a class, or duplicates.
+type line struct{ source, message, class string }
+
+// repeated is how often it happened, and the event of the first.
+type repeated struct {
+	count int
+	event []any
 }
 
 // counted is what one count is of.
@@ -37,13 +47,25 @@ type counted struct {
 }
 
 func newTally(store Receipts, log *slog.Logger) *tally {
-	return &tally{store: store, log: log, counts: map[counted]receipt.SourceCount{}}
+	return &tally{store: store, log: log, counts: map[counted]receipt.SourceCount{},
+		lines: map[line]*repeated{}}
 }
 
 // count counts a request that came at a time; name is the class of a refusal, or the label of the secret.
 func (t *tally) count(source string, what receipt.Counted, name string, at time.Time) {
 	t.add(receipt.SourceCount{Source: source, What: what, Name: name, Day: at.UTC().Truncate(24 * time.Hour),
 		Count: 1, Last: at})
+}
+
+// tell counts what one line of the log will tell at the next flush. event gives the keys of the first one alone: a
+// flood costs no more.
+func (t *tally) tell(of line, event func() []any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lines[of] == nil {
+		t.lines[of] = &repeated{event: event()}
+	}
+	t.lines[of].count++
 }
 
 func (t *tally) add(more receipt.SourceCount) {
@@ -77,23 +99,21 @@ func (t *tally) run(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// flush writes the counts, and logs the rejections that were written. Counts that cannot be written are kept for the
-// next time.
+// flush writes the counts, and logs what was told. Counts that cannot be written are kept for the next time.
 func (t *tally) flush(ctx context.Context) {
 	t.mu.Lock()
-	counts := slices.Collect(maps.Values(t.counts))
-	t.counts = map[counted]receipt.SourceCount{}
+	counts, lines := slices.Collect(maps.Values(t.counts)), t.lines
+	t.counts, t.lines = map[counted]receipt.SourceCount{}, map[line]*repeated{}
 	t.mu.Unlock()
-	err := t.store.CountSources(ctx, counts)
-	if err != nil {
-		t.log.Warn("requests not counted yet", "error", err)
+	for of, r := range lines {
+		t.log.Info(of.message, append([]any{"source", of.source, "class", of.class, "count", r.count}, r.event...)...)
 	}
+	err := t.store.CountSources(ctx, counts)
+	if err == nil {
+		return
+	}
+	t.log.Warn("requests not counted yet", "error", err)
 	for _, c := range counts {
-		switch {
-		case err != nil:
-			t.add(c)
-		case c.What == receipt.Refused:
-			t.log.Info("requests refused", "source", c.Source, "class", c.Name, "count", c.Count)
-		}
+		t.add(c)
 	}
 }

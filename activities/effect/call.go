@@ -143,6 +143,8 @@ type Attempt struct {
 	Request []byte
 	// Repeat is set when an attempt came before under the same idempotency key: an answer may be about that one.
 	Repeat bool
+	// Correlation is that of the event.
+	Correlation string
 
 	commit func() error
 	also   []ledger.Statement

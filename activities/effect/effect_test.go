@@ -54,7 +54,7 @@ func setup(t *testing.T) *bundle {
 	book := ledger.New(b.pool)
 	t.Cleanup(book.Close)
 	var err error
-	b.config = effect.Config{
+	b.config = effect.Config{Log: slog.New(slog.DiscardHandler),
 		Ledger: book, Meter: noop.Meter{}, Breakers: breaker.New(b.pool), Pauses: pause.New(b.pool), Breaking: effect.DefaultBreaking,
 		Waits: func(_ context.Context, c effect.Call, sink, words string, _ effect.Hindrance) {
 			b.mu.Lock()

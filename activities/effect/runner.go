@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +37,8 @@ type Config struct {
 	// Back is told of a sink that is back, or whose pause is over, in one process of all.
 	Back  func(sink string)
 	Meter metric.Meter
+	// Log gets a line for each outcome of an effect.
+	Log *slog.Logger
 }
 
 // Hindrance is why an effect waits for its sink.
@@ -121,7 +124,7 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 	attemptCtx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
 	attempt := &Attempt{IdempotencyKey: idempotencyKey(c.Key, grant.Generation), Request: grant.Request,
-		Repeat: grant.Age > 0}
+		Repeat: grant.Age > 0, Correlation: c.Correlation}
 	attempt.commit = func() error {
 		held, err := r.mark(attemptCtx, c.Key, grant.Token)
 		reached(c, "after-mark")
@@ -277,7 +280,15 @@ func (r *Runner) Stale(ctx context.Context, c Call) {
 	r.stale.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", c.Kind)))
 }
 
+// count counts and logs what an effect came to.
 func (r *Runner) count(ctx context.Context, c Call, outcome State) {
+	level := slog.LevelInfo
+	if outcome == Refused || outcome == Failed || outcome == Uncertain {
+		level = slog.LevelWarn
+	}
+	info := activity.GetInfo(ctx)
+	r.Log.Log(ctx, level, "effect", c.Log("outcome", outcome, "kind", c.Kind, "effect_key", c.Key, "attempt",
+		info.Attempt, "workflow_id", info.WorkflowExecution.ID, "run_id", info.WorkflowExecution.RunID)...)
 	r.outcomes.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", c.Kind),
 		attribute.String("outcome", string(outcome))))
 }

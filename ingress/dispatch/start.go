@@ -47,6 +47,7 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (run.Started,
 		d.metrics.start(ctx, p.Provider, "already_started")
 	} else {
 		d.metrics.start(ctx, p.Provider, "started")
+		d.cfg.Log.Info("run started", p.Log("source", p.Source, "workflow_id", workflowID, "run_id", runID)...)
 		d.metrics.lag.Record(ctx, d.cfg.Now().Sub(p.ReceivedAt).Seconds())
 	}
 	failpoint.Hit("dispatch-after-start")

@@ -17,4 +17,12 @@ type Ref struct {
 	Type    string
 	// ObjectID is the provider's ID of the object that the event is about, "" if it is not known.
 	ObjectID string `json:",omitempty"`
+	// Correlation is what the source says to be the ID of the business for it; else that of the request.
+	Correlation string `json:",omitempty"`
+}
+
+// Log returns the event under the keys that logs have for it, and more behind it: arguments for a [slog.Logger].
+func (r Ref) Log(more ...any) []any {
+	return append([]any{"provider", r.Provider, "type", r.Type, "event_id", r.EventID, "object_id", r.ObjectID,
+		"receipt_id", r.ReceiptID, "correlation_id", r.Correlation}, more...)
 }

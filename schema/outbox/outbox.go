@@ -38,6 +38,8 @@ type Event struct {
 	// Attempts counts how often it was taken as the oldest of its account.
 	Attempts    int
 	DeliveredTo []string
+	// Correlation is that of the receipt.
+	Correlation string
 }
 
 // News is an internal event before it is written: its type, the account whose subscribers get it, and its data.
@@ -115,7 +117,8 @@ select ` + eventColumns + ` from oldest
  cross join lateral (select n.* from outbox n where n.published_at is null and n.mode = oldest.mode and n.account = oldest.account and n.id > oldest.id
                       order by n.id limit $3 - 1) e`
 
-const eventColumns = `e.id, e.event_id::text, e.mode, e.account, e.type, e.receipt_id::text, e.data, e.created_at, e.attempts, e.delivered_to`
+const eventColumns = `e.id, e.event_id::text, e.mode, e.account, e.type, e.receipt_id::text, e.data, e.created_at, e.attempts, e.delivered_to,
+       coalesce((select r.correlation_id from receipts r where r.id = e.receipt_id), '')`
 
 // Take takes due events of up to limit accounts: the oldest of each account and those that follow it, in the order in
 // which they must be delivered. The caller has them for the length of lease; after that they are handed out again.

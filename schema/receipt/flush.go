@@ -263,7 +263,7 @@ func hashKeys(rows []insertRow) []int64 {
 func insertOneArgs(r insertRow) []any {
 	return []any{
 		[16]byte(r.id), r.in.Source, r.in.Provider, r.Account, r.Mode, r.EventID, string(r.Identity), r.Type, r.Object,
-		r.APIVersion, r.occurred(), r.in.ReceivedAt, r.hash[:], r.in.Secret, r.in.Correlation, string(r.Status),
+		r.APIVersion, r.occurred(), r.in.ReceivedAt, r.hash[:], r.in.Secret, r.Correlation, string(r.Status),
 		r.Reason, r.in.header, r.bytes(),
 	}
 }
@@ -301,7 +301,7 @@ func insertArgs(rows []insertRow) []any {
 		ids[i] = r.id
 		for c, v := range [...]string{r.in.Source, r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID,
 			string(r.Identity), r.Type,
-			r.Object, r.APIVersion, r.in.Secret, r.in.Correlation, string(r.Status), r.Reason, r.in.header} {
+			r.Object, r.APIVersion, r.in.Secret, r.Correlation, string(r.Status), r.Reason, r.in.header} {
 			texts[c][i] = v
 		}
 		occurred[i] = r.occurred()

@@ -26,8 +26,6 @@ type Delivery struct {
 	ReceivedAt time.Time
 	// Secret is the label of the secret that admitted the request, or [ByAPI].
 	Secret string
-	// Correlation is the same for all events of one request.
-	Correlation string
 	// Header is kept beside the body. The caller has removed the headers that must not be stored.
 	Header http.Header
 	// Transmission, if set, parks the events when other bytes came before under its ID.
@@ -67,7 +65,10 @@ type New struct {
 	Type       string
 	Object     string
 	APIVersion string
-	OccurredAt time.Time // zero where the provider does not tell
+	// Correlation is the source's own ID for what the event belongs to; without one, the same for all events of one
+	// request.
+	Correlation string
+	OccurredAt  time.Time // zero where the provider does not tell
 	// Status is Received, or Ignored or NeedsReview with a Reason.
 	Status Status
 	Reason string
@@ -149,7 +150,7 @@ type Receipt struct {
 func (r Receipt) Ref() event.Ref {
 	return event.Ref{
 		ReceiptID: r.ID, Provider: r.Provider, Account: r.Account, Mode: r.Mode, EventID: r.EventID,
-		RelayOf: r.RelayOf, Type: r.Type, ObjectID: r.ObjectID,
+		RelayOf: r.RelayOf, Type: r.Type, ObjectID: r.ObjectID, Correlation: r.CorrelationID,
 	}
 }
 

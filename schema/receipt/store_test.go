@@ -41,8 +41,11 @@ func event(id string) receipt.New {
 }
 
 func delivery(events ...receipt.New) receipt.Delivery {
+	for i := range events {
+		events[i].Correlation = "c-1"
+	}
 	return receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Secret: "first",
-		Correlation: "c-1", Header: http.Header{"Content-Type": {"application/json"}}, Events: events}
+		Header: http.Header{"Content-Type": {"application/json"}}, Events: events}
 }
 
 // show returns the deliveries and runs of a receipt, as they are read everywhere.

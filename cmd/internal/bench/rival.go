@@ -94,7 +94,7 @@ func (p *plainInsert) Insert(ctx context.Context, d receipt.Delivery) ([]receipt
 		var fresh int
 		err = p.pool.QueryRow(ctx, plainInsertSQL, [16]byte(id), d.Source, d.Provider, e.Account, e.Mode, e.EventID,
 			string(e.Identity), e.Type,
-			e.Object, e.APIVersion, occurred, d.ReceivedAt, e.Body, d.Secret, d.Correlation, string(e.Status),
+			e.Object, e.APIVersion, occurred, d.ReceivedAt, e.Body, d.Secret, e.Correlation, string(e.Status),
 			string(header)).Scan(&fresh)
 		if err == nil && fresh == 0 {
 			var held uuid.UUID

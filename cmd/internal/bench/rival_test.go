@@ -28,10 +28,10 @@ func TestPlainInsert_WritesWhatPawlWrites(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	delivery := func() receipt.Delivery {
 		return receipt.Delivery{
-			Source: "stripe", Provider: "stripe", ReceivedAt: at, Secret: "first", Correlation: "c", Header: http.Header{"A": {"b"}},
+			Source: "stripe", Provider: "stripe", ReceivedAt: at, Secret: "first", Header: http.Header{"A": {"b"}},
 			Events: []receipt.New{{
 				Account: "acct_1", Mode: "test", EventID: "evt_1", Identity: receipt.ByID, Type: "invoice.paid", Object: "in_1",
-				APIVersion: "2025-03-31.basil", OccurredAt: at, Status: receipt.Received, Body: []byte(`{"id":"evt_1"}`),
+				APIVersion: "2025-03-31.basil", OccurredAt: at, Status: receipt.Received, Body: []byte(`{"id":"evt_1"}`), Correlation: "c",
 			}},
 		}
 	}

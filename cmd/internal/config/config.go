@@ -104,6 +104,8 @@ type Source struct {
 	// AllowFrom, when set, lists the networks that may deliver. It stands beside the signature, never
 	// instead of it.
 	AllowFrom []Network `yaml:"allow_from"`
+	// Correlation is where a delivery names what it belongs to: a header, or "/" and a JSON pointer into the event.
+	Correlation string `yaml:"correlation"`
 	// URL is the endpoint as registered with the provider; default {ingress.public_url}/hooks/{name}.
 	URL       string `yaml:"url" form:"url"`
 	BodyLimit Bytes  `yaml:"body_limit"`

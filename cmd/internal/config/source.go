@@ -18,6 +18,9 @@ const billing = "stripe"
 // sourceName is what may stand in /hooks/{source}, in metrics and in file names.
 var sourceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,62})$`)
 
+// correlation is empty, a header's name, or a JSON pointer (RFC 6901).
+var correlation = regexp.MustCompile(`^([A-Za-z0-9-]{0,64}|(/[^/\s]+)+)$`)
+
 func (c *checker) source(name string, s Source) {
 	key := "sources." + name
 	if !sourceName.MatchString(name) {
@@ -37,6 +40,10 @@ func (c *checker) source(name string, s Source) {
 	if _, ok := s.Options[webhook.AllowShortSecrets]; ok && !c.cfg.Dev {
 		c.bad(key+".options."+webhook.AllowShortSecrets, "is for dev only",
 			fmt.Sprintf("remove it and use a secret of at least %d bytes", webhook.MinSecret))
+	}
+	if !correlation.MatchString(s.Correlation) {
+		c.bad(key+".correlation", fmt.Sprintf("%q is neither a header nor a JSON pointer", s.Correlation),
+			"write the header's name, or a pointer such as /data/object/metadata/order")
 	}
 	c.bodyLimit(key+".body_limit", s.BodyLimit)
 	c.noDuplicates(key+".events", s.Events)

@@ -49,7 +49,7 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	defer starts.Close()
 	book := ledger.New(pool)
 	defer book.Close()
-	runs := &activities.Runs{Receipts: receipts, Runs: starts, Ledger: book, Audit: audit.New(pool, slog.New(slog.DiscardHandler)), Lag: lag}
+	runs := &activities.Runs{Log: slog.New(slog.DiscardHandler), Receipts: receipts, Runs: starts, Ledger: book, Audit: audit.New(pool, slog.New(slog.DiscardHandler)), Lag: lag}
 	named := func(name string, f any) { w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	named("ParkRun", runs.ParkRun)
 	named("RecordDecision", runs.RecordDecision)

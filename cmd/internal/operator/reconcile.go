@@ -262,9 +262,9 @@ var reconcileRule = rule[*Reconciliation]{
 		for _, c := range found.drift {
 			d := receipt.Delivery{
 				Source: found.source, Provider: "stripe", ReceivedAt: time.Now(), Secret: receipt.ByAPI,
-				Correlation: found.id, Header: http.Header{},
-				Events: []receipt.New{c.event},
+				Header: http.Header{}, Events: []receipt.New{c.event},
 			}
+			d.Events[0].Correlation = found.id
 			outcomes, err := o.Insert(ctx, d)
 			if err != nil {
 				return "", nil, fmt.Errorf("file %s: %w; what was filed is kept: reconcile again", c.event.Object, err)

@@ -64,6 +64,6 @@ func dismissed(o *Operator, d *Decision, r *timeline.Receipt) *change {
 func inputOf(r *timeline.Receipt) workflows.EventInput {
 	return workflows.EventInput{Ref: event.Ref{
 		ReceiptID: r.ID, Provider: r.Provider, Account: r.Account, Mode: r.Mode,
-		EventID: r.EventID, RelayOf: r.RelayOf, Type: r.Type, ObjectID: r.ObjectID,
+		EventID: r.EventID, RelayOf: r.RelayOf, Type: r.Type, ObjectID: r.ObjectID, Correlation: r.CorrelationID,
 	}}
 }

@@ -69,7 +69,7 @@ func (n *Node) forRuns(book *ledger.Store) ([]any, error) {
 	}
 	trail := audit.New(n.Pool, n.log)
 	return []any{
-		&activities.Runs{Receipts: n.Receipts, Runs: n.Runs, Ledger: book, Audit: trail, Lag: lag},
+		&activities.Runs{Log: n.log, Receipts: n.Receipts, Runs: n.Runs, Ledger: book, Audit: trail, Lag: lag},
 		&operator.JobWorker{
 			Jobs: job.New(n.Pool), Log: n.log,
 			Operator: &operator.Operator{

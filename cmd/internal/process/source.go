@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/ingress"
@@ -38,13 +41,28 @@ func Source(cfg *config.Config, providers map[string]webhook.Provider, name stri
 	}
 	source := ingress.Source{
 		Name: name, Provider: provider, Verifier: verifier, Secrets: settings.Secrets, Mode: s.Mode,
-		BodyLimit: int64(s.BodyLimit),
-		Wanted:    wanted(s), Relays: len(s.Relay) > 0, Accounts: s.Accounts.Routed, PublicURL: s.URL,
+		BodyLimit:   int64(s.BodyLimit),
+		Correlation: correlation(s.Correlation),
+		Wanted:      wanted(s), Relays: len(s.Relay) > 0, Accounts: s.Accounts.Routed, PublicURL: s.URL,
 	}
 	for _, network := range s.AllowFrom {
 		source.AllowFrom = append(source.AllowFrom, network.Prefix)
 	}
 	return source, nil
+}
+
+// correlation is the place that a source's setting names.
+func correlation(place string) ingress.Correlation {
+	pointer, found := strings.CutPrefix(place, "/")
+	if !found {
+		return ingress.Correlation{Header: place}
+	}
+	var path []string
+	for part := range strings.SplitSeq(pointer, "/") {
+		// RFC 6901, section 4
+		path = append(path, gjson.Escape(strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")))
+	}
+	return ingress.Correlation{Path: strings.Join(path, ".")}
 }
 
 // wanted says which types a source runs: those on its allow-list that have a flow, and the others on the list when

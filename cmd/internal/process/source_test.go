@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
@@ -44,5 +46,20 @@ func TestIngressSource_AllowFrom(t *testing.T) {
 	}
 	if len(made.AllowFrom) != 1 || made.AllowFrom[0] != network || made.Provider.Name != "stripe" {
 		t.Errorf("source %+v", made)
+	}
+}
+
+// A pointer of RFC 6901 finds what it names, also where a name holds a dot, a tilde or a slash.
+func TestCorrelation(t *testing.T) {
+	t.Parallel()
+	body := `{"data":{"object":{"order.id":"a","tilde~":"b","sl/ash":"c","list":["d"]}}}`
+	for place, want := range map[string]string{"/data/object/order.id": "a", "/data/object/tilde~0": "b", "/data/object/sl~1ash": "c",
+		"/data/object/list/0": "d", "/data/object/none": ""} {
+		if got := gjson.Get(body, correlation(place).Path).String(); got != want {
+			t.Errorf("%s: got %q, want %q", place, got, want)
+		}
+	}
+	if got := correlation("X-Request-Id").Header; got != "X-Request-Id" {
+		t.Errorf("the header is %q", got)
 	}
 }

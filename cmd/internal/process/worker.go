@@ -174,6 +174,7 @@ func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all
 	meter := n.telemetry.Meter()
 	book = ledger.New(n.Pool)
 	effects, err := effect.NewRunner(effect.Config{
+		Log:    n.log,
 		Ledger: book, Meter: meter,
 		Retrying: n.showRetrying, Waits: n.showWaiting,
 		Breakers: breaker.New(n.Pool), Breaking: n.Breaking, Pauses: pause.New(n.Pool), Back: n.tellBack,
