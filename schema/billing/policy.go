@@ -65,6 +65,8 @@ type Price struct {
 	AddOn []string `json:",omitempty"`
 	// For is how long a price that is paid once grants its plan; zero for a price of subscriptions.
 	For time.Duration `json:",omitempty"`
+	// NoSeats is set for a price whose quantity counts no seats: a platform fee beside the price of a seat.
+	NoSeats bool `json:",omitempty"`
 }
 
 // meaning returns the meaning of the first of a price's names that is known; zero for none.

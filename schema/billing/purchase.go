@@ -67,7 +67,7 @@ func (s *SubscriptionFact) purchase(p Policy) purchase {
 func (s sold) ofPlan() bool { return s.means.Plan != "" }
 
 // bought sums up list as one purchase. The highest plan counts, with the seats of all items of it that are not
-// metered. The others add their features; those at quantity 0 add nothing. The period is that of the plan's items, of
+// metered, nor without seats. The others add their features; those at quantity 0 add nothing. The period is that of the plan's items, of
 // all items where no plan is known.
 func bought(list []sold, p Policy) purchase {
 	var b purchase
@@ -91,7 +91,7 @@ func bought(list []sold, p Policy) purchase {
 			b.unknown = cmp.Or(b.unknown, i.Price)
 		}
 		b.count(i)
-		if i.ofPlan() && !i.Metered {
+		if i.ofPlan() && !i.Metered && !i.means.NoSeats {
 			b.quantity += i.Quantity
 		}
 	}

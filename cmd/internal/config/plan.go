@@ -27,6 +27,8 @@ type Price struct {
 	Adds []string `yaml:"adds"`
 	// For is how long a price that is paid once grants its plan; zero for a price of subscriptions.
 	For time.Duration `yaml:"for" min:"0s"`
+	// Seats says whether its quantity counts the seats of the plan.
+	Seats string `yaml:"seats" oneof:"quantity none"`
 }
 
 // UnmarshalText reads the name of a plan.
@@ -60,6 +62,8 @@ func (c *checker) plans() {
 			c.bad(key, "has a plan, and adds features", "write a plan, or what it adds to the plan of another price")
 		case price.Plan == "" && len(price.Adds) == 0:
 			c.bad(key, "means nothing", "write a plan, or {adds: [FEATURE]}")
+		case price.Plan == "" && price.Seats != "":
+			c.bad(key+".seats", "is of a price without a plan, which counts no seats", "leave it out")
 		case price.Plan != "":
 			known(key, price.Plan)
 		}

@@ -45,28 +45,30 @@ func TestLoad_Plans_Faults(t *testing.T) {
 	t.Parallel()
 	wantFaults(t, faultsOf(t, noSinks+`
 plans:
-  prices: {price_x: {plan: pro, adds: [api]}, price_y: {for: 1d}, price_z: {plan: team, for: -1d}}
+  prices: {price_x: {plan: pro, adds: [api]}, price_y: {for: 1d}, price_z: {plan: team, for: -1d}, price_w: {adds: [api], seats: none}, price_v: {plan: pro, seats: some}}
   features: {pro: [api], starter: []}
 policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: perhaps, full_refund: half, dispute: end, dispute_lost: hold, dunning: 3d, keep: -1d, auto_apply: -1, letters: {trial: me}, grant_plan_on: order}
 `), map[string]string{
-		"plans.prices.price_x":     "has a plan, and adds features",
-		"plans.prices.price_y":     "means nothing",
-		"plans.prices.price_z":     "plan without features",
-		"plans.prices.price_z.for": "negative",
-		"plans.order":              "the lowest first, since who has two gets the highest; by name they are pro, starter",
-		"policy.grace":             "such as 30s, 5m, 24h or 21d",
-		"policy.renewal":           "negative",
-		"policy.end":               "at_once or period_end",
-		"policy.cancel":            "park or compensate",
-		"policy.zero_invoices":     "ignore or book",
-		"policy.full_refund":       "keep or end",
-		"policy.dispute":           "keep or hold",
-		"policy.dispute_lost":      "keep or end",
-		"policy.dunning":           "is not a list",
-		"policy.keep":              "negative",
-		"policy.auto_apply":        "negative",
-		"policy.letters.trial":     "pawl or stripe",
-		"policy.grant_plan_on":     "change or payment",
+		"plans.prices.price_x":       "has a plan, and adds features",
+		"plans.prices.price_y":       "means nothing",
+		"plans.prices.price_z":       "plan without features",
+		"plans.prices.price_z.for":   "negative",
+		"plans.prices.price_w.seats": "without a plan, which counts no seats",
+		"plans.prices.price_v.seats": "quantity or none",
+		"plans.order":                "the lowest first, since who has two gets the highest; by name they are pro, starter",
+		"policy.grace":               "such as 30s, 5m, 24h or 21d",
+		"policy.renewal":             "negative",
+		"policy.end":                 "at_once or period_end",
+		"policy.cancel":              "park or compensate",
+		"policy.zero_invoices":       "ignore or book",
+		"policy.full_refund":         "keep or end",
+		"policy.dispute":             "keep or hold",
+		"policy.dispute_lost":        "keep or end",
+		"policy.dunning":             "is not a list",
+		"policy.keep":                "negative",
+		"policy.auto_apply":          "negative",
+		"policy.letters.trial":       "pawl or stripe",
+		"policy.grant_plan_on":       "change or payment",
 	})
 	wantFaults(t, faultsOf(t, noSinks+"policy: {dunning: [0d, 7d, 3d, -1d]}\n"), map[string]string{
 		"policy.dunning[2]": "(line 4): does not come after", "policy.dunning[3]": "negative",

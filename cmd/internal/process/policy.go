@@ -26,7 +26,8 @@ func BillingPolicy(c *config.Config) billing.Policy {
 		Keep: c.Lasts(c.Policy.Keep),
 	}
 	for name, price := range c.Plans.Prices {
-		p.Prices[name] = billing.Price{Plan: price.Plan, AddOn: price.Adds, For: c.Lasts(price.For)}
+		p.Prices[name] = billing.Price{Plan: price.Plan, AddOn: price.Adds, For: c.Lasts(price.For),
+			NoSeats: price.Seats == "none"}
 	}
 	for _, s := range c.Sources {
 		for theirs, ours := range s.Accounts.Ours {
