@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
@@ -298,9 +297,7 @@ func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]
 	}
 	task.Object += ":" + w.Change // one for each change that was refused, whichever event of it comes first
 	task.Title = fmt.Sprintf("The change of %s of %s to %s was refused, and what was before stays: refund the difference, or mend what refused it", w.Object, w.Account, w.Change)
-	plan, _, _ := strings.Cut(w.Change, ":")
-	return b.apply(ctx, in.Effect, w.facts(""), billing.OpenTask(task),
-		billing.CancelOnboarding(w.Mode, TaskOnboarding, w.Object, plan))
+	return b.apply(ctx, in.Effect, w.facts(""), billing.OpenTask(task))
 }
 
 // facts say that what an effect granted is taken back; none where nothing was granted.

@@ -83,6 +83,8 @@ type Mail struct {
 	Now   func() time.Time
 	// Settle is how long a letter that tells a state waits for other events about that; see [Notice.settles].
 	Settle time.Duration
+	// Apart is how long no other letter of a [Notice.Series] goes out after one.
+	Apart time.Duration
 }
 
 // sentMail is what the ledger keeps of a mail: no address.
@@ -106,7 +108,7 @@ func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.R
 	policy := sink.Policy
 	policy.About, policy.Marks = in.For.Mode+":"+in.For.Account, !sink.AtLeastOnce
 	if in.For.Notice != nil {
-		policy.Exclusive = in.For.Notice.about(in.For.Mode)
+		policy.Exclusive = in.For.about()
 	}
 	return m.Effects.Do(ctx, in.Effect, policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
 		to, err := m.wanted(ctx, in.For)
@@ -144,7 +146,7 @@ func (m *Mail) unsettled(ctx context.Context, in EffectInput[Letter]) (time.Dura
 		return 0, effect.Infrastructure(err)
 	}
 	now, since := m.Now(), r.ReceivedAt
-	if at := in.For.OccurredAt; at.After(since) && !at.After(now) { // the provider's clock may be ahead
+	if at := in.For.Notice.Since; at.After(since) && !at.After(now) { // the provider's clock may be ahead
 		since = at
 	}
 	return min(m.Settle-now.Sub(since), m.Settle), nil
@@ -183,7 +185,8 @@ func (s MailSink) failure(err error) error {
 func (m *Mail) compose(l Letter, to stripe.Addressee, from, messageID string) ([]byte, error) {
 	content := letters.Content{
 		Account: l.Account, Number: cmp.Or(to.Number, l.Object), Plan: l.Plan,
-		Quantity: l.Quantity, URL: to.InvoiceURL, EndsAt: l.EndsAt.UTC(), DueAt: l.DueAt.UTC(), Unpaid: l.Unpaid, Because: l.Because,
+		Quantity: l.Quantity, URL: to.InvoiceURL, EndsAt: l.EndsAt.UTC(), DueAt: l.DueAt.UTC(),
+		Unpaid: l.Unpaid, Because: l.Because,
 		PeriodStart: l.PeriodStart.UTC(), PeriodEnd: l.PeriodEnd.UTC(), OccurredAt: l.OccurredAt.UTC(),
 	}
 	if l.Currency != "" {

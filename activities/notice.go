@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -18,8 +19,11 @@ type Notice struct {
 	// Attempt is the one that failed, of an invoice. Version is the subscription's that is told.
 	Attempt int   `json:",omitempty"`
 	Version int64 `json:",omitempty"`
-	// Until is when it stops to be true by itself, zero for never.
+	// Since is when it came true, Until when it stops to be true by itself, zero for never.
+	Since time.Time `json:",omitzero"`
 	Until time.Time `json:",omitzero"`
+	// Series lists what the keys of the letters begin with that tell of the same: one of them goes out each day.
+	Series []string `json:",omitempty"`
 }
 
 // While is a kind of [Notice].
@@ -47,6 +51,8 @@ type Known interface {
 	Subscription(ctx context.Context, mode, id string) (billing.Subscription, error)
 	Target(ctx context.Context, mode, account string) (billing.Target, error)
 	AccessEnds(ctx context.Context, mode, account string) (time.Time, error)
+	// ToldSince reports whether an effect whose key begins so was done after a time, or may have been.
+	ToldSince(ctx context.Context, keys []string, at time.Time) (bool, error)
 }
 
 // settles reports whether a letter tells how an account stands, which the next event may change: a switch to another
@@ -56,11 +62,11 @@ func (n *Notice) settles() bool {
 }
 
 // about names what a letter is about: of one object, one notice is sent at a time.
-func (n Notice) about(mode string) string {
-	if n.Invoice != "" {
-		return "notices:" + mode + ":" + n.Invoice
+func (l Letter) about() string {
+	if len(l.Notice.Series) > 0 {
+		return "notices:" + l.Mode + ":" + l.Notice.Series[0]
 	}
-	return "notices:" + mode + ":" + n.Subscription
+	return "notices:" + l.Mode + ":" + cmp.Or(l.Notice.Invoice, l.Notice.Subscription)
 }
 
 // untrue returns why a letter is not true any more, "" while it is.
@@ -71,6 +77,12 @@ func (m *Mail) untrue(ctx context.Context, l Letter) (why string, err error) {
 	}
 	if !n.Until.IsZero() && !m.Now().Before(n.Until) {
 		return "its time was over at " + n.Until.UTC().Format(time.RFC3339), nil
+	}
+	if len(n.Series) > 0 {
+		told, err := m.Known.ToldSince(ctx, n.Series, m.Now().Add(-m.Apart))
+		if err != nil || told {
+			return "the customer was told of it a moment ago: by one letter in policy.apart", err
+		}
 	}
 	var s billing.Subscription
 	if n.Subscription != "" {
@@ -108,8 +120,11 @@ func (m *Mail) untrue(ctx context.Context, l Letter) (why string, err error) {
 		if err != nil {
 			return "", err
 		}
-		if target.State == billing.WorkspaceActive {
+		switch {
+		case target.State == billing.WorkspaceActive:
 			return "the account has access by something else", nil
+		case len(n.Series) > 0 && s.Ended():
+			return "the subscription has ended, which has a letter of its own", nil
 		}
 	}
 	return "", nil

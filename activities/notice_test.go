@@ -101,6 +101,8 @@ func TestSendLetter_Notices_WhileTrue(t *testing.T) {
 		{"the newest version", []billing.Fact{subscription(10, "active"), seats(subscription(20, "active"), 2)}, version(2), ""},
 		{"7 changed since", []billing.Fact{subscription(10, "active"), seats(subscription(20, "active"), 2), seats(subscription(30, "active"), 3)}, version(2), "changed since"},
 		{"ended, and nothing else grants", []billing.Fact{subscription(10, "active"), subscription(20, "canceled")}, ended, ""},
+		{"taken, and ended since", []billing.Fact{subscription(10, "active"), subscription(20, "canceled")},
+			activities.Notice{While: activities.WhileWithoutAccess, Subscription: "sub_1", Series: []string{"access-ended-notice:stripe:live:acme:v"}}, "a letter of its own"},
 		{"ended, and something else grants", []billing.Fact{subscription(10, "active")}, ended, "has access by something else"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -171,7 +173,11 @@ func TestSendLetter_TellsAState_WaitsAndIsJudgedThen(t *testing.T) {
 			}
 			now := kept.ReceivedAt.Add(tt.asked)
 			m.Settle, m.Now = time.Minute, func() time.Time { return now }
-			in.For.Notice, in.For.OccurredAt = tt.notice, kept.ReceivedAt.Add(tt.occurred)
+			in.For.Notice = tt.notice
+			if tt.notice != nil {
+				notice := *tt.notice
+				notice.Since, in.For.Notice = kept.ReceivedAt.Add(tt.occurred), &notice
+			}
 			if tt.wait > 0 {
 				got := must(b, effect.Waits, m.SendLetter, in)
 				if got.Wait != tt.wait || !strings.Contains(got.Reason, "waits until the state has settled") {
@@ -192,6 +198,48 @@ func TestSendLetter_TellsAState_WaitsAndIsJudgedThen(t *testing.T) {
 			must(b, tt.comesTo, m.SendLetter, in)
 			if got := len(box.Mails()); (got == 1) != (tt.comesTo == effect.Done) {
 				t.Errorf("%d mails, want it %s", got, tt.comesTo)
+			}
+		})
+	}
+}
+
+// Of the letters that ask for the payment of an invoice one goes out a day, whichever comes first, and whether or not it
+// is known to have arrived. Another invoice has its own.
+func TestSendLetter_Series_OneADay(t *testing.T) {
+	const attempts, reminders = "action-required-notice:stripe:live:in_1:", "dunning-notice:stripe:live:in_1:"
+	for _, tt := range []struct {
+		name, first, state, second string
+		after                      time.Duration
+		want                       effect.State
+	}{
+		{"a reminder within a day of an attempt", attempts + "1", "done", reminders + "2", 23 * time.Hour, effect.Skipped},
+		{"an attempt within a day of a reminder", reminders + "2", "done", attempts + "2", time.Minute, effect.Skipped},
+		{"two attempts in a day", attempts + "1", "done", attempts + "2", time.Hour, effect.Skipped},
+		{"the first may have arrived", attempts + "1", "uncertain", reminders + "2", time.Hour, effect.Skipped},
+		{"the first did not go out", attempts + "1", "failed", reminders + "2", time.Hour, effect.Done},
+		{"the first was left out", attempts + "1", "skipped", attempts + "2", time.Hour, effect.Done},
+		{"a day later", attempts + "1", "done", reminders + "2", 25 * time.Hour, effect.Done},
+		{"of another invoice", "action-required-notice:stripe:live:in_10:1", "done", reminders + "2", time.Hour, effect.Done},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := setup(t)
+			box := activitiestest.NewMailbox(t, false)
+			b.apply(unpaid(10, 1))
+			m, in := b.mail(box, false), letterAbout("dunning", b.keep(invoice("ada@example.com")))
+			now := time.Now()
+			m.Apart, m.Now = 24*time.Hour, func() time.Time { return now }
+			in.Effect.Key = tt.second
+			in.For.Notice = &activities.Notice{While: activities.WhileOpen, Invoice: "in_1", Series: []string{attempts, reminders}}
+			if _, err := b.pool.Exec(t.Context(), `insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, claimed_at, done_at)
+				values ($1, 'a-notice', $2::text, gen_random_uuid(), 'evt_0', 'w', 'r', $3::timestamptz, $3::timestamptz, case when $2::text = 'done' then $3::timestamptz end)`, tt.first, tt.state, now.Add(-tt.after)); err != nil {
+				t.Fatal(err)
+			}
+			if foreseen := b.foresee(m, in); foreseen.State != tt.want {
+				t.Errorf("foreseen is %+v, want it %s", foreseen, tt.want)
+			}
+			must(b, tt.want, m.SendLetter, in)
+			if got := len(box.Mails()); (got == 1) != (tt.want == effect.Done) {
+				t.Errorf("%d mails, want it %s", got, tt.want)
 			}
 		})
 	}

@@ -11,11 +11,11 @@ import (
 
 // The kinds of tasks.
 const (
-	TaskOnboarding = "onboarding"          // welcome an account on its plan
-	TaskCorrection = "correction"          // decide what becomes of the money for what was taken back
-	TaskReview     = billing.TaskReview    // review what no rule decides
-	TaskReconcile  = billing.TaskReconcile // hold an object against the provider's
-	TaskRelease    = billing.TaskRelease   // release a workspace that nobody has access to any more
+	TaskOnboarding = billing.TaskOnboarding // welcome an account on its plan
+	TaskCorrection = "correction"           // decide what becomes of the money for what was taken back
+	TaskReview     = billing.TaskReview     // review what no rule decides
+	TaskReconcile  = billing.TaskReconcile  // hold an object against the provider's
+	TaskRelease    = billing.TaskRelease    // release a workspace that nobody has access to any more
 )
 
 // Task is something that a person has to do.
@@ -27,7 +27,9 @@ type Task struct {
 	Object string
 	// Subscription is the one with whose end it is cancelled, "" for none.
 	Subscription string `json:",omitempty"`
-	Title        string
+	// Plan is the one that it welcomes on: it is cancelled while the subscription does not grant that.
+	Plan  string `json:",omitempty"`
+	Title string
 }
 
 // Tasks opens and closes tasks in our own database: exactly once, since a task is written in the commit that records
@@ -69,6 +71,6 @@ func (t *Tasks) write(ctx context.Context, in EffectInput[Task], s ledger.Statem
 
 func row(in EffectInput[Task]) billing.Task {
 	t := in.For
-	return billing.Task{Mode: t.Mode, Kind: t.Kind, Object: t.Object, Subscription: t.Subscription, Account: t.Account,
-		Title: t.Title, EffectKey: in.Effect.Key}
+	return billing.Task{Mode: t.Mode, Kind: t.Kind, Object: t.Object, Subscription: t.Subscription, Plan: t.Plan,
+		Account: t.Account, Title: t.Title, EffectKey: in.Effect.Key}
 }

@@ -73,8 +73,9 @@ func planAccountDue(c billing.Change, _ activities.Planning) plan {
 	return plan{}
 }
 
-// dueSteps are what the clock does with a change: of a fact whose consequences were due before it came, too.
-func dueSteps(c billing.Change) []*step {
+// dueSteps are what the clock does with a change: of a fact whose consequences were due before it came, too. An invoice
+// whose failed attempt is told by this event needs no reminder beside it.
+func dueSteps(c billing.Change, told string) []*step {
 	var steps []*step
 	for _, d := range c.Due {
 		subject := billing.Subject{
@@ -83,11 +84,17 @@ func dueSteps(c billing.Change) []*step {
 		}
 		switch d.Why {
 		case billing.DueDunning:
-			steps = append(steps, reminder(subject, d))
+			if d.Object != told {
+				steps = append(steps, reminder(subject, d))
+			}
 		case billing.DueEnd:
 			steps = append(steps, endedSteps(c, subject, d.Subscription)...)
 		case billing.DueGrace:
-			steps = append(steps, takenSteps(c, subject, d.Subscription)...)
+			if c.Before.Access.Target.State == billing.WorkspaceActive && d.Subscription != nil {
+				steps = append(steps, subscriptionTaken(c, subject, d.Subscription, d.Subscription.Taken())...)
+			}
+		case billing.DueHold:
+			steps = append(steps, subscriptionTaken(c, subject, d.Subscription, "held")...)
 		case billing.DueEnding:
 			steps = append(steps, endingSteps(c, subject, d.Subscription, "unpaid")...)
 		case billing.DueSettle:

@@ -19,7 +19,19 @@ type plan struct {
 	steps []*step
 	// letters tell what holds once the steps are done: none of them is sent where what they tell of was refused.
 	letters []*step
-	review  *review
+	// told is the invoice whose newest failed attempt a letter tells, "" for none.
+	told   string
+	review *review
+}
+
+// with adds what follows from a change whichever flow it is of. A letter that access was taken is none of the clock's,
+// which knows why, nor of a reconciliation's, which mails nothing.
+func (p plan) with(c billing.Change, flow string) plan {
+	p.steps = slices.Concat(p.steps, bookings(c), dueSteps(c, p.told))
+	if flow != ClockFlow && flow != ReconciledFlow {
+		p.steps = append(p.steps, takenSteps(c)...)
+	}
+	return p
 }
 
 // codeWithheld is the code of a run that did all but the change that was refused.
@@ -97,9 +109,7 @@ func (w *billingFlow) run() (EventResult, error) {
 	var p plan
 	var refused string
 	if !change.Silent {
-		p = w.makePlan(change, w.planning)
-		p.steps = append(p.steps, bookings(change)...)
-		p.steps = append(p.steps, dueSteps(change)...)
+		p = w.makePlan(change, w.planning).with(change, w.name)
 	}
 	if whyUndo != "" {
 		// The run that applied the facts may have done the effects since, before it took the facts back.

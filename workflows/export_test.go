@@ -22,7 +22,8 @@ func planOf(flow string) func(billing.Change, activities.Planning) plan {
 
 // PlannedKeys are the keys of what a flow plans for a change, with those of its undos: "key <- undo".
 func PlannedKeys(flow string, c billing.Change, p activities.Planning) (keys []string) {
-	for _, s := range slices.Concat(planOf(flow)(c, p).steps, planOf(flow)(c, p).letters, dueSteps(c)) {
+	made := planOf(flow)(c, p).with(c, flow)
+	for _, s := range slices.Concat(made.steps, made.letters) {
 		key := s.key
 		if s.undo != nil {
 			key += " <- " + s.undo(effect.Result{}).key

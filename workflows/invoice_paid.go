@@ -45,10 +45,15 @@ func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 		steps = append(steps, receiptEmail.step(of, invoiceLetter("receipt", c.Subject, *invoice)).undoneBy(
 			correctionNotice.step(of, invoiceLetter("correction", c.Subject, *invoice))))
 	}
-	if p.Onboards(invoice.Plan) && !c.After.Subscription.Refuses(invoice.Plan) { // once for each subscription and plan
+	_, sold := invoice.Order()
+	if p.Onboards(invoice.Plan) && (sold || invoice.Subscription != "") { // once for each subscription and plan
 		task := onboarding(c.Subject, *invoice)
 		bought := object(c.Subject, task.Object)
 		steps = append(steps, onboardingTask.step(bought, task).undoneBy(cancelOnboarding.step(bought, task)))
 	}
-	return plan{steps: append(steps, lateEnd(c)...), review: reviewOf(c)}
+	made := plan{steps: append(steps, lateEnd(c)...), review: reviewOf(c)}
+	if before := c.Before.Subscription; before != nil && !before.Evidence { // what was ordered before is granted
+		made.letters = changedSteps(c)
+	}
+	return made
 }

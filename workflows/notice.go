@@ -15,7 +15,7 @@ func actionRequired(subject billing.Subject, i billing.Invoice) *step {
 	letter := invoiceLetter("action-required", subject, i)
 	letter.Amount, letter.OccurredAt = i.Remaining, subject.OccurredAt
 	letter.Notice = &activities.Notice{While: activities.WhileUnpaid, Invoice: i.ID, Subscription: i.Subscription,
-		Attempt: attempt}
+		Attempt: attempt, Series: invoiceSeries(subject, i.ID)}
 	if attempt == 0 {
 		letter.DueAt = i.DueAt
 	}
@@ -27,8 +27,14 @@ func reminder(subject billing.Subject, d billing.Due) *step {
 	letter := invoiceLetter("dunning", subject, *d.Invoice)
 	letter.Amount, letter.OccurredAt = d.Invoice.Remaining, d.At
 	letter.Notice = &activities.Notice{While: activities.WhileOpen, Invoice: d.Object,
-		Subscription: d.Invoice.Subscription, Until: d.Until}
+		Subscription: d.Invoice.Subscription, Until: d.Until, Series: invoiceSeries(subject, d.Object)}
 	return dunningNotice.step(object(subject, d.Object)+":"+strconv.Itoa(d.Step), letter)
+}
+
+// invoiceSeries are the letters that ask for the payment of an invoice: attempts and reminders.
+func invoiceSeries(subject billing.Subject, invoice string) []string {
+	of := object(subject, invoice) + ":"
+	return []string{actionNotice.key(of), dunningNotice.key(of)}
 }
 
 func trialNotice(subject billing.Subject, s billing.Subscription) *step {
@@ -46,12 +52,13 @@ func changedSteps(c billing.Change) []*step {
 		return nil
 	}
 	// a paid invoice tells no planned end
-	if before.Evidence && now.Plan == before.Plan && now.Quantity == before.Quantity {
+	if before.Evidence && now.GivesAs(*before) {
 		return nil
 	}
 	letter := subscriptionLetter("subscription-changed", c.Subject, *now)
 	letter.EndsAt, letter.OccurredAt = now.PlannedEnd, c.Subject.OccurredAt
-	letter.Notice = &activities.Notice{While: activities.WhileNewest, Subscription: now.ID, Version: now.Version}
+	letter.Notice = &activities.Notice{While: activities.WhileNewest, Subscription: now.ID, Version: now.Version,
+		Since: c.Subject.OccurredAt}
 	return []*step{changedNotice.step(object(c.Subject, now.ID)+":v"+strconv.FormatInt(now.Version, 10), letter)}
 }
 
@@ -77,7 +84,8 @@ func endedSteps(c billing.Change, subject billing.Subject, s *billing.Subscripti
 	}
 	letter := subscriptionLetter("subscription-ended", subject, *s)
 	letter.OccurredAt = s.EndedAt
-	letter.Notice = &activities.Notice{While: activities.WhileWithoutAccess, Subscription: s.ID}
+	letter.Notice = &activities.Notice{While: activities.WhileWithoutAccess, Subscription: s.ID,
+		Since: subject.OccurredAt}
 	return []*step{endedNotice.step(object(subject, s.ID), letter)}
 }
 
@@ -90,23 +98,54 @@ func endingSteps(c billing.Change, subject billing.Subject, s *billing.Subscript
 	}
 	letter := subscriptionLetter("access-ending", subject, *s)
 	letter.EndsAt, letter.OccurredAt, letter.Because = s.EndsAt, subject.OccurredAt, because
-	letter.Notice = &activities.Notice{While: activities.WhileAccessEnds, Subscription: s.ID, Until: s.EndsAt}
+	letter.Notice = &activities.Notice{While: activities.WhileAccessEnds, Subscription: s.ID, Until: s.EndsAt,
+		Since: subject.OccurredAt}
 	return []*step{accessEndingNotice.step(object(subject, s.ID)+":"+strconv.FormatInt(s.EndsAt.Unix(), 10), letter)}
 }
 
-// takenSteps tell a customer that access was taken for what a subscription is, once each time that the workspace is
-// suspended. An ended subscription has a letter of its own.
-func takenSteps(c billing.Change, subject billing.Subject, s *billing.Subscription) []*step {
+// takenSteps tell a customer that access was taken, and why, once each time that the workspace is suspended. A
+// subscription that has ended has a letter of its own.
+func takenSteps(c billing.Change) []*step {
 	before, after := c.Before.Access.Target, c.After.Access.Target
-	if s == nil || s.Ended() || before.State != billing.WorkspaceActive || after.State != billing.WorkspaceSuspended {
+	if before.State != billing.WorkspaceActive || after.State != billing.WorkspaceSuspended {
 		return nil
 	}
-	because := map[string]string{"past_due": "unpaid", "unpaid": "unpaid", "paused": "paused"}[s.Status]
-	if because == "" {
+	switch s, i, o := c.After.Subscription, c.After.Invoice, c.After.Checkout; {
+	case s != nil:
+		return subscriptionTaken(c, c.Subject, s, s.Taken())
+	case i != nil && i.Subscription == "":
+		of, _ := i.Order()
+		letter := invoiceLetter("access-ended", c.Subject, *i)
+		letter.Customer, letter.ReceiptID = i.Customer, i.Cause.ReceiptID
+		return taken(c, c.Subject, letter, "", of.Taken())
+	case o != nil:
+		of, _ := o.Order()
+		letter := orderLetter("access-ended", c.Subject, *o)
+		letter.Customer, letter.ReceiptID = o.Customer, o.PaidBy.ReceiptID
+		return taken(c, c.Subject, letter, "", of.Taken())
+	}
+	return nil
+}
+
+func subscriptionTaken(c billing.Change, subject billing.Subject, s *billing.Subscription, because string) []*step {
+	if s == nil || s.Ended() {
 		return nil
 	}
 	letter := subscriptionLetter("access-ended", subject, *s)
-	letter.OccurredAt, letter.Because, letter.Unpaid = subject.OccurredAt, because, s.Unpaid
-	letter.Notice = &activities.Notice{While: activities.WhileWithoutAccess, Subscription: s.ID}
-	return []*step{accessEndedNotice.step(object(subject, after.Kept(c.After.Access.Account)), letter)}
+	letter.Unpaid = s.Unpaid
+	return taken(c, subject, letter, s.ID, because)
+}
+
+// taken is the letter that the account has no access any more; none without a reason.
+func taken(c billing.Change, subject billing.Subject, letter activities.Letter,
+	subscription, because string) []*step {
+	access := c.After.Access
+	if because == "" || access.Target.State != billing.WorkspaceSuspended {
+		return nil
+	}
+	of := object(subject, access.Account+":v")
+	told := activities.Notice{While: activities.WhileWithoutAccess, Subscription: subscription,
+		Since: subject.OccurredAt, Series: []string{accessEndedNotice.key(of)}}
+	letter.OccurredAt, letter.Because, letter.Notice = subject.OccurredAt, because, &told
+	return []*step{accessEndedNotice.step(of+strconv.FormatInt(access.Target.Version, 10), letter)}
 }

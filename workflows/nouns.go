@@ -70,10 +70,11 @@ func invoiceLetter(template string, subject billing.Subject, i billing.Invoice) 
 // subscriptionLetter is a letter about a subscription. No event about one holds an address: the customer's newest
 // invoice does.
 func subscriptionLetter(template string, subject billing.Subject, s billing.Subscription) activities.Letter {
+	is := s.Given()
 	return activities.Letter{
 		Template: template, Mode: subject.Mode, Account: s.Account, Object: s.ID, Customer: s.Customer,
 		ReceiptID: subject.ReceiptID,
-		Plan:      s.Plan, Quantity: s.Quantity,
+		Plan:      is.Plan, Quantity: is.Quantity,
 	}
 }
 
@@ -81,8 +82,8 @@ func subscriptionLetter(template string, subject billing.Subject, s billing.Subs
 func onboarding(subject billing.Subject, i billing.Invoice) activities.Task {
 	return activities.Task{
 		Kind: activities.TaskOnboarding, Mode: subject.Mode, Account: i.Account, Object: i.Bought() + ":" + i.Plan,
-		Subscription: i.Subscription,
-		Title:        "Welcome " + i.Account + " on " + i.Plan,
+		Subscription: i.Subscription, Plan: i.Plan,
+		Title: "Welcome " + i.Account + " on " + i.Plan,
 	}
 }
 

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"slices"
+
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
@@ -17,8 +19,13 @@ var paymentFailed = billingPlan{flow: "PaymentFailed", make: planPaymentFailed}
 
 func planPaymentFailed(c billing.Change, _ activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
-	if i := c.After.Invoice; i != nil && i.Failing() && !subscriptionEnded(c) {
-		p.steps = append(p.steps, actionRequired(c.Subject, *i))
+	i, before := c.After.Invoice, c.Before.Invoice
+	if i == nil || !i.Failing() || subscriptionEnded(c) {
+		return p
+	}
+	p.steps = append(p.steps, actionRequired(c.Subject, *i))
+	if before == nil || before.AtCheckout || !slices.Contains(before.Failures, i.NewestFailure()) {
+		p.told = i.ID
 	}
 	return p
 }

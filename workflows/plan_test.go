@@ -60,6 +60,14 @@ func suspended(c *billing.Change) {
 	c.After.Access.Grants, c.After.Access.Target = nil, billing.Target{Version: 8, State: billing.WorkspaceSuspended}
 }
 
+// took has the subscription, which has not ended, lose access.
+func took(change func(*billing.Subscription)) func(*billing.Change) {
+	return func(c *billing.Change) {
+		suspended(c)
+		change(c.After.Subscription)
+	}
+}
+
 // addOnAlone is granted, and makes no plan.
 func addOnAlone(c *billing.Change) {
 	c.After.Access.Grants = []billing.Grant{{Object: "sub_2", AddOns: []string{"sso"}}}
@@ -89,6 +97,7 @@ func TestPlans_Keys(t *testing.T) {
 		workspace = "provision-workspace:stripe:live:acme:v7"
 		suspends  = "provision-workspace:stripe:live:acme:v8"
 		entry     = "finance-export:stripe:live:in_1 <- reverse-finance-entry:stripe:live:in_1"
+		taken     = "access-ended-notice:stripe:live:acme:v8"
 		mails     = "receipt-email:stripe:live:in_1 <- correction-notice:stripe:live:in_1"
 	)
 	onboards := activities.Planning{Onboarding: []string{"pro"}}
@@ -130,7 +139,23 @@ func TestPlans_Keys(t *testing.T) {
 			activities.Planning{}, []string{"action-required-notice:stripe:live:acct_9:in_1:1"}},
 		{"failed long before it came", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)),
 			comesDue(billing.Due{Why: billing.DueDunning, Object: "in_1", Step: 3, Invoice: &billing.Invoice{Ref: billing.Ref{ID: "in_1", Account: "acme"}}})), activities.Planning{},
+			[]string{"action-required-notice:stripe:live:in_1:1"}},
+		{"failed, and was told before: a reminder is due", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)), func(c *billing.Change) { c.Before.Invoice = c.After.Invoice },
+			comesDue(billing.Due{Why: billing.DueDunning, Object: "in_1", Step: 3, Invoice: &billing.Invoice{Ref: billing.Ref{ID: "in_1", Account: "acme"}}})), activities.Planning{},
 			[]string{"action-required-notice:stripe:live:in_1:1", "dunning-notice:stripe:live:in_1:3"}},
+
+		{"refunded in full, where that ends access", "RefundChanged", planned(took(func(s *billing.Subscription) { s.PaidBack = true })), activities.Planning{}, []string{suspends, taken}},
+		{"disputed, where that holds access", "DisputeChanged", planned(took(func(s *billing.Subscription) { s.Held = true })), activities.Planning{}, []string{suspends, taken}},
+		{"refunded in full, and ended", "RefundChanged", planned(took(func(s *billing.Subscription) { ended(s); s.PaidBack = true })), activities.Planning{}, []string{suspends}},
+		{"refunded in full, and nothing was there to take", "RefundChanged", planned(suspended, subscriptionIs(func(s *billing.Subscription) { s.PaidBack = true }), func(c *billing.Change) {
+			c.Before.Access = c.After.Access
+		}), activities.Planning{}, nil},
+		{"refunded in full, and reconciled", "Reconciled", planned(took(func(s *billing.Subscription) { s.PaidBack = true })), activities.Planning{}, []string{suspends}},
+		{"tied to a refund", "Record", planned(took(func(s *billing.Subscription) { s.PaidBack = true })), activities.Planning{}, []string{suspends, taken}},
+		{"held by a person", "AccountDue", planned(took(func(*billing.Subscription) {}), comesDue(billing.Due{Why: billing.DueHold, Object: "acme", Subscription: planned().After.Subscription})),
+			activities.Planning{}, []string{suspends, taken}},
+		{"folded anew by another meaning", "AccountDue", planned(took(func(s *billing.Subscription) { s.PaidBack = true }), comesDue(billing.Due{Why: billing.DueRefold, Object: "acme"})),
+			activities.Planning{}, []string{suspends}},
 
 		{"voided", "InvoiceClosed", planned(withInvoice("void")), activities.Planning{}, nil},
 		{"given up, part paid", "InvoiceClosed", planned(withInvoice("uncollectible", func(i *billing.Invoice) { i.Paid = 900 })), activities.Planning{},

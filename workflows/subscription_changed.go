@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"slices"
-
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
@@ -18,10 +16,5 @@ func SubscriptionChanged(ctx workflow.Context, in EventInput) (EventResult, erro
 var subscriptionChanged = billingPlan{flow: "SubscriptionChanged", make: planSubscriptionChanged}
 
 func planSubscriptionChanged(c billing.Change, _ activities.Planning) plan {
-	p := plan{steps: slices.Concat(workspaceSteps(c), takenSteps(c, c.Subject, c.After.Subscription), lateEnd(c)),
-		review: reviewOf(c)}
-	if s := c.After.Subscription; s != nil && s.Holds(c.Before.Subscription) {
-		p.letters = changedSteps(c)
-	}
-	return p
+	return plan{steps: append(workspaceSteps(c), lateEnd(c)...), letters: changedSteps(c), review: reviewOf(c)}
 }

@@ -57,7 +57,8 @@ type Content struct {
 	// URL is the page where the customer sees and pays the invoice.
 	URL                                        string
 	PeriodStart, PeriodEnd, EndsAt, OccurredAt time.Time
-	// Because is why access ends: "unpaid", "ended" or "paused".
+	// Because is why access ends: "unpaid", "ended" or "paused", "refunded", "disputed" or "lost" for its payment, or
+	// "held" by a person.
 	Because string
 	// Unpaid is what becomes of a trial that has no payment method by its end: "cancel", "pause", or "" if it goes on.
 	Unpaid string
@@ -124,8 +125,11 @@ func load(dir, file string) (*template.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	paused := Content{Unpaid: "pause", Because: "paused"}
-	for _, c := range []Content{sample, {}, paused, {Because: "unpaid"}} {
+	tried := []Content{sample, {}, {Unpaid: "pause", Because: "paused"}}
+	for _, because := range []string{"unpaid", "refunded", "disputed", "lost", "held"} {
+		tried = append(tried, Content{Because: because})
+	}
+	for _, c := range tried {
 		if _, _, err = write(t, c); err != nil {
 			return nil, err
 		}

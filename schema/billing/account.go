@@ -86,6 +86,9 @@ type Order struct {
 	cause, refundedBy, lostBy Cause
 }
 
+// Taken says why it grants nothing after it was sold, as [Subscription.Taken] does.
+func (o Order) Taken() string { return taken(o.held, o.lostBy, o.paidBack) }
+
 func (o Order) granted() bool { return o.sold && o.For > 0 && !o.held && !o.paidBack }
 
 func (o Order) ends() time.Time { return o.PaidAt.Add(o.For) }

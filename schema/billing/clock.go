@@ -197,6 +197,10 @@ func (a *applying) applyDue(ctx context.Context, account string) error {
 			if err := a.book(ctx, d); err != nil {
 				return err
 			}
+		case DueHold:
+			if err := a.hold(ctx, d); err != nil {
+				return err
+			}
 		default:
 			a.change.Due = append(a.change.Due, d)
 		}
@@ -225,6 +229,23 @@ func (a *applying) end(ctx context.Context, d Due) error {
 		a.change.Due = append(a.change.Due, d)
 	}
 	return err
+}
+
+// hold adds a hold to the change, with the highest thing that it holds back.
+func (a *applying) hold(ctx context.Context, d Due) error {
+	grants := a.granted[d.Object]
+	sortGrants(grants, a.policy)
+	if len(grants) > 0 {
+		s, err := known[Subscription](ctx, a.tx, subscriptionSQL, a.subject.Mode, grants[0].Object)
+		if err != nil {
+			return err
+		}
+		if s.ID != "" {
+			d.Subscription = &s
+		}
+	}
+	a.change.Due = append(a.change.Due, d)
+	return nil
 }
 
 // book adds the money to the change: the object, and what has moved of it where it is a payment.

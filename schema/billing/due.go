@@ -51,8 +51,8 @@ type Due struct {
 	Until time.Time `json:",omitzero"`
 	// Cause is the fact that made it due. Its receipt is that of the effects.
 	Cause Cause
-	// Invoice is the one of a step whose time has come, Subscription the one whose grace ends, or that had ended before
-	// its access does.
+	// Invoice is the one of a step whose time has come, Subscription the one whose grace ends, that had ended before
+	// its access does, or that is held back.
 	Invoice      *Invoice      `json:",omitempty"`
 	Subscription *Subscription `json:",omitempty"`
 	// Money is what is booked.

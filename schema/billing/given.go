@@ -27,19 +27,12 @@ func (s Subscription) Given() Given {
 // Gave reports whether the subscription granted anything, before a change. It may be nil: it was not known.
 func (s *Subscription) Gave() bool { return s != nil && s.gives() }
 
-// Holds reports whether a letter about the change from an earlier state tells what holds: the order was not refused,
-// and is not what was granted in the place of a refused one.
-func (s Subscription) Holds(was *Subscription) bool {
-	if s.Refused || was == nil || !was.Refused {
-		return !s.Refused
+// welcomes is the plan that a customer can be welcomed on: what it grants, "" for nothing. It may be nil.
+func (s *Subscription) welcomes() string {
+	if s == nil || s.Ended() || !s.gives() {
+		return ""
 	}
-	before, now := was.Given(), s.Given()
-	return before.Plan != now.Plan || before.Quantity != now.Quantity || !was.PlannedEnd.Equal(s.PlannedEnd)
-}
-
-// Refuses reports whether a plan was refused. The subscription may be nil.
-func (s *Subscription) Refuses(plan string) bool {
-	return s != nil && s.Refused && s.Given().Plan != plan
+	return s.Given().Plan
 }
 
 // GaveBefore reports whether the fact tells that a subscription granted before the change.
@@ -88,13 +81,20 @@ func (s Subscription) earlier(snapshots []Fact, invoices []Invoice, p Policy) (l
 }
 
 // paidFor returns what the newest paid invoice of a plan was for, where that is less than the subscription is now;
-// nil otherwise. A lower plan, or one without any paid invoice, is granted with the change.
+// nil otherwise. A lower plan, or one without any paid invoice, is granted with the change. An invoice without seats,
+// for a fee alone, tells nothing of those.
 func (s Subscription) paidFor(invoices []Invoice, p Policy) *Given {
+	seatless := false
 	for _, i := range slices.Backward(invoices) {
 		if !i.paid() || i.Plan == "" {
 			continue
 		}
-		if more := p.Compare(s.Plan, i.Plan); more > 0 || more == 0 && s.Quantity > i.Quantity {
+		more := p.Compare(s.Plan, i.Plan)
+		if more == 0 && i.Quantity == 0 {
+			seatless = true
+			continue
+		}
+		if more > 0 && !seatless || more == 0 && s.Quantity > i.Quantity {
 			paid := i.given()
 			return &paid
 		}

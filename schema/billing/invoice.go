@@ -272,6 +272,17 @@ func (i Invoice) Order() (Order, bool) {
 	return o, o.granted()
 }
 
+// welcomes is the plan that a customer can be welcomed on, "" for none, and for one of a subscription. It may be nil.
+func (i *Invoice) welcomes() string {
+	if i == nil {
+		return ""
+	}
+	if _, granted := i.Order(); !granted {
+		return ""
+	}
+	return i.Plan
+}
+
 func (i *Invoice) grants() []Grant {
 	o, _ := i.Order()
 	return o.grants()

@@ -87,9 +87,10 @@ func (s *Subscription) news(of Subject, was Object) []news {
 	if known, ok := was.(*Subscription); ok {
 		before = known
 	}
+	is := after.Given()
 	data := subscriptionNews{
-		Account: after.Account, Mode: of.Mode, Subscription: after.ID, Status: after.Status, Plan: after.Plan,
-		Quantity: after.Quantity,
+		Account: after.Account, Mode: of.Mode, Subscription: after.ID, Status: after.Status, Plan: is.Plan,
+		Quantity: is.Quantity,
 		EndsAt:   timestamp(after.EndsAt), SourceEvent: of.EventID,
 	}
 	switch {

@@ -33,15 +33,17 @@ func RecordEntry(e Entry) ledger.Statement {
 // Task is something that a person has to do about an object; there is one of a kind for each.
 type Task struct {
 	Mode, Kind, Object, Account, Title, EffectKey string
-	// Subscription is the one with whose end the task is cancelled, "" for none.
-	Subscription string
+	// Subscription is the one with whose end the task is cancelled, "" for none; Plan is what it welcomes on, and is
+	// cancelled without, "" for any other task.
+	Subscription, Plan string
 }
 
 // The kinds of tasks that later facts cancel: TaskReconcile asks to hold a subscription against the provider's,
-// TaskRelease to release a workspace.
+// TaskRelease to release a workspace, TaskOnboarding to welcome an account on its plan.
 const (
-	TaskReconcile = "reconcile"
-	TaskRelease   = "release"
+	TaskOnboarding = "onboarding"
+	TaskReconcile  = "reconcile"
+	TaskRelease    = "release"
 )
 
 // TaskReview is the kind of a task that a parked run asks for, and waits for.
@@ -55,21 +57,15 @@ const (
 )
 
 // OpenTask is the statement that opens a task; one that is open or done stays as it is. The task is cancelled from
-// the beginning if its subscription has ended.
+// the beginning if its subscription has ended, or does not grant its plan.
 func OpenTask(t Task) ledger.Statement {
 	return ledger.Statement{SQL: openTaskSQL,
-		Args: []any{t.Mode, t.Kind, t.Object, t.Account, t.Title, t.EffectKey, t.Subscription}}
+		Args: []any{t.Mode, t.Kind, t.Object, t.Account, t.Title, t.EffectKey, t.Subscription, t.Plan}}
 }
 
 // CloseTask is the statement that closes a task where it is open, as done or cancelled.
 func CloseTask(t Task, state string) ledger.Statement {
 	return ledger.Statement{SQL: closeTaskSQL, Args: []any{t.Mode, t.Kind, t.Object, state}}
-}
-
-// CancelOnboarding is the statement that cancels the task to welcome an account on a plan of a subscription, which does
-// not grant it.
-func CancelOnboarding(mode, kind, subscription, plan string) ledger.Statement {
-	return ledger.Statement{SQL: cancelOnboardingSQL, Args: []any{mode, kind, subscription + ":" + plan, subscription, plan}}
 }
 
 // texts is never nil: Postgres takes nil for null.

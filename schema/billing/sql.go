@@ -29,7 +29,7 @@ var Statements = map[string]string{
 	"close task":           closeTaskSQL,
 	"alike":                alikeSQL,
 	"named":                namedSQL,
-	"cancel onboarding":    cancelOnboardingSQL,
+	"reopen task":          reopenTaskSQL,
 	"end tasks":            endTasksSQL,
 	"workspace":            workspaceSQL,
 	"finance entry":        financeEntrySQL,

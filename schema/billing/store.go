@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/ledger"
 )
 
 // Store reads facts and what they fold to. [Apply] writes them, in one transaction with the ledger's row.
@@ -46,6 +48,11 @@ func (s *Store) AccessEnds(ctx context.Context, mode, account string) (time.Time
 		return time.Time{}, fmt.Errorf("read when the access of account %s ends: %w", account, err)
 	}
 	return Access{Grants: grants}.EndsAt(), nil
+}
+
+// ToldSince reports whether an effect was done after a time, or may have been, whose key is one of keys and a number.
+func (s *Store) ToldSince(ctx context.Context, keys []string, at time.Time) (bool, error) {
+	return ledger.DoneSince(ctx, s.db, keys, at)
 }
 
 // Subscription returns a subscription, or the zero subscription if it is not known.

@@ -33,7 +33,7 @@ type Subscription struct {
 	Unpaid string `json:",omitempty"`
 	// PlannedEnd is when it is to end, by the customer's wish or yours; zero for never.
 	PlannedEnd time.Time `json:",omitzero"`
-	// Version grows when plan, quantity or planned end change, and only then.
+	// Version grows when the plan that is given, its quantity or the planned end change, and only then.
 	Version int64 `json:",omitempty"`
 	// Until is when access is expected to end, zero where no end is in sight. It only informs.
 	Until time.Time `json:",omitzero"`
@@ -95,6 +95,27 @@ func (s Subscription) NeverBegan() bool { return s.Status == "incomplete_expired
 // Granting reports whether the subscription's status grants access; what the clock has ended is not asked.
 func (s Subscription) Granting() bool { return !s.Ended() && granting(s.Status) }
 
+// Taken says why a subscription that has not ended grants nothing: "lost" or "disputed" for its payment, "refunded",
+// "unpaid" or "paused"; "" for nothing that a customer is told.
+func (s Subscription) Taken() string {
+	if why := taken(s.Held, s.LostBy, s.PaidBack); why != "" {
+		return why
+	}
+	return map[string]string{"past_due": "unpaid", "unpaid": "unpaid", "paused": "paused"}[s.Status]
+}
+
+func taken(held bool, lostBy Cause, paidBack bool) string {
+	switch {
+	case lostBy != (Cause{}):
+		return "lost"
+	case held:
+		return "disputed"
+	case paidBack:
+		return "refunded"
+	}
+	return ""
+}
+
 // TrialEndsOn reports whether the subscription is on trial until a time, and goes on after it.
 func (s Subscription) TrialEndsOn(at time.Time) bool {
 	return s.Status == "trialing" && !s.Ended() && !at.IsZero() && s.TrialEnd.Equal(at) && s.PlannedEnd.IsZero()
@@ -105,11 +126,16 @@ func (s *Subscription) gaveBefore(at time.Time) bool {
 	return s != nil && !s.GrantedAt.IsZero() && s.GrantedAt.Before(at)
 }
 
-// changedFrom reports whether plan, quantity or planned end differ from before. before is nil for a subscription that
-// was not known.
+// changedFrom reports whether the plan that is given, its quantity or the planned end differ from before. before is nil
+// for a subscription that was not known.
 func (s Subscription) changedFrom(before *Subscription) bool {
-	return before == nil || s.Plan != before.Plan || s.Quantity != before.Quantity ||
-		!s.PlannedEnd.Equal(before.PlannedEnd)
+	return before == nil || !s.GivesAs(*before) || !s.PlannedEnd.Equal(before.PlannedEnd)
+}
+
+// GivesAs reports whether two give the same plan and quantity.
+func (s Subscription) GivesAs(o Subscription) bool {
+	a, b := s.Given(), o.Given()
+	return a.Plan == b.Plan && a.Quantity == b.Quantity
 }
 
 // after returns the subscription with its version, given its earlier state.

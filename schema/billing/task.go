@@ -61,7 +61,7 @@ func (a *applying) note(b *pgx.Batch) {
 	}
 	b.Queue(openTaskSQL, s.Mode, TaskAhead, s.Provider+" "+now.Format(time.DateOnly), "", // one for each day
 		fmt.Sprintf("Event %s of %s is %s ahead of our clock, and counts as the newest until then: compare the clocks with pawl doctor",
-			s.EventID, s.Provider, early.Round(time.Minute)), a.key, "")
+			s.EventID, s.Provider, early.Round(time.Minute)), a.key, "", "")
 }
 
 // alikeSQL looks for the name by its own index, and not by the mode.
@@ -73,12 +73,16 @@ select $1, $2, $3, $3, 'open', 'Account ' || $3 || ' is new, and differs from ' 
     on conflict (mode, kind, object) do nothing`
 
 // openTaskSQL opens the one task of its kind about an object. A task that a person has done stays done; a cancelled
-// one is opened again. A task of a subscription asks whether that has ended, and locks it: whoever ends it meanwhile
-// comes after, and finds the task; see endTasksSQL.
+// one is opened again. A task of a subscription asks whether that has ended, or does not grant plan $8 where the task
+// welcomes on one, and locks it: whoever ends or changes it meanwhile comes after, and finds the task; see endTasksSQL
+// and [applying.welcome].
 const openTaskSQL = `
-with ended as materialized (select ended from subscriptions where mode = $1 and id = $7 and id <> '' for share)
+with over as materialized (
+    select ended or $8 <> '' and (coalesce(state->'Instead'->>'Plan', plan) <> $8 or status not in ('active', 'trialing', 'past_due')
+              or state ?| array['Held', 'Withheld', 'PaidBack']) as over
+      from subscriptions where mode = $1 and id = $7 and id <> '' for share)
 insert into tasks as t (mode, kind, object, account, state, title, effect_key, subscription)
-values ($1, $2, $3, $4, case when (select ended from ended) then 'cancelled' else 'open' end, $5, $6, $7)
+values ($1, $2, $3, $4, case when (select over from over) then 'cancelled' else 'open' end, $5, $6, $7)
     on conflict (mode, kind, object) do update set state = excluded.state, title = excluded.title, effect_key = excluded.effect_key,
        taken_by = '', created_at = now(), updated_at = now()
  where t.state = 'cancelled'`
@@ -86,9 +90,9 @@ values ($1, $2, $3, $4, case when (select ended from ended) then 'cancelled' els
 // endTasksSQL cancels what need not be done any more for a subscription that has ended.
 const endTasksSQL = `update tasks set state = 'cancelled', updated_at = now() where mode = $1 and subscription = $2 and subscription <> '' and state = 'open'`
 
-const cancelOnboardingSQL = `
-update tasks set state = 'cancelled', updated_at = now() where mode = $1 and kind = $2 and object = $3 and state = (select 'open')
-   and not exists (select from grants where mode = $1 and object = $4 and plan = $5)`
+const reopenTaskSQL = `
+update tasks set state = 'open', taken_by = '', effect_key = $4, created_at = now(), updated_at = now()
+ where mode = $1 and kind = $2 and object = $3 and state = (select 'cancelled')`
 
 const closeTaskSQL = `
 update tasks set state = $4, updated_at = now() where mode = $1 and kind = $2 and object = $3 and state = (select 'open')`

@@ -70,6 +70,7 @@ func (a *applying) writeObject(b *pgx.Batch, o, was Object) error {
 		if o.Ended() {
 			b.Queue(endTasksSQL, mode, o.ID)
 		}
+		a.welcome(b, known != nil, o.ID, known.welcomes(), o.welcomes())
 		settled := known != nil && known.Unsettled != (Cause{}) && o.Unsettled == (Cause{})
 		if settled || known != nil && !o.RenewsBy.Equal(known.RenewsBy) && !known.RenewsBy.After(a.at) {
 			b.Queue(closeTaskSQL, mode, TaskReconcile, o.ID, TaskCancelled)
@@ -78,8 +79,24 @@ func (a *applying) writeObject(b *pgx.Batch, o, was Object) error {
 		if !a.folded[keyOf(o)] { // it has moved with its customer
 			b.Queue(moveOfInvoiceSQL, mode, o.ID, o.Account)
 		}
+		known, _ := was.(*Invoice)
+		a.welcome(b, known != nil, o.ID, known.welcomes(), o.welcomes())
 	}
 	return nil
+}
+
+// welcome cancels the task to welcome a customer on a plan that an object does not grant any more, and opens it again
+// with the plan. A repair opens none.
+func (a *applying) welcome(b *pgx.Batch, known bool, object, was, is string) {
+	if !known || was == is {
+		return
+	}
+	if was != "" {
+		b.Queue(closeTaskSQL, a.subject.Mode, TaskOnboarding, object+":"+was, TaskCancelled)
+	}
+	if is != "" && a.how == normal {
+		b.Queue(reopenTaskSQL, a.subject.Mode, TaskOnboarding, object+":"+is, a.key)
+	}
 }
 
 // writeGrants replaces the grants of the objects that were touched.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -27,6 +28,26 @@ func Peek(ctx context.Context, db Tx, keys []string) (map[string]Grant, error) {
 		return nil, fmt.Errorf("read %d effects: %w", len(keys), err)
 	}
 	return found, nil
+}
+
+// DoneSince reports whether an effect was done after a time, or may have been. Its key is one of prefixes and a number.
+func DoneSince(ctx context.Context, db Querier, prefixes []string, at time.Time) (done bool, err error) {
+	rows, _ := db.Query(ctx, doneSinceSQL, prefixes, at) // CollectExactlyOneRow returns its error
+	if done, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool]); err != nil {
+		return false, fmt.Errorf("look for effects since %s: %w", at.UTC().Format(time.RFC3339), err)
+	}
+	return done, nil
+}
+
+// doneSinceSQL goes by the index: a colon comes next after the digits.
+const doneSinceSQL = `
+select exists (select from unnest($1::text[]) as p (prefix) cross join lateral (
+    select from effects e where e.key > p.prefix and e.key < p.prefix || ':' and coalesce(e.done_at, e.claimed_at) > $2
+       and (e.state in ('done', 'uncertain') or e.state = 'claimed' and e.committing) limit 1) as told)`
+
+// Querier reads.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
 // Claimable reports whether a claim of a round would be granted where g is what [Peek] has found: the condition of

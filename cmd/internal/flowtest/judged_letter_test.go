@@ -45,6 +45,17 @@ func TestJudged_Letters(t *testing.T) {
 			want: begun("told payment.failed in_1 1"), letters: []string{"action-required in_1:1"},
 		},
 		{
+			name: "an attempt and its due reminder are news of long ago: one letter, in every order",
+			ago:  14 * aDay,
+			events: []happening{
+				active, bill("finalized", aDay, "in_1", pro), attempt(1, aDay, "in_1", pro),
+				subscription("updated", aDay, "past_due", items(item("pro", 1)), was("status", "active")), attempt(2, 4*aDay, "in_1", pro),
+			},
+			want: []string{"sub_1: acme past_due pro 1", "sub_1 grants pro 1 until 22d", "acme: active pro 1", "in_1: acme open 0",
+				"told payment.failed in_1 1", "told payment.failed in_1 2"},
+			letters: []string{"action-required in_1:1"},
+		},
+		{
 			name: "a card is refused at the checkout, and another one pays: not told, though the subscription grants since",
 			ago:  6 * aDay,
 			events: []happening{

@@ -254,7 +254,8 @@ func TestJudged_StrictPolicy(t *testing.T) {
 			name: "refunded in part: not in full", events: boughtPro(refunds[0]),
 			want: hasPro("pi_1: acme in_1 1000 refunded 300", "re_1: acme succeeded 300", "booked refund re_1 300 usd", "told refund.succeeded re_1"),
 		},
-		{name: "refunded in part, then the rest: by policy, on a full refund", events: boughtPro(refunds...), want: hadPro(refunded...)},
+		{name: "refunded in part, then the rest: by policy, on a full refund", events: boughtPro(refunds...), want: hadPro(refunded...),
+			letters: []string{"access-ended acme:v2"}, subjects: []string{"Your access has ended"}},
 		{
 			name: "refunded in full, and the next invoice is paid: the newest paid invoice stands", ago: 31 * aDay,
 			events: boughtPro(append(refunds, bill("paid", aMonth, "in_2", lines(line("pro", 1000, during(aMonth, 2*aMonth)))))...),
@@ -280,7 +281,15 @@ func TestJudged_StrictPolicy(t *testing.T) {
 		},
 		{
 			name: "a dispute is open: by policy, hold", events: boughtPro(dispute("created", 1*aDay, "under_review", []any{withdrawn})),
-			want: hadPro("dp_1: acme under_review 1000", "booked dispute txn_1 -1000 usd", "told dispute.under_review dp_1", "task dispute dp_1 cancelled"),
+			want:    hadPro("dp_1: acme under_review 1000", "booked dispute txn_1 -1000 usd", "told dispute.under_review dp_1", "task dispute dp_1 cancelled"),
+			letters: []string{"access-ended acme:v2"},
+		},
+		{
+			name:   "refunded in full, and another subscription grants: nothing is taken, nothing told",
+			events: append([]happening{subscription("created", 0, "active", items(item("starter", 1)), called("sub_2"))}, boughtPro(refunds...)...),
+			want: append(slices.DeleteFunc(hadPro(refunded...), func(s string) bool { return s == "acme: suspended" }),
+				"sub_2: acme active starter 1", "sub_2 grants starter 1", "acme: active starter 1"),
+			inOrder: true, letters: []string{},
 		},
 		{
 			name:   "a dispute is won, with its funds told in any order: release",
@@ -288,9 +297,10 @@ func TestJudged_StrictPolicy(t *testing.T) {
 			want:   hasPro("dp_1: acme won 1000", "booked dispute txn_1 -1000 usd", "booked dispute txn_2 1000 usd", "told dispute.needs_response dp_1", "told dispute.won dp_1", "task dispute dp_1 cancelled"),
 		},
 		{
-			name:   "a dispute is lost, with its funds told in any order: end, also where the funds come back",
-			events: boughtPro(dispute("created", 1*aDay, "needs_response", []any{withdrawn}), dispute("closed", 5*aDay, "lost", []any{withdrawn}), dispute("funds_reinstated", 8*aDay, "lost", []any{withdrawn, reinstated})),
-			want:   hadPro("dp_1: acme lost 1000", "booked dispute txn_1 -1000 usd", "booked dispute txn_2 1000 usd", "told dispute.needs_response dp_1", "told dispute.lost dp_1", "task dispute dp_1 cancelled"),
+			name:    "a dispute is lost, with its funds told in any order: end, also where the funds come back",
+			events:  boughtPro(dispute("created", 1*aDay, "needs_response", []any{withdrawn}), dispute("closed", 5*aDay, "lost", []any{withdrawn}), dispute("funds_reinstated", 8*aDay, "lost", []any{withdrawn, reinstated})),
+			want:    hadPro("dp_1: acme lost 1000", "booked dispute txn_1 -1000 usd", "booked dispute txn_2 1000 usd", "told dispute.needs_response dp_1", "told dispute.lost dp_1", "task dispute dp_1 cancelled"),
+			letters: []string{"access-ended acme:v2"}, // that it is lost takes no more
 		},
 		{
 			name: "an inquiry is open: no dispute, no hold", events: boughtPro(dispute("created", 1*aDay, "warning_needs_response", []any{})),
@@ -301,6 +311,7 @@ func TestJudged_StrictPolicy(t *testing.T) {
 			events: []happening{sells("completed", 0, "paid", "acme"), chargeOf(0, "pi_1", 1500), dispute("created", 1*aDay, "needs_response", []any{withdrawn})},
 			want: []string{"cs_1: acme complete paid 1500", "dp_1: acme needs_response 1000", "booked payment cs_1 1500 usd", "booked dispute txn_1 -1000 usd", "mailed order-email cs_1",
 				"told checkout.completed cs_1", "told dispute.needs_response dp_1", "task dispute dp_1 open"},
+			letters: []string{"access-ended acme:v2"},
 		},
 		{
 			name:   "ended in the midst of what was paid for, end period_end: until the paid period's end",
@@ -318,6 +329,18 @@ func TestJudged_StrictPolicy(t *testing.T) {
 			},
 			want: []string{"sub_1: acme active enterprise 4", "sub_1 grants starter 4", "acme: active starter 4", "in_1: acme paid 1000", "in_2: acme paid 2800", "booked payment in_1 1000 usd",
 				"booked payment in_2 2800 usd", "mailed receipt-email in_1", "mailed receipt-email in_2", "told invoice.paid in_1", "told invoice.paid in_2"},
+			letters: []string{"subscription-changed sub_1:v2"}, // the seats, with their payment
+		},
+		{
+			name: "an upgrade to a plan with onboarding, grant_plan_on payment: told and welcomed on it once it is granted",
+			events: []happening{
+				subscription("created", 0, "active", items(item("starter", 1))), bill("paid", 0, "in_1", lines(line("starter", 1000)), first),
+				subscription("updated", 2*aDay, "active", items(item("enterprise", 1)), was("items", list(item("starter", 1)))),
+				bill("paid", 3*aDay, "in_2", lines(line("enterprise", 2800, prorated, during(2*aDay, aMonth))), set("billing_reason", "subscription_update")),
+			},
+			want: []string{"sub_1: acme active enterprise 1", "sub_1 grants enterprise 1", "acme: active enterprise 1 +audit-log,sso", "in_1: acme paid 1000", "in_2: acme paid 2800", "booked payment in_1 1000 usd",
+				"booked payment in_2 2800 usd", "mailed receipt-email in_1", "mailed receipt-email in_2", "told invoice.paid in_1", "told invoice.paid in_2", "task onboarding sub_1:enterprise open"},
+			letters: []string{"subscription-changed sub_1:v2"},
 		},
 	}, func(c *config.Config) {
 		c.Policy.FullRefund, c.Policy.Dispute, c.Policy.DisputeLost, c.Policy.End, c.Policy.GrantPlanOn = "end", "hold", "end", "period_end", "payment"

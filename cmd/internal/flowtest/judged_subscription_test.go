@@ -256,6 +256,40 @@ func TestJudged_Subscriptions(t *testing.T) {
 			},
 		},
 		{
+			name: "an onboarding plan is left for a lower one: nobody need be welcomed on it",
+			events: []happening{
+				subscription("created", 0, "active", items(item("enterprise", 1))), bill("paid", 0, "in_1", lines(line("enterprise", 9000)), first),
+				subscription("updated", 5*aDay, "active", items(item("starter", 1)), was("items", list(item("enterprise", 1)))),
+			},
+			want: []string{
+				"sub_1: acme active starter 1", "sub_1 grants starter 1", "acme: active starter 1", "in_1: acme paid 9000", "booked payment in_1 9000 usd", "mailed receipt-email in_1",
+				"told invoice.paid in_1", "task onboarding sub_1:enterprise cancelled",
+			},
+		},
+		{
+			name: "an onboarding plan is left, and taken again: it is open again",
+			events: []happening{
+				subscription("created", 0, "active", items(item("enterprise", 1))), bill("paid", 0, "in_1", lines(line("enterprise", 9000)), first),
+				subscription("updated", 5*aDay, "active", items(item("starter", 1)), was("items", list(item("enterprise", 1)))),
+				subscription("updated", 6*aDay, "active", items(item("enterprise", 1)), was("items", list(item("starter", 1)))),
+			},
+			want: []string{
+				"sub_1: acme active enterprise 1", "sub_1 grants enterprise 1", "acme: active enterprise 1 +audit-log,sso", "in_1: acme paid 9000", "booked payment in_1 9000 usd", "mailed receipt-email in_1",
+				"told invoice.paid in_1", "task onboarding sub_1:enterprise open",
+			},
+		},
+		{
+			name: "a platform fee and ten seats: the fee counts no seats",
+			events: []happening{
+				subscription("created", 0, "active", items(item("fee", 1), item("pro", 10))),
+				bill("paid", 0, "in_1", lines(line("fee", 5000), line("pro", 10000, seats(10))), first),
+			},
+			want: []string{
+				"sub_1: acme active pro 10", "sub_1 grants pro 10", "acme: active pro 10", "in_1: acme paid 15000", "booked payment in_1 15000 usd", "mailed receipt-email in_1",
+				"told invoice.paid in_1",
+			},
+		},
+		{
 			name: "a price that no mapping knows leaves the plan of the newest snapshot that had a known one, and opens a task",
 			events: []happening{
 				subscription("created", 0, "active", items(item("starter", 1))),

@@ -59,6 +59,8 @@ var (
 	ownName = regexp.MustCompile(`^((sub|in|cus|ch|pi|re|dp|cs|cn|txn|inpay|acct|il|ii|si)_\w+|acme|umbrella|hooli)$`)
 	tagged  = regexp.MustCompile(`-[0-9a-f]{8}-v(\d+)`)
 	instant = regexp.MustCompile(`@(\d+)`)
+	// asksToPay is a letter that asks for the payment of an invoice.
+	asksToPay = regexp.MustCompile(`^(action-required|dunning) (\w+):`)
 )
 
 func (x *telling) own(name string) string {
@@ -204,6 +206,7 @@ func judgeWith(t *testing.T, cases []judged, tune func(*config.Config), prepare 
 	}
 	r := newRig(t, func(c *config.Config) {
 		c.Plans.Prices["price_audit"] = config.Price{Adds: []string{"audit-log"}}
+		c.Plans.Prices["price_fee"] = config.Price{Plan: "pro", Seats: "none"}
 		mapAccounts(c, mapped)
 		if tune != nil {
 			tune(c)
@@ -245,6 +248,17 @@ func judgeWith(t *testing.T, cases []judged, tune func(*config.Config), prepare 
 		}
 		if sent := slices.Sorted(slices.Values(x.relative(letters[n]))); x.letters != nil && x.how == "in the order given" && !slices.Equal(sent, x.letters) {
 			t.Errorf("%s\nletters %q, want %q", x.name, sent, x.letters)
+		}
+		asks := map[string]int{} // letters that ask for the payment of an invoice, of which one goes out a day
+		for _, sent := range letters[n] {
+			if asked := asksToPay.FindStringSubmatch(sent); asked != nil {
+				asks[asked[2]]++
+			}
+		}
+		for invoice, sent := range asks {
+			if sent > 1 {
+				t.Errorf("%s\n%s: %d letters within the minute ask for the payment of %s: %q", x.name, x.how, sent, invoice, letters[n])
+			}
 		}
 		if x.due != nil && !slices.Equal(due[n], x.due) {
 			t.Errorf("%s\n%s: due is %q, want %q", x.name, x.how, due[n], x.due)

@@ -44,8 +44,8 @@ var matrix = []row{
 	},
 	{
 		flow: "PaymentFailed", before: []func(buyer) forge.Event{tells("customer.subscription.created", "starter", -time.Hour)},
-		event: tells("invoice.payment_failed", "starter", 0), // months late: the last of the reminders is due as well
-		steps: []string{"apply-facts", "action-required-notice", "dunning-notice", "relay"},
+		event: tells("invoice.payment_failed", "starter", 0),
+		steps: []string{"apply-facts", "action-required-notice", "relay"},
 	},
 	{
 		flow: "InvoiceClosed", before: []func(buyer) forge.Event{tells("customer.subscription.created", "starter", -time.Hour)},
@@ -82,11 +82,11 @@ var matrix = []row{
 	},
 	{
 		flow: "RefundChanged", before: paidByCharge, event: tells("refund.updated", "starter", 0),
-		steps: []string{"apply-facts", "provision-workspace", "refund-entry", "release-task", "relay"},
+		steps: []string{"apply-facts", "provision-workspace", "refund-entry", "release-task", "access-ended-notice", "relay"},
 	},
 	{
 		flow: "DisputeChanged", before: paidByCharge, event: tells("charge.dispute.created", "starter", 0),
-		steps: []string{"apply-facts", "provision-workspace", "dispute-entry", "relay"},
+		steps: []string{"apply-facts", "provision-workspace", "dispute-entry", "access-ended-notice", "relay"},
 	},
 	{
 		flow: "CreditNoteIssued", before: []func(buyer) forge.Event{tells("invoice.paid", "starter", -time.Hour)},

@@ -73,7 +73,7 @@ var moneyBranches = []branch{
 	{
 		flow: "RefundChanged", name: "access-ends", plan: "starter", eventType: "charge.refunded", outcome: "processed", prepare: charged,
 		tune:    func(c *config.Config) { c.Policy.FullRefund = "end" },
-		effects: map[string]string{"apply-facts": "done", "provision-workspace": "done", "release-task": "done"}, done: once(map[string]int{"workspaces": 2, "events": 4}),
+		effects: map[string]string{"apply-facts": "done", "provision-workspace": "done", "release-task": "done", "access-ended-notice": "done"}, done: once(map[string]int{"workspaces": 2, "email": 2, "events": 4}),
 	},
 	{
 		flow: "RefundChanged", name: "finance-down", plan: "starter", eventType: "refund.updated", outcome: "processed",
@@ -102,7 +102,7 @@ var moneyBranches = []branch{
 	{
 		flow: "DisputeChanged", name: "held", plan: "starter", eventType: "charge.dispute.created", outcome: "processed", prepare: charged,
 		tune:    func(c *config.Config) { c.Policy.Dispute = "hold" },
-		effects: map[string]string{"apply-facts": "done", "dispute-entry": "done", "provision-workspace": "done"}, done: once(map[string]int{"workspaces": 2, "finance": 2, "events": 5}),
+		effects: map[string]string{"apply-facts": "done", "dispute-entry": "done", "provision-workspace": "done", "access-ended-notice": "done"}, done: once(map[string]int{"workspaces": 2, "finance": 2, "email": 2, "events": 5}),
 	},
 	{
 		flow: "CreditNoteIssued", name: "issued", plan: "starter", eventType: "credit_note.created", outcome: "processed", prepare: sent("invoice.paid", -time.Hour),

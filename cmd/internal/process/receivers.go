@@ -50,7 +50,7 @@ func (n *Node) receivers(effects *effect.Runner, announced func()) (receivers, e
 		tasks:   &activities.Tasks{Effects: effects},
 		mail: &activities.Mail{
 			Effects: effects, Receipts: n.Receipts, Invoices: state, Known: state, Letters: c.Mail.Set,
-			Sinks: sinks.mail, Now: time.Now, Settle: c.Lasts(c.Mail.Settle),
+			Sinks: sinks.mail, Now: time.Now, Settle: c.Lasts(c.Mail.Settle), Apart: c.Lasts(c.Policy.Apart),
 		},
 		consumers: consumers,
 	}, nil
