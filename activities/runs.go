@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 	"go.temporal.io/sdk/activity"
 
 	"github.com/pawlhq/pawl/activities/effect"
@@ -29,8 +27,8 @@ type Runs struct {
 	Ledger   *ledger.Store
 	Audit    *audit.Store
 	Log      *slog.Logger
-	// Lag takes the seconds from the start of the run to its end, by flow and outcome.
-	Lag metric.Float64Histogram
+	// Measures takes how runs end, and when.
+	Measures *Measures
 }
 
 // Waits is the receipt's, for flows, which know nothing of it.
@@ -132,6 +130,7 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 		return ParkRunResult{}, fmt.Errorf("park receipt %s: %w", in.ReceiptID, err)
 	}
 	code, _, _ := strings.Cut(in.Reason, ":")
+	r.Measures.leaves(ctx, in.Ref, in.Status)
 	r.tell(ctx, slog.LevelWarn, "run parked", in.Ref, "status", in.Status, "reason", code)
 	// Read the ledger only after the park is committed. A run that settles an effect looks for parked runs after it has
 	// settled it, so one of the two sees the other.
@@ -206,8 +205,7 @@ func (r *Runs) FinishRun(ctx context.Context, in FinishRunInput) (FinishRunResul
 		return FinishRunResult{}, fmt.Errorf("finish run of receipt %s: %w", in.ReceiptID, err)
 	}
 	r.tell(ctx, slog.LevelInfo, "run finished", in.Ref, "flow", in.Flow, "status", in.Status)
-	r.Lag.Record(ctx, time.Since(in.StartedAt).Seconds(), metric.WithAttributes(
-		attribute.String("flow", in.Flow), attribute.String("outcome", in.Status)))
+	r.Measures.finished(ctx, in)
 	return FinishRunResult{}, nil
 }
 

@@ -248,6 +248,7 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 			s.tally.tell(line{d.Source, "duplicates received", string(o.Status)}, func() []any { return ref.Log() })
 			continue
 		}
+		s.metrics.event(ctx, d, e, o.Status, s.cfg.Written(d.Provider, e.Type))
 		s.cfg.Log.Info("event received", ref.Log("source", d.Source, "status", o.Status)...)
 		if o.Status == receipt.Received {
 			pending = append(pending, receipt.Pending{Source: d.Source, ReceivedAt: d.ReceivedAt, Ref: ref})

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/pawlhq/pawl/ingress/throttle"
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // outcome is what became of a delivery, as counted.
@@ -31,6 +32,10 @@ type metrics struct {
 	deliveries metric.Int64Counter
 	accept     metric.Float64Histogram
 	handed     metric.Int64Counter
+	events     metric.Int64Counter
+	age        metric.Float64Histogram
+
+	versions versions
 
 	attributes sync.Map // label -> metric.MeasurementOption, so that a delivery builds no set
 }
@@ -43,13 +48,17 @@ type label struct {
 
 func newMetrics(m metric.Meter) (*metrics, error) {
 	var ms metrics
-	var errs [3]error
+	var errs [5]error
 	ms.deliveries, errs[0] = m.Int64Counter("pawl_deliveries",
 		metric.WithDescription("Requests to a source, by what became of them."))
 	ms.accept, errs[1] = m.Float64Histogram("pawl_accept_seconds", metric.WithUnit("s"),
 		metric.WithDescription("From the request's headers to its answer."))
 	ms.handed, errs[2] = m.Int64Counter("pawl_events_handed_over",
 		metric.WithDescription("Committed events handed to the dispatcher."))
+	ms.events, errs[3] = m.Int64Counter("pawl_events",
+		metric.WithDescription("New events by type, API version and the status that they are kept with."))
+	ms.age, errs[4] = m.Float64Histogram("pawl_event_age", metric.WithUnit("s"),
+		metric.WithDescription("From when an event occurred, as its provider says, to when it came."))
 	return &ms, errors.Join(errs[:]...)
 }
 
@@ -87,4 +96,42 @@ func (m *metrics) delivery(ctx context.Context, l label, took time.Duration) {
 	o := option.(metric.MeasurementOption)
 	m.deliveries.Add(ctx, 1, o)
 	m.accept.Record(ctx, took.Seconds(), o)
+}
+
+// event counts a new event. A type without a flow is "other": anybody whose secret is known can make up any number.
+func (m *metrics) event(ctx context.Context, d *receipt.Delivery, e *receipt.New, status receipt.Status, written bool) {
+	provider, eventType, version := attribute.String("provider", d.Provider), "other", "other"
+	if written {
+		eventType, version = e.Type, m.versions.label(e.APIVersion)
+	}
+	m.events.Add(ctx, 1, metric.WithAttributes(provider, attribute.String("type", eventType),
+		attribute.String("api_version", version), attribute.String("status", string(status))))
+	if !e.OccurredAt.IsZero() {
+		m.age.Record(ctx, d.ReceivedAt.Sub(e.OccurredAt).Seconds(), metric.WithAttributes(provider))
+	}
+}
+
+// mostVersions is how many API versions have a label of their own. An endpoint has one, and another while it is moved.
+const mostVersions = 16
+
+// versions are the API versions that have come.
+type versions struct {
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+// label returns the version, or "other" once there are too many.
+func (v *versions) label(version string) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.known[version] {
+		if len(v.known) == mostVersions {
+			return "other"
+		}
+		if v.known == nil {
+			v.known = map[string]bool{}
+		}
+		v.known[version] = true
+	}
+	return version
 }

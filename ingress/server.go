@@ -41,6 +41,8 @@ type Config struct {
 	// Refused, when set, sees each refused request, to keep and diagnose it. It must not block, must not change r, and
 	// must copy the body to keep it: the body is gone when it returns.
 	Refused func(source string, r *webhook.Request, err *webhook.Error, remoteAddr string)
+	// Written, when set, reports whether a type of a provider's events has a flow. Metrics name no other type.
+	Written func(provider, eventType string) bool
 	// Leaving, when set, reports whether the server is about to be shut down. Each answer then ends its connection, so
 	// that clients connect to another server.
 	Leaving func() bool
@@ -100,6 +102,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Dispatch == nil {
 		cfg.Dispatch = func([]receipt.Pending) {}
+	}
+	if cfg.Written == nil {
+		cfg.Written = func(string, string) bool { return false }
 	}
 	if cfg.Leaving == nil {
 		cfg.Leaving = func() bool { return false }

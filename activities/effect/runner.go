@@ -55,21 +55,25 @@ const (
 type Runner struct {
 	Config
 	outcomes, stale metric.Int64Counter
+	lag, calls      metric.Float64Histogram
 }
 
 // NewRunner returns a runner.
 func NewRunner(c Config) (*Runner, error) {
-	outcomes, err := c.Meter.Int64Counter("pawl_effects",
+	r := &Runner{Config: c}
+	var errs [4]error
+	r.outcomes, errs[0] = c.Meter.Int64Counter("pawl_effects",
 		metric.WithDescription("Effects by kind and outcome; already_done counts ledger hits."))
-	if err != nil {
-		return nil, fmt.Errorf("make effects counter: %w", err)
-	}
-	stale, err := c.Meter.Int64Counter("pawl_stale_rejections",
+	r.stale, errs[1] = c.Meter.Int64Counter("pawl_stale_rejections",
 		metric.WithDescription("Effects that left what a newer event has written as it is, by kind."))
-	if err != nil {
-		return nil, fmt.Errorf("make stale rejections counter: %w", err)
+	r.lag, errs[2] = c.Meter.Float64Histogram("pawl_effect_lag", metric.WithUnit("s"),
+		metric.WithDescription("From receiving an event to an effect that is done, by kind."))
+	r.calls, errs[3] = c.Meter.Float64Histogram("pawl_sink_call", metric.WithUnit("s"),
+		metric.WithDescription("What a call to a sink takes, by sink and outcome: ok or failed."))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("make metrics of effects: %w", err)
 	}
-	return &Runner{Config: c, outcomes: outcomes, stale: stale}, nil
+	return r, nil
 }
 
 // claiming is what a claim may take before a call begins: it waits up to a second for another who holds the key.
@@ -133,7 +137,7 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 		}
 		return Infrastructure(err)
 	}
-	value, err := fn(attemptCtx, attempt)
+	value, err := r.call(attemptCtx, p.Gate, attempt, fn)
 	reached(c, "after-send")
 	r.judge(ctx, c, p, probe, err)
 	if last {
@@ -280,6 +284,21 @@ func (r *Runner) Stale(ctx context.Context, c Call) {
 	r.stale.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", c.Kind)))
 }
 
+// call makes an attempt, and measures what it takes.
+func (r *Runner) call(ctx context.Context, g *Gate, a *Attempt, fn func(context.Context, *Attempt) (any, error)) (any,
+	error) {
+	began, outcome := time.Now(), "ok"
+	value, err := fn(ctx, a)
+	if err != nil {
+		outcome = "failed"
+	}
+	if g != nil {
+		r.calls.Record(ctx, time.Since(began).Seconds(), metric.WithAttributes(attribute.String("sink", g.sink),
+			attribute.String("outcome", outcome)))
+	}
+	return value, err
+}
+
 // count counts and logs what an effect came to.
 func (r *Runner) count(ctx context.Context, c Call, outcome State) {
 	level := slog.LevelInfo
@@ -289,6 +308,9 @@ func (r *Runner) count(ctx context.Context, c Call, outcome State) {
 	info := activity.GetInfo(ctx)
 	r.Log.Log(ctx, level, "effect", c.Log("outcome", outcome, "kind", c.Kind, "effect_key", c.Key, "attempt",
 		info.Attempt, "workflow_id", info.WorkflowExecution.ID, "run_id", info.WorkflowExecution.RunID)...)
+	if received := c.ReceivedAt(); outcome == Done && c.Round == 0 && !received.IsZero() {
+		r.lag.Record(ctx, time.Since(received).Seconds(), metric.WithAttributes(attribute.String("kind", c.Kind)))
+	}
 	r.outcomes.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", c.Kind),
 		attribute.String("outcome", string(outcome))))
 }

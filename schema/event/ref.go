@@ -1,6 +1,12 @@
 // Package event names events.
 package event
 
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
 // Ref names an event and the receipt that holds it. A run and each of its effects carry it as the receipt has it. It
 // stands in workflow histories: it has no payload and no personal data.
 type Ref struct {
@@ -25,4 +31,14 @@ type Ref struct {
 func (r Ref) Log(more ...any) []any {
 	return append([]any{"provider", r.Provider, "type", r.Type, "event_id", r.EventID, "object_id", r.ObjectID,
 		"receipt_id", r.ReceiptID, "correlation_id", r.Correlation}, more...)
+}
+
+// ReceivedAt is when the receipt was made, to the millisecond: its ID says so (RFC 9562, section 5.7). It is zero for a
+// receipt that has no such ID.
+func (r Ref) ReceivedAt() time.Time {
+	id, err := uuid.Parse(r.ReceiptID)
+	if err != nil || id.Version() != 7 {
+		return time.Time{}
+	}
+	return time.Unix(id.Time().UnixTime())
 }

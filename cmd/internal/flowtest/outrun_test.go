@@ -41,7 +41,10 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	}
 	id := kept[0].ReceiptID
 
-	lag, _ := noop.Meter{}.Float64Histogram("lag")
+	measures, err := activities.NewMeasures(noop.Meter{}, workflows.Written)
+	if err != nil {
+		t.Fatal(err)
+	}
 	queue := "outrun-" + uuid.NewString()
 	w := worker.New(c, queue, worker.Options{})
 	w.RegisterWorkflow(workflows.Relay)
@@ -49,7 +52,7 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	defer starts.Close()
 	book := ledger.New(pool)
 	defer book.Close()
-	runs := &activities.Runs{Log: slog.New(slog.DiscardHandler), Receipts: receipts, Runs: starts, Ledger: book, Audit: audit.New(pool, slog.New(slog.DiscardHandler)), Lag: lag}
+	runs := &activities.Runs{Log: slog.New(slog.DiscardHandler), Receipts: receipts, Runs: starts, Ledger: book, Audit: audit.New(pool, slog.New(slog.DiscardHandler)), Measures: measures}
 	named := func(name string, f any) { w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	named("ParkRun", runs.ParkRun)
 	named("RecordDecision", runs.RecordDecision)

@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/throttle"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/rejection"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 // drain is what requests in flight get to end when an ingress is stopped.
@@ -57,6 +58,7 @@ func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func
 	}
 	keeper := rejected.NewKeeper(rejected.Config{Store: rejection.New(n.IntakePool), Diagnoser: diagnoser, Log: n.log})
 	server, err := ingress.New(ingress.Config{
+		Written: workflows.Written,
 		Sources: sources, Receipts: receipts, Dispatch: offer, Refused: keeper.Offer,
 		Meter: n.telemetry.Meter(), Log: n.log, Limits: Limits(n.Config.Ingress),
 		Leaving: n.stopping.Load,

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
@@ -58,10 +56,9 @@ func (n *Node) receivers(effects *effect.Runner, announced func()) (receivers, e
 
 // forRuns makes the receivers that do no effect: what runs and jobs need.
 func (n *Node) forRuns(book *ledger.Store) ([]any, error) {
-	lag, err := n.telemetry.Meter().Float64Histogram("pawl_processing_lag", metric.WithUnit("s"),
-		metric.WithDescription("From the start of a run to its end, by flow and outcome."))
+	measures, err := activities.NewMeasures(n.telemetry.Meter(), workflows.Written)
 	if err != nil {
-		return nil, fmt.Errorf("make processing lag histogram: %w", err)
+		return nil, fmt.Errorf("make metrics of runs: %w", err)
 	}
 	namespace, err := n.Config.Temporal.Namespace()
 	if err != nil {
@@ -69,7 +66,8 @@ func (n *Node) forRuns(book *ledger.Store) ([]any, error) {
 	}
 	trail := audit.New(n.Pool, n.log)
 	return []any{
-		&activities.Runs{Log: n.log, Receipts: n.Receipts, Runs: n.Runs, Ledger: book, Audit: trail, Lag: lag},
+		&activities.Runs{Log: n.log, Receipts: n.Receipts, Runs: n.Runs, Ledger: book, Audit: trail,
+			Measures: measures},
 		&operator.JobWorker{
 			Jobs: job.New(n.Pool), Log: n.log,
 			Operator: &operator.Operator{

@@ -1,0 +1,43 @@
+package ingress_test
+
+import (
+	"fmt"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/pawlhq/pawl/ingress"
+)
+
+// A sender can make up types. Those without a flow are one label.
+func TestMetrics_TypesThatNobodyKnows_AreOne(t *testing.T) {
+	t.Parallel()
+	reader := sdkmetric.NewManualReader()
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
+		c.Meter = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("test")
+		c.Written = func(provider, eventType string) bool { return provider == "acme" && eventType == "invoice.paid" }
+	})
+	for i := range 10 {
+		b.post(t, fmt.Sprintf(`{"id":"evt_%d","type":"made.up.%[1]d"}`, i))
+		b.post(t, fmt.Sprintf(`{"id":"evt_p%d","type":"invoice.paid"}`, i))
+	}
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		if m.Name != "pawl_events" {
+			continue
+		}
+		for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
+			value, _ := p.Attributes.Value(attribute.Key("type"))
+			got[value.AsString()] += p.Value
+		}
+	}
+	if len(got) != 2 || got["invoice.paid"] != 10 || got["other"] != 10 {
+		t.Errorf("counted %v, want ten of invoice.paid and ten others", got)
+	}
+}
