@@ -58,7 +58,7 @@ func changedSteps(c billing.Change) []*step {
 	letter := subscriptionLetter("subscription-changed", c.Subject, *now)
 	letter.EndsAt, letter.OccurredAt = now.PlannedEnd, c.Subject.OccurredAt
 	letter.Notice = &activities.Notice{While: activities.WhileNewest, Subscription: now.ID, Version: now.Version,
-		Since: c.Subject.OccurredAt}
+		Since: c.Subject.OccurredAt, Until: now.PlannedEnd}
 	return []*step{changedNotice.step(object(c.Subject, now.ID)+":v"+strconv.FormatInt(now.Version, 10), letter)}
 }
 

@@ -16,6 +16,7 @@ type version int
 const (
 	v2022 version = iota
 	v2023
+	acacia0
 	acacia
 	basil
 	clover
@@ -23,7 +24,7 @@ const (
 )
 
 func (v version) String() string {
-	return []string{"2022-11-15", "2023-10-16", "2024-10-28.acacia", "2025-03-31.basil", "2025-09-30.clover"}[v]
+	return []string{"2022-11-15", "2023-10-16", "2024-09-30.acacia", "2024-10-28.acacia", "2025-03-31.basil", "2025-09-30.clover"}[v]
 }
 
 // sends reports whether an endpoint of the version gets such events.
@@ -114,7 +115,19 @@ func (c *company) subscriptionObject() payload {
 	if c.v >= clover && s.cancels { // under flexible billing
 		o["cancel_at"], o["cancel_at_period_end"] = s.end.Unix(), false
 	}
-	return o.with(c.v < basil, period).with(c.v < basil, payload{"discount": nil, "plan": nil}).with(c.v >= basil, payload{"discounts": []any{}})
+	discount, discounts := c.discount()
+	return o.with(c.v < basil, period).with(c.v < basil, payload{"discount": discount, "plan": nil}).with(c.v >= basil, payload{"discounts": discounts}).
+		with(c.v >= clover, payload{"billing_mode": payload{"type": "flexible"}})
+}
+
+// discount is what a coupon has made, and the list of such: since clover neither tells the coupon.
+func (c *company) discount() (one any, all []any) {
+	if c.coupon == 0 {
+		return nil, []any{}
+	}
+	d := payload{"id": "di" + c.tag, "object": "discount", "customer": c.customer(), "start": c.now.Unix(), "end": nil}
+	return d.with(c.v < clover, payload{"coupon": payload{"id": "SAVE", "object": "coupon", "percent_off": c.coupon, "duration": "forever"}}).
+		with(c.v >= clover, payload{"source": payload{"type": "coupon", "coupon": "SAVE"}}), []any{d["id"]}
 }
 
 func (c *company) method() string {
@@ -153,13 +166,18 @@ func (c *company) invoiceObject(i *worldInvoice) payload {
 		details = payload{"metadata": metadata}
 		parent = payload{"type": "subscription_details", "quote_details": nil, "subscription_details": payload{"subscription": i.sub, "metadata": metadata}}
 	}
+	discount, discounts := c.discount()
+	o["discounts"], o["total_discount_amounts"] = discounts, []any{}
+	if i.off > 0 {
+		o["total_discount_amounts"] = []any{payload{"amount": i.off, "discount": "di" + c.tag}}
+	}
 	taxes := []any{}
 	if c.taxed {
 		taxes = append(taxes, payload{"amount": i.tax, "inclusive": false})
 	}
 	return o.with(c.v < basil, payload{
 		"subscription": orNull(i.sub), "subscription_details": details, "paid": i.status == "paid", "paid_out_of_band": i.outOfBand,
-		"tax": map[bool]any{true: i.tax, false: nil}[c.taxed], "total_tax_amounts": taxes, "charge": orNull(i.charge), "payment_intent": orNull(i.payment), "discount": nil,
+		"tax": map[bool]any{true: i.tax, false: nil}[c.taxed], "total_tax_amounts": taxes, "charge": orNull(i.charge), "payment_intent": orNull(i.payment), "discount": discount,
 	}).with(c.v >= basil, payload{
 		"parent": parent, "total_taxes": taxes, "amount_overpaid": max(0, i.paid-i.due),
 	})

@@ -5,11 +5,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -17,10 +19,31 @@ import (
 // A season is companies whose events come to pawl in one way, each company's in an order of its own.
 type season struct {
 	*rig
-	seed  uint64
-	named bool
-	all   []*telltale
+	seed uint64
+	mode refereeMode
+	all  []*telltale
 }
+
+// refereeMode is how the events of a season come.
+type refereeMode struct {
+	name string
+	// named is set where events wait for the one that names their account, as by default, and are sent without waiting
+	// for what comes of those before.
+	named bool
+	// settle is how long letters wait that tell a state.
+	settle time.Duration
+	// healthy are companies where nothing goes wrong.
+	healthy bool
+}
+
+var refereeModes = []refereeMode{
+	{name: "one event after the other", settle: time.Millisecond},
+	{name: "all at once", named: true, settle: 20 * time.Second},
+	{name: "healthy companies", named: true, settle: 5 * time.Second, healthy: true},
+}
+
+// seasonSize is how many companies share a rig: more take longer than a rig waits for anything.
+const seasonSize = 8
 
 // telltale is a company, and its events in the order in which they come.
 type telltale struct {
@@ -30,71 +53,92 @@ type telltale struct {
 	queue []shown
 }
 
-// The events of made-up companies, as each version of Stripe's API tells them and in any order, come to what a model
-// says that was written apart from pawl, by Stripe's rules and in double entry: the same access, the same cash, a
-// receipt for what was paid, and nobody is asked about ordinary traffic. PAWL_MONTHS says how many companies, each of
-// some two months, and PAWL_SEED which; that of a fault makes it again.
-func TestReferee_MonthsOfCompanies(t *testing.T) {
-	t.Parallel()
-	seed, count := number(t, "PAWL_SEED", uint64(time.Now().UnixNano())), number(t, "PAWL_MONTHS", 24)
-	t.Logf("PAWL_SEED=%d", seed)
-	t.Run("one event after the other", func(t *testing.T) {
-		t.Parallel()
-		s := newSeason(t, seed, 0, count/2, false)
-		for more := true; more; {
-			more = s.deliver()
-		}
-		s.judge()
-	})
-	// Those that come before the one that names the account wait for it: nothing is done in another's name.
-	t.Run("all at once", func(t *testing.T) {
-		t.Parallel()
-		s := newSeason(t, seed, count/2, count, true)
-		for more := true; more; {
-			more = s.deliver()
-		}
-		var sent []string
-		for _, x := range s.all {
-			for _, e := range x.events {
-				sent = append(sent, e.id)
-			}
-		}
-		s.come("they have ended, or are parked", sent, receipt.Processed, receipt.NeedsReview, receipt.Ignored, receipt.Dead)
-		s.judge()
-	})
+// refereed counts what has been judged.
+type refereed struct {
+	sync.Mutex
+	companies, events, questions int
+	days                         map[string]time.Duration // by the mode's name
+	versions, kinds, letters     map[string]int
 }
 
-func newSeason(t *testing.T, seed, from, to uint64, named bool) *season {
-	s := &season{seed: seed, named: named}
+// The events of made-up companies, as each version of Stripe's API tells them and in any order, come to what a model
+// says that was written apart from pawl, by Stripe's rules and in double entry: the same access, the same cash, the
+// same letters, and nobody is asked about ordinary traffic. PAWL_MONTHS says how many months the companies live
+// together, and PAWL_SEED which they are; that of a fault makes it again.
+func TestReferee_MonthsOfCompanies(t *testing.T) {
+	t.Parallel()
+	seed, months := number(t, "PAWL_SEED", uint64(time.Now().UnixNano())), number(t, "PAWL_MONTHS", 24)
+	sum := &refereed{days: map[string]time.Duration{}, versions: map[string]int{}, kinds: map[string]int{}, letters: map[string]int{}}
+	t.Cleanup(func() {
+		months := map[string]string{}
+		for mode := range sum.days {
+			months[mode] = fmt.Sprintf("%.0f", sum.months(mode))
+		}
+		t.Logf("PAWL_SEED=%d: %d companies, %v months, %d events, %d questions to a person\nversions %v\nstories %v\nletters %v",
+			seed, sum.companies, months, sum.events, sum.questions, sum.versions, sum.kinds, sum.letters)
+	})
+	for m, mode := range refereeModes {
+		t.Run(mode.name, func(t *testing.T) {
+			t.Parallel()
+			for n := uint64(0); sum.months(mode.name) < float64(months)/float64(len(refereeModes)); n += seasonSize {
+				t.Run(fmt.Sprint(n/seasonSize), func(t *testing.T) {
+					s := newSeason(t, seed, uint64(m)<<32+n, mode)
+					for more := true; more; {
+						more = s.deliver()
+					}
+					s.judge(sum)
+				})
+			}
+		})
+	}
+}
+
+// newSeason has companies live from the nth on.
+func newSeason(t *testing.T, seed, n uint64, mode refereeMode) *season {
+	s := &season{seed: seed, mode: mode}
 	ours, now := uuid.NewString()[:8], time.Now()
-	for n := from; n < to; n++ {
-		random := func() *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
-		x := &telltale{company: newCompany(random, fmt.Sprintf("-%s-v%d", ours, n-from), version(n%uint64(versions)), named, now), n: n}
+	for i := range uint64(seasonSize) {
+		random := func() *rand.Rand { return rand.New(rand.NewPCG(seed, n+i)) }
+		x := &telltale{n: n + i, company: newCompany(random, fmt.Sprintf("-%s-v%d", ours, i), version((n+i)%uint64(versions)),
+			manner{atOnce: mode.named, healthy: mode.healthy, today: now, cut: random().IntN(2) == 0})}
 		for _, fault := range x.faults() {
 			t.Errorf("the model is wrong: %s\n  %s", fault, x)
 		}
-		x.queue = slices.Clone(x.events)
-		switch x.how = "in order"; n / uint64(versions) % 3 {
-		case 1:
-			x.how = "backwards"
-			slices.Reverse(x.queue)
-		case 2:
-			x.how = "shuffled, some twice"
-			x.Shuffle(len(x.queue), func(i, j int) { x.queue[i], x.queue[j] = x.queue[j], x.queue[i] })
-			x.queue = append(x.queue, x.queue[:len(x.queue)/5]...)
-		}
+		x.order()
 		s.all = append(s.all, x)
 	}
-	tune := namedWithin(time.Hour)
-	if !named {
-		tune = nil
-	}
-	s.rig = newRig(t, tune)
+	s.rig = newRig(t, func(c *config.Config) {
+		if c.Mail.Settle = mode.settle; mode.named {
+			namedWithin(time.Hour)(c)
+		}
+	})
+	s.patience = 10 * time.Minute
 	return s
 }
 
-// deliver sends the next event of each company, and reports whether there was one. Where an account may have no name yet,
-// it does not wait for what comes of them.
+// order says in which order the events come: as they happened, backwards, or in any. Those of a healthy company come as
+// Stripe sends them, and some are overtaken by the next.
+func (x *telltale) order() {
+	x.queue, x.how = slices.Clone(x.events), "in order"
+	switch n := x.IntN(3); {
+	case x.healthy:
+		x.how = "nearly in order"
+		for i := range len(x.queue) - 1 {
+			if x.chance(4) {
+				x.queue[i], x.queue[i+1] = x.queue[i+1], x.queue[i]
+			}
+		}
+	case n == 1:
+		x.how = "backwards"
+		slices.Reverse(x.queue)
+	case n == 2:
+		x.how = "shuffled, some twice"
+		x.Shuffle(len(x.queue), func(i, j int) { x.queue[i], x.queue[j] = x.queue[j], x.queue[i] })
+		x.queue = append(x.queue, x.queue[:len(x.queue)/5]...)
+	}
+}
+
+// deliver sends the next event of each company, and reports whether there was one.
 func (s *season) deliver() (more bool) {
 	var sent []string
 	for _, x := range s.all {
@@ -105,20 +149,33 @@ func (s *season) deliver() (more bool) {
 			sent = append(sent, e.id)
 		}
 	}
-	if !s.named {
-		s.come("they have ended, or are parked", sent, receipt.Processed, receipt.NeedsReview, receipt.Ignored, receipt.Dead)
+	if !s.mode.named {
+		s.ended(sent)
 	}
 	return len(sent) > 0
 }
 
+func (s *season) ended(sent []string) {
+	s.come("they have ended, or are parked", sent, receipt.Processed, receipt.NeedsReview, receipt.Ignored, receipt.Dead)
+}
+
 // judge compares what pawl has made of the events with what the model says.
-func (s *season) judge() {
+func (s *season) judge(sum *refereed) {
+	for _, x := range s.all {
+		var sent []string
+		for _, e := range x.events {
+			sent = append(sent, e.id)
+		}
+		s.ended(sent)
+	}
 	s.settled()
 	whose := "account"
-	if !s.named { // an entry stays where it was booked, before the account had a name
+	if !s.mode.named { // an entry stays where it was booked, before the account had a name
 		whose = "'acme' || substring(account from '-[0-9a-f]{8}-v\\d+')"
 	}
-	got, taxes := s.sight(append([]string{fmt.Sprintf(refereeCashSQL, whose)}, refereeSQL...)), s.sight([]string{refereeTaxSQL})
+	got := s.sight(append([]string{fmt.Sprintf(refereeCashSQL, whose)}, refereeSQL...))
+	taxes, letters, tasks := s.sight([]string{refereeTaxSQL}), s.sight([]string{lettersSQL}), s.sight([]string{refereeTasksSQL})
+	settled := s.sight([]string{fmt.Sprintf(refereeSettledSQL, s.mode.settle)})
 	for i, x := range s.all {
 		var want []string
 		for _, line := range x.wants() {
@@ -128,13 +185,47 @@ func (s *season) judge() {
 		if _, err := fmt.Sscan(strings.Join(taxes[i], ""), &tax, &entries); len(taxes[i]) > 0 && (err != nil || max(tax-x.tax, x.tax-tax) > entries) {
 			want = append(want, fmt.Sprintf("tax %d, and not %d", x.tax, tax))
 		}
+		wrong := x.judgeLetters(letters[i], !s.mode.named && x.how == "in order", s.mode.settle > time.Second && settled[i] != nil)
 		if diff := differs(got[i], want); diff != "" {
-			s.Errorf("PAWL_SEED=%d, company %d, version %s, %s:\n%s  %s", s.seed, x.n, x.v, x.how, diff, x)
+			wrong = append(wrong, diff)
 		}
+		if x.healthy && tasks[i] != nil {
+			wrong = append(wrong, fmt.Sprintf("a person was asked about a healthy company: %q", tasks[i]))
+		}
+		if wrong != nil {
+			s.Errorf("PAWL_SEED=%d, %s, company %d, version %s, %s:\n  %s\n  %s", s.seed, s.mode.name, x.n, x.v, x.how, strings.Join(wrong, "\n  "), x)
+		}
+		sum.add(s.mode.name, x, want, letters[i])
 	}
 	if lines := s.rebuild(); len(lines) > 0 {
 		s.Errorf("a rebuild differs: %q", lines)
 	}
+}
+
+// add counts a company.
+func (sum *refereed) add(mode string, x *telltale, want, letters []string) {
+	sum.Lock()
+	defer sum.Unlock()
+	sum.companies, sum.events = sum.companies+1, sum.events+len(x.events)
+	sum.days[mode] += min(x.now.Sub(x.begun), x.today.Sub(x.begun))
+	sum.versions[x.v.String()]++
+	for kind, n := range x.kinds {
+		sum.kinds[kind] += n
+	}
+	for _, line := range want {
+		if strings.HasPrefix(line, "asked ") {
+			sum.questions++
+		}
+	}
+	for _, line := range letters {
+		sum.letters[strings.Fields(line)[1]]++
+	}
+}
+
+func (sum *refereed) months(mode string) float64 {
+	sum.Lock()
+	defer sum.Unlock()
+	return sum.days[mode].Hours() / 24 / 30
 }
 
 // refereeTaxSQL is the tax in the cash, and in how many entries: each is rounded.
@@ -145,12 +236,20 @@ const refereeCashSQL = `select concat_ws(' ', 'cash', whose, currency, sum(case 
   from finance_entries, lateral (select %s as whose) w where kind not in ('credit', 'credit_reversal') group by whose, currency
 having sum(case when kind in ('refund', 'reversal') then -amount else amount end) <> 0`
 
-// refereeSQL is what else pawl has made of it. A new customer is welcomed, which is no question.
+// refereeTasksSQL is what a person was asked, settled by now or not. A new customer is welcomed, and the workspace of
+// one who has gone is released: the configuration asks for that.
+const refereeTasksSQL = `select concat_ws(' ', kind, object, state) from tasks where kind not in ('onboarding', 'release')`
+
+// refereeSettledSQL are the companies whose events were all folded within the time for which letters about a state wait.
+const refereeSettledSQL = `select 'settled' || mark from receipts r join effects e on e.receipt_id = r.id and e.kind = 'apply-facts',
+  substring(r.event_id from '-[0-9a-f]{8}-v\d+') mark group by mark having max(e.done_at) < min(r.received_at) + interval '%s'`
+
+// refereeSQL is what else pawl has made of it.
 var refereeSQL = []string{
 	`select concat_ws(' ', 'access', id, coalesce(nullif(target_state, ''), 'suspended'), nullif(target_plan, ''), nullif(target_quantity, 0))
 	   from accounts where id like 'acme-%' or target_plan <> ''`,
 	`select concat_ws(' ', 'mailed', split_part(key, ':', -1)) from effects where kind in ('receipt-email', 'order-email') and state = 'done'`,
-	`select concat_ws(' ', 'asked', kind, split_part(object, ':', -1)) from tasks where kind <> 'onboarding' and state = 'open'`,
+	`select concat_ws(' ', 'asked', kind, split_part(object, ':', -1)) from tasks where kind not in ('onboarding', 'release') and state = 'open'`,
 	`select concat_ws(' ', 'asked', status, reason, event_id) from receipts where status in ('needs_review', 'dead')`,
 	`select concat_ws(' ', 'failed', key, error) from effects where state in ('failed', 'uncertain')`,
 }

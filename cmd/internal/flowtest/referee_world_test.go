@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,13 +15,14 @@ type company struct {
 	tag string
 	// v is the version of the API that renders its events.
 	v version
-	// atOnce is set where its events come in any order, and their account is to be right all the same.
-	atOnce bool
-	now    time.Time
+	manner
+	begun, now time.Time
 	// names says who tells our account: the session, the subscription or the customer.
 	names    string
 	currency string
 	taxed    bool
+	// coupon is the percentage that it is given off.
+	coupon int64
 	// invoiced is set where it is sent invoices, and pays them by itself.
 	invoiced bool
 	sub      worldSubscription
@@ -34,10 +36,29 @@ type company struct {
 	counts  map[string]int
 	// tax is the tax in the money that came in and went back.
 	tax int64
-	// mails are the receipts that it is owed, asks what a person is asked.
-	mails, asks []string
-	story       []string
+	// mails are the receipts that it is owed.
+	mails    []string
+	disputes []*worldDispute
+	// letters counts those that it is owed beside receipts, where its events come in order.
+	letters map[string]int
+	story   []string
+	// kinds counts what has happened.
+	kinds map[string]int
 }
+
+// A manner is how a company lives, and how its events come.
+type manner struct {
+	// atOnce is set where the events come in any order, and their account is to be right all the same.
+	atOnce bool
+	// healthy is set where nothing goes wrong.
+	healthy bool
+	// today is when the events come. With cut, the story is not over by then.
+	today time.Time
+	cut   bool
+}
+
+// over ends a story that has come to the day on which it is told.
+type over struct{}
 
 // books are the balances of a ledger's accounts, debits positive: each posting leaves their sum at 0.
 type books map[string]int64
@@ -53,6 +74,8 @@ type worldSubscription struct {
 	start, end       time.Time // of the period
 	trialEnd         time.Time
 	begun, ended     time.Time
+	// unpaid is since when it is past due.
+	unpaid time.Time
 	// cancels at the end of the period; paused is set while its invoices are voided.
 	cancels, paused bool
 }
@@ -68,7 +91,7 @@ type worldLine struct {
 type worldInvoice struct {
 	id, sub, status, reason                 string
 	lines                                   []worldLine
-	subtotal, tax, total, applied           int64
+	subtotal, off, tax, total, applied      int64
 	due, paid                               int64
 	attempts                                int
 	finalized, once                         bool
@@ -110,17 +133,32 @@ type worldNote struct {
 var monthly = map[string]int64{"starter": 1000, "pro": 3000, "enterprise": 9000}
 
 // newCompany has a company live. Its story is played twice: first to see how long it is, then so that it is over by now,
-// and what was bought for a week, too.
-func newCompany(random func() *rand.Rand, tag string, v version, atOnce bool, now time.Time) *company {
-	first := live(random(), tag, v, atOnce, now)
-	return live(random(), tag, v, atOnce, now.Add(-first.now.Sub(now)-9*aDay).Truncate(time.Second))
+// and what was bought for a week, too. One that is cut goes on beyond today. No time of it is near to now.
+func newCompany(random func() *rand.Rand, tag string, v version, m manner) *company {
+	told := m.today.Add(-30 * time.Minute).Truncate(time.Second)
+	if m.cut {
+		days := random()
+		return live(random(), tag, v, m, told.Add(-time.Duration(pick(days, 12+days.IntN(3), 5+days.IntN(60)))*aDay))
+	}
+	first := live(random(), tag, v, m, told)
+	return live(random(), tag, v, m, told.Add(-first.now.Sub(told)-9*aDay))
 }
 
-func live(random *rand.Rand, tag string, v version, atOnce bool, begin time.Time) *company {
-	c := &company{Rand: random, tag: tag, v: v, atOnce: atOnce, now: begin, books: books{}, counts: map[string]int{}}
-	c.names = pick(c, "session", "subscription", "customer")
-	c.currency = pick(c, "usd", "eur", "jpy")
+func live(random *rand.Rand, tag string, v version, m manner, begin time.Time) (c *company) {
+	c = &company{Rand: random, tag: tag, v: v, manner: m, begun: begin, now: begin, books: books{}, counts: map[string]int{}, letters: map[string]int{}, kinds: map[string]int{}}
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ended := r.(over); !ended {
+				panic(r)
+			}
+		}
+	}()
+	c.names = pick(c.Rand, "session", "subscription", "customer")
+	c.currency = pick(c.Rand, "usd", "eur", "jpy")
 	c.taxed, c.invoiced = c.chance(2), c.chance(4)
+	if c.chance(4) {
+		c.coupon = pick(c.Rand, int64(20), 50, 100)
+	}
 	c.did("is a customer, named by its %s, %s, version %s", c.names, c.currency, c.v)
 	c.shows("customer.created", c.customerObject(), nil)
 	c.signUp()
@@ -135,12 +173,19 @@ func live(random *rand.Rand, tag string, v version, atOnce bool, begin time.Time
 	return c
 }
 
-func pick[T any](c *company, of ...T) T { return of[c.IntN(len(of))] }
+func pick[T any](random *rand.Rand, of ...T) T { return of[random.IntN(len(of))] }
 
 // chance is true once in n times.
 func (c *company) chance(n int) bool { return c.IntN(n) == 0 }
 
-func (c *company) wait(d time.Duration) { c.now = c.now.Add(d) }
+// wrong is chance, of what no healthy company goes through.
+func (c *company) wrong(n int) bool { return c.chance(n) && !c.healthy }
+
+func (c *company) wait(d time.Duration) {
+	if c.now = c.now.Add(d); c.cut && c.now.After(c.today.Add(-30*time.Minute)) {
+		panic(over{})
+	}
+}
 
 func (c *company) account() string { return "acme" + c.tag }
 
@@ -152,6 +197,10 @@ func (c *company) id(kind string) string {
 func (c *company) customer() string { return "cus" + c.tag }
 
 func (c *company) did(format string, args ...any) {
+	kind, _, _ := strings.Cut(format, "%")
+	if !strings.HasPrefix(kind, " ") {
+		c.kinds[strings.TrimSuffix(strings.TrimSpace(kind), ":")]++
+	}
 	c.story = append(c.story, c.now.UTC().Format("01-02 15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
@@ -159,11 +208,11 @@ func (c *company) did(format string, args ...any) {
 func (c *company) signUp() {
 	c.did("signs up")
 	c.pending = nil
-	c.sub = worldSubscription{id: c.id("sub"), plan: pick(c, "starter", "pro"), seats: 1 + c.Int64N(5), begun: c.now, start: c.now, end: c.now.Add(aMonth)}
+	c.sub = worldSubscription{id: c.id("sub"), plan: pick(c.Rand, "starter", "pro"), seats: 1 + c.Int64N(5), begun: c.now, start: c.now, end: c.now.Add(aMonth)}
 	switch {
 	case c.chance(4) && c.counts["sub"] == 1:
 		c.sub.status, c.sub.trialEnd, c.sub.end = "trialing", c.now.Add(14*aDay), c.now.Add(14*aDay)
-	case c.invoiced || c.chance(2):
+	case c.invoiced || c.coupon == 100 || c.chance(2):
 		c.sub.status = "active"
 	default:
 		c.sub.status = "incomplete"
@@ -173,8 +222,8 @@ func (c *company) signUp() {
 	c.finalize(i)
 	if c.invoiced && i.due > 0 {
 		c.session("paid", i)
-		c.wait(time.Duration(1+c.IntN(9)) * aDay)
-	} else if c.sub.status == "incomplete" && c.chance(3) {
+		c.collect(i)
+	} else if c.sub.status == "incomplete" && c.wrong(3) {
 		if c.decline(i); c.chance(3) {
 			c.wait(23 * time.Hour)
 			c.give(i, "void", "invoice.voided")
@@ -184,7 +233,9 @@ func (c *company) signUp() {
 		}
 		c.wait(time.Minute)
 	}
-	c.pay(i)
+	if i.status == "open" {
+		c.pay(i)
+	}
 	if c.sub.status == "incomplete" {
 		c.changes(func() { c.sub.status = "active" })
 	}
@@ -194,6 +245,7 @@ func (c *company) signUp() {
 	if c.sub.status == "trialing" {
 		c.wait(11 * aDay)
 		c.shows("customer.subscription.trial_will_end", c.subscriptionObject(), nil)
+		c.hearsOfTrial()
 		c.wait(c.sub.trialEnd.Sub(c.now))
 		c.renew()
 	}
@@ -234,11 +286,15 @@ func (c *company) whim() {
 	case n == 5:
 		c.end()
 		return
+	case (n == 6 || n == 7) && c.now.Add(7*aDay).After(c.today): // it is over by today
+		return
 	case n == 6:
 		c.buy()
 		return
 	case n == 7:
 		c.billOnce()
+		return
+	case n == 8 && c.healthy:
 		return
 	case n == 8:
 		c.did("has its collection paused, or resumed")
@@ -250,9 +306,13 @@ func (c *company) whim() {
 	}
 	i := paid[c.IntN(len(paid))]
 	rest := i.due - i.returned - i.credited
-	switch c.IntN(4) {
+	deed := c.IntN(4)
+	if c.healthy {
+		deed = pick(c.Rand, 0, 2)
+	}
+	switch deed {
 	case 0:
-		c.refund(i, pick(c, rest, max(1, rest/3)))
+		c.refund(i, pick(c.Rand, rest, max(1, rest/3)))
 	case 1:
 		if i.returned+i.credited == 0 {
 			c.dispute(i)
@@ -268,8 +328,10 @@ func (c *company) whim() {
 
 // changes shows the subscription as it is, and as it was before.
 func (c *company) changes(change func()) {
-	before := c.subscriptionObject()
-	change()
+	before, old := c.subscriptionObject(), c.sub
+	if change(); c.sub.status == "past_due" && old.status != "past_due" {
+		c.sub.unpaid = c.now
+	}
 	now := c.subscriptionObject()
 	was := payload{}
 	for field, value := range before {
@@ -278,6 +340,7 @@ func (c *company) changes(change func()) {
 		}
 	}
 	c.shows("customer.subscription.updated", now, was)
+	c.hearsOfChange(old)
 }
 
 // upgrade changes plan or seats; what is left of the month is settled with the next invoice, or at once.
@@ -287,7 +350,7 @@ func (c *company) upgrade() {
 		if c.chance(2) {
 			c.sub.seats = 1 + c.Int64N(9)
 		} else {
-			c.sub.plan = pick(c, "starter", "pro", "enterprise")
+			c.sub.plan = pick(c.Rand, "starter", "pro", "enterprise")
 		}
 	})
 	c.did("changes from %s %d to %s %d", old.plan, old.seats, c.sub.plan, c.sub.seats)
@@ -325,8 +388,16 @@ func (c *company) collect(i *worldInvoice) {
 		if c.chance(4) {
 			c.creditsBefore(i, i.due/4)
 		}
+		if c.wrong(5) && i.reason != "subscription_update" {
+			c.wait(i.payBy.Sub(c.now))
+			c.did("is late with %s", i.id)
+			c.shows("invoice.overdue", c.invoiceObject(i), nil)
+			c.hearsOfFailure(i)
+			c.changes(func() { c.sub.status = "past_due" })
+			c.wait(2 * aDay)
+		}
 		i.outOfBand = c.chance(3)
-	case i.reason == "subscription_cycle" && c.chance(4):
+	case i.reason == "subscription_cycle" && c.wrong(4):
 		c.did("has no money for %s", i.id)
 		c.decline(i)
 		c.changes(func() { c.sub.status = "past_due" })
@@ -375,17 +446,20 @@ func (c *company) total(i *worldInvoice) {
 	for _, l := range i.lines {
 		i.subtotal += l.amount
 	}
-	if c.taxed {
-		i.tax = i.subtotal * 19 / 100
+	if i.subtotal > 0 && !i.once {
+		i.off = i.subtotal * c.coupon / 100
 	}
-	i.total = i.subtotal + i.tax
+	if c.taxed {
+		i.tax = (i.subtotal - i.off) * 19 / 100
+	}
+	i.total = i.subtotal - i.off + i.tax
 	i.due = max(0, i.total)
 	c.shows("invoice.created", c.invoiceObject(i), nil)
 }
 
 // finalize opens an invoice. What Stripe owes the customer pays it first; one that is negative is owed from then on.
 func (c *company) finalize(i *worldInvoice) {
-	c.books.post("due", "sales", i.subtotal)
+	c.books.post("due", "sales", i.subtotal-i.off)
 	c.books.post("due", "tax", i.tax)
 	i.applied = min(c.credit, i.total)
 	c.books.post("balance", "due", i.applied)
@@ -405,6 +479,7 @@ func (c *company) decline(i *worldInvoice) {
 	i.attempts++
 	i.retried = c.now.Add(3 * aDay)
 	c.shows("invoice.payment_failed", c.invoiceObject(i), nil)
+	c.hearsOfFailure(i)
 }
 
 func (c *company) pay(i *worldInvoice) {
@@ -498,6 +573,7 @@ func (c *company) fail(r *worldRefund) {
 
 func (c *company) dispute(i *worldInvoice) {
 	d := &worldDispute{id: c.id("dp"), status: "needs_response", of: i, opened: c.now}
+	c.disputes = append(c.disputes, d)
 	i.disputed = i.due
 	move := func(amount int64) {
 		d.moves = append(d.moves, payload{"id": c.id("txn"), "object": "balance_transaction", "amount": amount, "fee": 1500, "net": amount - 1500,
@@ -509,7 +585,6 @@ func (c *company) dispute(i *worldInvoice) {
 	c.shows("charge.dispute.created", c.disputeObject(d), nil)
 	c.shows("charge.dispute.funds_withdrawn", c.disputeObject(d), nil)
 	if c.chance(3) {
-		c.asks = append(c.asks, "dispute "+d.id)
 		return
 	}
 	c.wait(2 * aDay)
@@ -556,23 +631,28 @@ func (c *company) end() {
 	c.did("ends")
 	c.sub.status, c.sub.ended = "canceled", c.now
 	c.shows("customer.subscription.deleted", c.subscriptionObject(), nil)
+	c.hears("subscription-ended", c.sub.id)
 }
 
 // wants is what pawl must come to.
 func (c *company) wants() []string {
-	access := fmt.Sprintf("access acme active %s %d", c.sub.plan, c.sub.seats)
-	if c.sub.status == "canceled" {
-		access = "access acme suspended"
+	var lines []string
+	switch {
+	case c.gives(c.sub):
+		lines = append(lines, fmt.Sprintf("access acme active %s %d", c.sub.plan, c.sub.seats))
+	case c.names != "session" || c.counts["cs"] > 0: // else nothing has named it
+		lines = append(lines, "access acme suspended")
 	}
-	lines := []string{access}
 	if cash := c.books["bank"]; cash != 0 {
 		lines = append(lines, fmt.Sprintf("cash acme %s %d", c.currency, cash))
 	}
 	for _, of := range c.mails {
 		lines = append(lines, "mailed "+of)
 	}
-	for _, what := range c.asks {
-		lines = append(lines, "asked "+what)
+	for _, d := range c.disputes {
+		if d.status == "needs_response" {
+			lines = append(lines, "asked dispute "+d.id)
+		}
 	}
 	return lines
 }

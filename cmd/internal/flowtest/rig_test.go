@@ -3,6 +3,7 @@ package flowtest
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -106,6 +107,8 @@ type rig struct {
 	starter *dispatch.Dispatcher
 	// account, when set, is the one that the journals are read for.
 	account string
+	// patience is how long anything is waited for, two minutes where it is 0.
+	patience time.Duration
 	// run has something run for as long as the rig lasts.
 	run func(func(context.Context))
 }
@@ -312,7 +315,7 @@ func (r *rig) receive(e forge.Event) (workflowID string) {
 // until calls ready until it says true.
 func (r *rig) until(what string, ready func() bool) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(r.Context(), cmp.Or(r.patience, 2*time.Minute))
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
