@@ -118,7 +118,7 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	left := p.left(g.Trying+took, g.Age+took)
 	if finish.Class == ledger.Transient {
 		var more bool
-		if wait, more = p.Retries.next(g.Failures+1, left, wait); !more {
+		if wait, more = p.Retries.Next(g.Failures+1, left, wait); !more {
 			finish.Class = ledger.Exhausted
 		}
 	}

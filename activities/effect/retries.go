@@ -15,10 +15,10 @@ type Retries struct {
 	For time.Duration
 }
 
-// next returns the wait after so many failures, and whether another try comes at all. left is what remains of the time
+// Next returns the wait after so many failures, and whether another try comes at all. left is what remains of the time
 // for trying, and asked the wait that the other side asked for, zero for none. A wait that would leave less than First
 // lasts to the end of the time.
-func (r Retries) next(failures int, left, asked time.Duration) (wait time.Duration, more bool) {
+func (r Retries) Next(failures int, left, asked time.Duration) (wait time.Duration, more bool) {
 	if left <= 0 || left < r.First {
 		return 0, false
 	}

@@ -59,7 +59,7 @@ var table = []rule{
 	{
 		packages: "cmd/internal/process",
 		may: []string{
-			"cmd/internal/config", "cmd/internal/operator", "cmd/internal/ops", "cmd/internal/telemetry", "ingress", "ingress/dispatch", "ingress/rejected", "ingress/throttle",
+			"cmd/internal/config", "cmd/internal/operator", "cmd/internal/ops", "cmd/internal/report", "cmd/internal/telemetry", "ingress", "ingress/dispatch", "ingress/rejected", "ingress/throttle",
 			"ingress/webhook", "workflows", "activities/...", "schema/...",
 		},
 		never: []string{echo},

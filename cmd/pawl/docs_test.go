@@ -288,9 +288,9 @@ func TestDocs_Bounds_AreExplained(t *testing.T) {
 	if len(keys) < 100 {
 		t.Fatalf("read only %d keys of the configuration", len(keys))
 	}
-	// One row explains a bound of every sink, and of every consumer and subscriber.
+	// One row explains a bound of every sink, also of those for people, and of every consumer and subscriber.
 	each := strings.NewReplacer("sinks.workspaces.", "sinks.NAME.", "sinks.finance.", "sinks.NAME.", "sinks.email.", "sinks.NAME.",
-		"consumers.NAME.", "sinks.NAME.", "sinks.subscribers[].", "sinks.NAME.")
+		"consumers.NAME.", "sinks.NAME.", "sinks.subscribers[].", "sinks.NAME.", "notify.sinks.", "sinks.")
 	for _, key := range keys {
 		parts := strings.Split(key[1], ".")
 		if !slices.Contains(boundKeys, parts[len(parts)-1]) || strings.HasPrefix(key[1], "plans.") {

@@ -17,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/notice"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -27,6 +28,8 @@ type statusReport struct {
 	Sinks []report.Sink `json:"sinks"`
 	// Tasks count what a person has to do.
 	Tasks []account.Count `json:"tasks"`
+	// Notices are what people are told.
+	Notices []notice.Notice `json:"notices"`
 	// Concerns are what a person should know of beside events.
 	Concerns []report.Concern `json:"concerns"`
 	// Jobs are those that run or are paused.
@@ -37,8 +40,8 @@ func status(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show what is parked and why, what waits, and which sinks are out", Args: noArgument,
 		Long: `Show how pawl stands, on one screen: the parked events by cause, with age and money; people's tasks by kind; the work
-that goes on by itself; each sink; the bulk jobs that are under way; everything that is paused, refused, or not taken by
-a subscriber, and whether anybody works. It ends with the commands that go on from there. Money is counted once for each
+that goes on by itself; what people are told by notify; each sink; the bulk jobs that are under way; everything that is
+paused, refused, or not taken by a subscriber, and whether anybody works. It ends with the commands that go on from there. Money is counted once for each
 object; of an event that was parked before it was read it is not known.`,
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) (r statusReport, err error) {
@@ -52,6 +55,9 @@ object; of an event that was parked before it was read it is not known.`,
 			return r, err
 		}
 		if r.Tasks, err = account.CountTasks(ctx, s.db); err != nil {
+			return r, err
+		}
+		if r.Notices, err = notice.New(s.db).Now(ctx); err != nil {
 			return r, err
 		}
 		r.Concerns, err = report.Concerns(ctx, &s.Operator, r.Waiting)
@@ -95,7 +101,8 @@ func writeStatus(a *app, r statusReport, now time.Time) error {
 		}
 		concerns = append(concerns, []string{c.What, c.Name, lasts, c.Says})
 	}
-	for _, rows := range [][][]string{parked, tasks, waiting, concerns, sinkTable(r.Sinks), jobRows(r.Jobs)} {
+	for _, rows := range [][][]string{parked, tasks, waiting, noticeRows(r.Notices, now), concerns, sinkTable(r.Sinks),
+		jobRows(r.Jobs)} {
 		if len(rows) == 1 {
 			continue // a heading alone
 		}
@@ -111,6 +118,19 @@ func writeStatus(a *app, r statusReport, now time.Time) error {
 	}
 	fmt.Fprintln(a.out)
 	return a.Table(commands)
+}
+
+// noticeRows are what people are told.
+func noticeRows(notices []notice.Notice, now time.Time) [][]string {
+	rows := [][]string{{"PEOPLE ARE TOLD", "SEVERITY", "FOR", "LAST TOLD"}}
+	for _, n := range notices {
+		told := "waits for the end of quiet hours"
+		if n.Told != nil {
+			told = output.Age(*n.Told, now) + " ago"
+		}
+		rows = append(rows, []string{output.Clean(n.What), string(n.Severity), output.Age(n.Since, now), told})
+	}
+	return rows
 }
 
 // statusCommands are the commands that lead on from what a report has, with what each shows.

@@ -97,3 +97,29 @@ func eachHeld(ctx context.Context, db Tx, keys []string, f func(key string, g Gr
 	})
 	return err
 }
+
+// Doubt counts the effects of one kind and mode that are in doubt.
+type Doubt struct {
+	Kind, Mode string
+	Effects    int
+	// Since is when the first of them came into doubt.
+	Since time.Time
+}
+
+// doubtfulSQL also counts the claims that ran out past their point of no return.
+const doubtfulSQL = `
+select e.kind, r.mode, count(*)::int as effects, min(e.lease_until) as since from effects e join receipts r on r.id = e.receipt_id
+ where (e.state = 'uncertain' or e.state = 'claimed' and e.committing) and e.lease_until < now() - $1::interval
+ group by e.kind, r.mode order by e.kind, r.mode`
+
+// Doubtful counts the effects that have been in doubt for so long. It writes nothing.
+func Doubtful(ctx context.Context, db interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, long time.Duration) ([]Doubt, error) {
+	rows, _ := db.Query(ctx, doubtfulSQL, long) // CollectRows returns its error
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Doubt])
+	if err != nil {
+		return nil, fmt.Errorf("count effects in doubt: %w", err)
+	}
+	return found, nil
+}

@@ -16,6 +16,7 @@ var Statements = map[string]string{
 	"holders":    holdersSQL,
 	"let go":     letGoSQL,
 	"uncertain":  uncertainSQL,
+	"doubtful":   doubtfulSQL,
 }
 
 // begun is true when a claim begins a new generation. An effect that was refused, or was a fault, after an unanswered

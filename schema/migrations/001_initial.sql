@@ -602,6 +602,37 @@ create trigger task_opened after insert on tasks for each row when (new.state = 
 create trigger task_changed after update on tasks for each row
     when (old.state <> new.state or new.state = 'open' and new.reminded > 0 and new.reminded <> old.reminded) execute function tell_task();
 
+-- What people are told: one row for each cause that lasts. It goes when the cause is over.
+create table notices (
+    cause         text        primary key,
+    body          jsonb       not null,
+    since         timestamptz not null,
+    -- seen_at is when a pass has found it last.
+    seen_at       timestamptz not null,
+    -- told_at is when people were told of it last, null where quiet hours hold it back; and then it was so severe and so large.
+    told_at       timestamptz,
+    told_severity text        not null default '',
+    told_count    integer     not null default 0
+);
+
+-- The messages about causes, one for each sink that is told. A key is told once: it says which cause was told, and when.
+create table notice_messages (
+    id         bigint generated always as identity primary key,
+    sink       text        not null,
+    key        text        not null,
+    cause      text        not null,
+    body       jsonb       not null,
+    page       boolean     not null,
+    created_at timestamptz not null default now(),
+    attempts   integer     not null default 0,
+    -- next_at is when it may be taken next: its sending's lease, or its retry. It is 'infinity' once it was given up.
+    next_at    timestamptz not null default now(),
+    last_error text        not null default '',
+    sent_at    timestamptz,
+    unique (key, sink)
+);
+create index notice_messages_unsent on notice_messages (sink, cause, id) where sent_at is null;
+
 -- Imports of what a provider holds. One that was broken off goes on at its cursor; its ID stands for the receipt of its
 -- facts.
 create table imports (

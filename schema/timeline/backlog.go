@@ -3,6 +3,7 @@ package timeline
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -41,21 +42,37 @@ type Open struct {
 	ReceivedAt time.Time `json:"received_at"`
 }
 
+// Parked is a cause in one mode: money hangs on all of its events, or on none.
+type Parked struct {
+	Cause
+	Mode      string
+	Financial bool
+	// Since is when the first of them was parked.
+	Since time.Time
+}
+
+// parkedSQL counts by mode, and by whether the type matches a pattern of $1; or by neither where $1 is null. The money
+// is not summed where more than $2 events are parked: each of them takes a look at its facts.
 const parkedSQL = `
 with parked as materialized (
-    select r.status, r.reason_code, r.received_at, about.told_of, about.amount, coalesce(about.currency, '') as currency
-      from receipts r` + about + `
-     where r.status in ('needs_review', 'dead')
+    select id, status, reason_code, received_at, updated_at, case when $1::text[] is null then '' else mode end as mode,
+           coalesce(type like any($1), false) as financial
+      from receipts where status in ('needs_review', 'dead')
 ), money as (
-    select status, reason_code, currency, sum(amount)::bigint as amount
-      from (select distinct on (status, reason_code, told_of) * from parked
-             where amount is not null order by status, reason_code, told_of, received_at desc) once
-     group by status, reason_code, currency
+    select status, reason_code, mode, financial, currency, sum(amount)::bigint as amount
+      from (select distinct on (r.status, r.reason_code, r.mode, r.financial, about.told_of)
+                   r.status, r.reason_code, r.mode, r.financial, about.amount, coalesce(about.currency, '') as currency
+              from (select * from parked where (select count(*) from parked) <= $2::bigint) r` + about + `
+             where about.amount is not null order by r.status, r.reason_code, r.mode, r.financial, about.told_of, r.received_at desc) once
+     group by status, reason_code, mode, financial, currency
 )
-select status, reason_code, count(*)::int as events, min(received_at) as oldest,
+select status, reason_code, mode, financial, count(*)::int as events, min(received_at) as oldest, min(updated_at) as since,
        (select coalesce(jsonb_object_agg(m.currency, m.amount), '{}') from money m
-         where m.status = p.status and m.reason_code = p.reason_code) as money
-  from parked p group by status, reason_code order by 3 desc, status, reason_code`
+         where (m.status, m.reason_code, m.mode, m.financial) = (p.status, p.reason_code, p.mode, p.financial)) as money
+  from parked p group by status, reason_code, mode, financial order by 5 desc, status, reason_code, mode, financial`
+
+// mostSummed is how many parked events have their money summed again and again.
+const mostSummed = 2000
 
 // waitingSQL is two statements for two partial indexes.
 const waitingSQL = `
@@ -83,11 +100,15 @@ select r.id::text as id, r.event_id, r.type, r.status, r.reason_code, r.received
 
 // ReadBacklog counts the open events.
 func ReadBacklog(ctx context.Context, db DB) (*Backlog, error) {
-	b := new(Backlog)
+	b := &Backlog{Parked: []Cause{}}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) (err error) {
-		if b.Parked, err = collect[Cause](ctx, tx, parkedSQL); err != nil {
+		parked, err := collect[Parked](ctx, tx, parkedSQL, nil, math.MaxInt64)
+		if err != nil {
 			return err
+		}
+		for _, p := range parked {
+			b.Parked = append(b.Parked, p.Cause)
 		}
 		if b.Waiting, err = collect[Cause](ctx, tx, waitingSQL); err != nil {
 			return err
@@ -102,4 +123,14 @@ func ReadBacklog(ctx context.Context, db DB) (*Backlog, error) {
 		return nil, fmt.Errorf("read what is open: %w", err)
 	}
 	return b, nil
+}
+
+// ReadParked counts the parked events by cause, mode and whether money hangs on them: their types match a pattern of
+// SQL's. Their money is not summed if more than 2,000 are parked.
+func ReadParked(ctx context.Context, db DB, financial []string) ([]Parked, error) {
+	parked, err := collect[Parked](ctx, db, parkedSQL, financial, mostSummed)
+	if err != nil {
+		return nil, fmt.Errorf("read what is parked: %w", err)
+	}
+	return parked, nil
 }

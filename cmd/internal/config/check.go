@@ -58,6 +58,7 @@ func (c *checker) check() {
 	c.sinks()
 	c.mail()
 	c.consumers()
+	cfg.Notify.check(c)
 	c.plans()
 	c.dunning()
 	c.exposed()

@@ -30,6 +30,7 @@ type Config struct {
 	Mail    Mail              `yaml:"mail"`
 	// Consumers take relayed events; a source names those that get its own.
 	Consumers map[string]Consumer `yaml:"consumers"`
+	Notify    Notify              `yaml:"notify"`
 	Plans     Plans               `yaml:"plans"`
 	Policy    Policy              `yaml:"policy"`
 

@@ -37,6 +37,10 @@ func (c *checker) exposed() {
 			}
 		case s.Consumer != nil:
 			c.tokenInClear(s.Key, s.Consumer.URL, Ref{})
+		case s.Notify != nil && s.Notify.Kind == NotifyMail:
+			c.mailInClear(s.Key, s.Notify.MailServer)
+		case s.Notify != nil:
+			c.tokenInClear(s.Key, s.Notify.URL.Value(), s.Notify.Token)
 		}
 	}
 	for i, s := range c.cfg.Sinks.Subscribers {

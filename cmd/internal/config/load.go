@@ -105,6 +105,10 @@ func (c *Config) setDefaults(dir string) {
 		consumer.Retries.setDefaults(0)
 		c.Consumers[name] = consumer
 	}
+	for name, s := range c.Notify.Sinks {
+		s.Retries.setDefaults(0)
+		c.Notify.Sinks[name] = s
+	}
 	c.Plans.setDefaults()
 }
 

@@ -14,12 +14,12 @@ import (
 // The sections that `pawl dev` takes from a user's file: always ownRules, and on request ownWorld, too.
 var (
 	ownRules = []string{"plans", "policy", "mail"}
-	ownWorld = []string{"sources", "consumers", "sinks"}
+	ownWorld = []string{"sources", "consumers", "sinks", "notify"}
 )
 
 // DevOf returns the configuration of `pawl dev` with sections of the user's file own, which was read from path:
-// plans, policy and mail; with world, also its sources, consumers and sinks, so that events come from the provider
-// and effects reach real systems. Relative paths in those sections still refer to the user's file.
+// plans, policy and mail; with world, also its sources, consumers, sinks and notify, so that events come from the
+// provider and effects reach real systems. Relative paths in those sections still refer to the user's file.
 func DevOf(p DevParams, path string, own []byte, world bool) ([]byte, error) {
 	own = bytes.TrimPrefix(own, []byte(byteOrderMark))
 	if _, err := parser.ParseBytes(own, 0, parser.AllowDuplicateMapKey()); err != nil {

@@ -47,7 +47,7 @@ const emailTimeout = 30 * time.Second
 
 // Sink is a sink or a consumer of any protocol. Gates, settings, reports and checks are built from it.
 type Sink struct {
-	// Name is the catalogue's; that of a consumer begins with "consumers:".
+	// Name is the catalogue's; that of a consumer begins with "consumers:", that of a sink for people with "notify:".
 	Name string
 	// Key is where it stands in the file.
 	Key string
@@ -63,6 +63,7 @@ type Sink struct {
 	HTTP     *HTTPSink
 	Email    *EmailSink
 	Consumer *Consumer
+	Notify   *NotifySink
 }
 
 // Served is a sink under the name of its gate, breaker, pause and reports: the sink's, with the mode where it is per
@@ -110,13 +111,16 @@ type sinkSection struct {
 	}
 }
 
-// AllSinks are the sinks, configured or not, and the consumers.
+// AllSinks are the sinks, configured or not, the consumers, and those that tell people.
 func (c *Config) AllSinks() (all []Sink) {
 	for _, s := range c.Sinks.sections() {
 		all = append(all, s.of.sink(s.name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Consumers)) {
 		all = append(all, c.Consumers[name].sink(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Notify.Sinks)) {
+		all = append(all, c.Notify.Sinks[name].sink(name))
 	}
 	return all
 }

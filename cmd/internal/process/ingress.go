@@ -34,6 +34,7 @@ func (n *Node) RunIngress(ctx context.Context, ready chan<- struct{}) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { dispatcher.Sample(ctx); return nil })
+	n.beat(ctx, group, Ingress)
 	group.Go(func() error {
 		// A start with an unknown search attribute is refused; receipts wait meanwhile.
 		if err := n.UntilDone(ctx, "register search attributes", n.EnsureSearchAttributes); err == nil {

@@ -146,13 +146,14 @@ func (n *Node) running(kind Kind) []ops.Part {
 	if !runs {
 		return nil
 	}
-	return append(parts, ops.Part{Name: "temporal", Probe: n.probeTemporal})
+	return append(parts, ops.Part{Name: temporalPart, Probe: n.probeTemporal})
 }
 
 // The parts of a process, as /readyz names them.
 const (
-	webhooks = "webhooks"
-	effects  = "effects"
+	webhooks     = "webhooks"
+	effects      = "effects"
+	temporalPart = "temporal"
 )
 
 // probeTemporal asks Temporal whether it is there, unless somebody else is asking: see reach.

@@ -75,6 +75,8 @@ func (n *Node) sinks() sinks {
 			all.consumers[name] = activities.Consumer{URL: s.Consumer.URL, Keys: s.Consumer.Keys(),
 				Policy: n.policy(s, ""), Settings: settings(s)}
 			continue // a run is told of the consumers that it relays to
+		case s.Notify != nil:
+			continue // no run tells people
 		}
 		all.settings[s.Name] = settings(s)
 	}
@@ -102,12 +104,16 @@ func (n *Node) mailSinks(s config.Sink) map[string]activities.MailSink {
 	modes := map[string]activities.MailSink{}
 	for mode, m := range s.Email.Modes() {
 		modes[mode] = activities.MailSink{
-			Mailer: &activities.Mailer{Address: m.Address, TLS: activities.TLSMode(m.TLS), Username: m.Username,
-				Password: m.Password.Value()},
-			From: m.From, AtLeastOnce: s.Email.Guarantee == "at_least_once", Policy: n.policy(s, mode),
+			Mailer: mailer(m), From: m.From, AtLeastOnce: s.Email.Guarantee == "at_least_once",
+			Policy: n.policy(s, mode),
 		}
 	}
 	return modes
+}
+
+func mailer(m config.MailServer) *activities.Mailer {
+	return &activities.Mailer{Address: m.Address, TLS: activities.TLSMode(m.TLS), Username: m.Username,
+		Password: m.Password.Value()}
 }
 
 // Relays lists the consumers of each source that relays.

@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/notice"
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/rejection"
@@ -24,7 +25,7 @@ import (
 
 // Concern is something that a person should know of, and that no event shows.
 type Concern struct {
-	// The kind, What, is "paused", "refused", "subscriber", "meaning" or "workers". Name says which one.
+	// The kind, What, is "paused", "refused", "subscriber", "meaning", "untold" or "workers". Name says which one.
 	What string `json:"what"`
 	Name string `json:"name"`
 	// Since is nil where nobody knows it.
@@ -39,13 +40,15 @@ const (
 	recently = time.Hour
 	// unworked is how long an event may wait before its workers are asked for. A healthy run takes milliseconds.
 	unworked = time.Minute
+	// untoldFor is how long a message to people may be on its way.
+	untoldFor = time.Minute
 	// askTemporal bounds the question, so that a Temporal that is down does not hold up everything else.
 	askTemporal = 3 * time.Second
 )
 
 // Concerns returns the pauses, the deliveries that were refused within the last hour, the subscribers that take no
-// news, and the meanings that workers propose. It also tells if no worker takes the events: it asks Temporal only if an
-// event has waited for longer than a minute.
+// news, the meanings that workers propose, and the sinks for people that take no messages. It also tells if no worker
+// takes the events: it asks Temporal only if an event has waited for longer than a minute.
 func Concerns(ctx context.Context, o *operator.Operator, waiting []timeline.Cause) ([]Concern, error) {
 	concerns := []Concern{}
 	pauses, err := pause.Now(ctx, o.DB)
@@ -82,6 +85,14 @@ func Concerns(ctx context.Context, o *operator.Operator, waiting []timeline.Caus
 		concerns = append(concerns, Concern{"meaning", m.Hash, nil,
 			m.ProposedBy + " proposes another meaning of the facts than that in force",
 			"meaning diff --hash " + m.Hash})
+	}
+	untold, err := notice.New(o.DB).Unsent(ctx, untoldFor)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range untold {
+		concerns = append(concerns, Concern{"untold", u.Sink, &u.Since,
+			output.Plural(u.Messages, "message") + " not taken" + output.Because(u.Error), "sinks check"})
 	}
 	for _, w := range waiting {
 		if time.Since(w.Oldest) < unworked {

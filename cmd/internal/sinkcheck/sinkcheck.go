@@ -16,11 +16,14 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/schema/notice"
 )
 
 // Account is the one that checks are about.
@@ -78,6 +81,8 @@ func Plans(c *config.Config) (plans []Plan) {
 		case s.Sink.Email != nil:
 			plans = append(plans,
 				Plan{Sink: s.Name, run: mailCheck(s.Name, s.Sink.Email.Modes()[s.Mode], s.Sink.Timeout)})
+		case s.Sink.Notify != nil:
+			plans = append(plans, Plan{Sink: s.Name, Stays: "a message that is a test", run: notifyCheck(c, s, now)})
 		default:
 			run := consumerCheck(client, s, now)
 			plans = append(plans, Plan{Sink: s.Name, Stays: "an event of type pawl.check", run: run})
@@ -264,6 +269,23 @@ func mailCheck(name string, m config.MailServer, timeout time.Duration) func(con
 			as = "lets " + m.Username + " in, and takes " + m.From + " as the sender"
 		}
 		return []Finding{{Sink: name, Check: "reach", Result: OK, Found: as + "; no mail was sent"}}
+	}
+}
+
+func notifyCheck(c *config.Config, s config.Served, now time.Time) func(context.Context) []Finding {
+	test := notice.Message{Key: "notice:" + Account + ":" + now.UTC().Format(time.RFC3339Nano), At: now.UTC(),
+		Cause: notice.Cause{Name: Account, Severity: notice.Ticket, What: "a test: pawl tells you here what is wrong",
+			Since: now.UTC(), Command: "status", Runbook: "people-are-told"}}
+	return func(ctx context.Context) []Finding {
+		ctx, cancel := context.WithTimeout(ctx, s.Sink.Timeout)
+		defer cancel()
+		sinks := process.NotifySinks(c)
+		i := slices.IndexFunc(sinks, func(n process.NotifySink) bool { return n.Name == s.Name })
+		if err := sinks[i].Tell(ctx, test); err != nil {
+			return []Finding{{Sink: s.Name, Check: "reach", Result: Fails, Found: err.Error(),
+				Do: "check " + s.Sink.Key + ", and the network between"}}
+		}
+		return []Finding{{Sink: s.Name, Check: "reach", Result: OK, Found: "took a test message"}}
 	}
 }
 

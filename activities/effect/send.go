@@ -1,0 +1,51 @@
+package effect
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// HeldError says that nothing was sent: the sink is out, paused or busy.
+type HeldError struct{ Sink, Words string }
+
+func (e *HeldError) Error() string { return e.Sink + " " + e.Words }
+
+// Send sends something to a sink that is no effect of an event. The sink's breaker, pauses and places hold it like an
+// effect, and its end tells them the same. It records nothing, and tries once. The error is a [*HeldError] if fn was not
+// called.
+func (r *Runner) Send(ctx context.Context, c Call, p Policy, fn func(context.Context) error) error {
+	probe := false
+	if o, out := p.Gate.outage(); out {
+		if o.paused == nil && r.Breaking.mayProbe(o, p.about(c)) {
+			var err error
+			if probe, err = r.Breakers.Probe(ctx, p.Gate.sink, p.Timeout+claiming+recording); err != nil {
+				return err
+			}
+		}
+		if !probe {
+			return &HeldError{p.Gate.sink, o.words()}
+		}
+	}
+	leave, _ := p.Gate.enter(ctx, waiting)
+	if leave == nil {
+		return &HeldError{p.Gate.sink, fmt.Sprintf("has no place free: %d are in flight", p.Gate.Busy())}
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
+	err := fn(ctx)
+	r.judge(ctx, c, p, probe, err)
+	return err
+}
+
+// Wait is how long something that a sink has not taken waits, and whether it is tried again, after so many tries and so
+// long.
+// A sink that is out is asked again soon, since its breaker says when it is back.
+func (p Policy) Wait(err error, tries int, age time.Duration) (wait time.Duration, more bool) {
+	if _, out := p.Gate.outage(); out {
+		return DefaultBreaking.LeastWait, age < p.Retries.For
+	}
+	_, asked := Classify(err)
+	return p.Retries.Next(tries, p.Retries.For-age, asked)
+}

@@ -1,0 +1,171 @@
+package activities
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wneessen/go-mail"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/schema/event"
+	"github.com/pawlhq/pawl/schema/notice"
+)
+
+// NotifySink tells people of one place about causes: by a mail where Mailer is set, or by a POST to URL.
+type NotifySink struct {
+	// Name has "notify:" at its beginning.
+	Name   string
+	URL    string
+	Token  string
+	Client *http.Client
+	// Slack posts what Slack takes, in place of the message as JSON.
+	Slack    bool
+	Mailer   *Mailer
+	From, To string
+	// PagesOnly leaves out everything but pages.
+	PagesOnly bool
+	// Runbooks is where docs/operations.md can be read.
+	Runbooks string
+	Policy   effect.Policy
+}
+
+// NotifySinks sends to people what stands in the notices.
+type NotifySinks struct {
+	Effects *effect.Runner
+	Notices *notice.Store
+}
+
+// recordNotice bounds the recording of a message that was sent.
+const recordNotice = 5 * time.Second
+
+// SendNext sends a sink its next message, and reports whether there was one. A process that dies between the sending
+// and its record sends the message again, after the lease, under the same key. The error is about our database.
+func (n *NotifySinks) SendNext(ctx context.Context, s NotifySink) (found bool, err error) {
+	m, found, err := n.Notices.Take(ctx, s.Name, s.Policy.Timeout+2*recordNotice)
+	if err != nil || !found {
+		return false, err
+	}
+	call := effect.Call{Key: m.Key, Kind: "notice", Ref: event.Ref{EventID: m.Key}}
+	err = n.Effects.Send(ctx, call, s.Policy, func(ctx context.Context) error { return s.Tell(ctx, m) })
+	// also when the process is being stopped
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordNotice)
+	defer cancel()
+	if err == nil {
+		return true, n.Notices.Sent(ctx, m)
+	}
+	wait, more := s.Policy.Wait(err, m.Attempts, m.Age)
+	return true, n.Notices.Again(ctx, m, wait, more, inShort(err))
+}
+
+// inShort says in our own words why a message was not taken.
+func inShort(err error) string {
+	if failure, ok := errors.AsType[*effect.Failure](err); ok {
+		err = failure.Err
+	}
+	return err.Error()
+}
+
+// Tell sends a message once. The errors name the host alone: a URL may be a secret.
+func (s NotifySink) Tell(ctx context.Context, m notice.Message) error {
+	if s.Mailer != nil {
+		data, err := s.compose(m)
+		if err != nil {
+			return effect.Fault("compose the mail: %w", err)
+		}
+		// A mail that comes twice costs less than one that does not come.
+		return s.Mailer.Send(ctx, Message{From: s.From, To: s.To, Data: data}, func() error { return nil })
+	}
+	body, err := json.Marshal(s.body(m))
+	if err != nil {
+		return effect.Fault("encode the message: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(body))
+	if err != nil {
+		return effect.Fault("no request can be made of the URL")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	// Not by Set, as in Sink: net/http would silently repeat a request without an answer.
+	req.Header["idempotency-key"] = []string{headerText(m.Key)}
+	if s.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.Token)
+	}
+	resp, err := call(s.Client, req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)) // the status says it all
+	if failure := effect.FromStatus(resp, "", time.Now()); failure != nil {
+		return failure
+	}
+	return nil
+}
+
+// body makes the JSON that is posted.
+func (s NotifySink) body(m notice.Message) any {
+	if s.Slack {
+		// docs.slack.dev/messaging/formatting-message-text: these three are escaped
+		escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace
+		return map[string]string{"text": "*" + escape(subject(m)) + "*\n" + escape(s.text(m))}
+	}
+	m.Command, m.Runbook = command(m), s.runbook(m)
+	return m
+}
+
+// subject is the message in a line.
+func subject(m notice.Message) string {
+	word := string(m.Severity)
+	if m.Over != nil {
+		word = "over"
+	}
+	return fmt.Sprintf("[pawl %s] %s", word, m.What)
+}
+
+// text is what follows the subject: since when, how much, and what to do.
+func (s NotifySink) text(m notice.Message) string {
+	const at = "2006-01-02 15:04 MST"
+	lines := []string{"since " + m.Since.UTC().Format(at)}
+	if m.Over != nil {
+		lines[0] += ", over since " + m.Over.UTC().Format(at)
+	}
+	var sums []string
+	for _, currency := range slices.Sorted(maps.Keys(m.Money)) {
+		sums = append(sums, stripe.Money(m.Money[currency], currency))
+	}
+	if len(sums) > 0 {
+		lines = append(lines, "money: "+strings.Join(sums, " + "))
+	}
+	return strings.Join(append(lines, command(m), s.runbook(m)), "\n")
+}
+
+func command(m notice.Message) string { return "pawl " + m.Command }
+
+func (s NotifySink) runbook(m notice.Message) string { return s.Runbooks + "#" + m.Runbook }
+
+// compose writes the mail: the same at each try.
+func (s NotifySink) compose(m notice.Message) ([]byte, error) {
+	msg := mail.NewMsg()
+	if err := cmp.Or(msg.From(s.From), msg.To(s.To)); err != nil {
+		return nil, err
+	}
+	msg.SetMessageIDWithValue(messageID(m.Key, s.From))
+	msg.SetDateWithValue(m.At)
+	msg.Subject(subject(m))
+	msg.SetBodyString(mail.TypeTextPlain, m.What+"\n\n"+s.text(m)+"\n")
+	var out bytes.Buffer
+	if _, err := msg.WriteTo(&out); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,139 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/mail"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	_ "time/tzdata" // quiet hours are those of a place, and the container's image knows none
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
+
+// Notify says which people are told of faults, and how.
+type Notify struct {
+	Sinks map[string]NotifySink `yaml:"sinks"`
+	Quiet Quiet                 `yaml:"quiet"`
+	// Heartbeat is a URL that each process calls while it works. {process} in it stands for ingress or worker.
+	Heartbeat Ref `yaml:"heartbeat"`
+	// Financial are the types of events that money hangs on: a type, or all of a noun ("invoice.*").
+	Financial []string `yaml:"financial" default:"charge.* checkout.* credit_note.* invoice.* payment_intent.* refund.*"`
+	// Runbooks is where docs/operations.md can be read.
+	Runbooks string `yaml:"runbooks" default:"https://github.com/pawlhq/pawl/blob/main/docs/operations.md" form:"url"`
+}
+
+// NotifySink is one way to tell people.
+type NotifySink struct {
+	// Kind is "slack", "webhook" or "mail".
+	Kind string `yaml:"kind" oneof:"slack webhook mail"`
+	// Only is "pages" for a sink that wakes somebody.
+	Only string `yaml:"only" oneof:"pages"`
+	// URL is a reference, since who has a Slack webhook's URL may post there. Token is sent as a bearer token.
+	URL   Ref `yaml:"url"`
+	Token Ref `yaml:"token"`
+	// To is the address that mails go to.
+	To         string `yaml:"to"`
+	MailServer `yaml:",inline"`
+	// Timeout bounds one try.
+	Timeout time.Duration `yaml:"timeout" default:"10s" min:"0s"`
+	Retries Retries       `yaml:"retries"`
+	Owner   string        `yaml:"owner"`
+}
+
+// The kinds of a [NotifySink].
+const (
+	NotifySlack   = "slack"
+	NotifyWebhook = "webhook"
+	NotifyMail    = "mail"
+)
+
+// NotifyPrefix begins the name of a sink that tells people.
+const NotifyPrefix = "notify:"
+
+func (s NotifySink) sink(name string) Sink {
+	with := "its URL is set"
+	if s.Kind == NotifyMail {
+		with = "it mails to " + s.To
+	}
+	return Sink{
+		Name: NotifyPrefix + name, Key: "notify.sinks." + name,
+		// One place: its messages go one after the other.
+		Sending:     Sending{Timeout: s.Timeout, Retries: s.Retries, Bounds: Bounds{Places: 1}, Owner: s.Owner},
+		Credentials: map[string]string{string(webhook.Live): with, string(webhook.Test): with}, Notify: &s,
+	}
+}
+
+// Quiet are the hours of each day in which people are told of pages alone.
+type Quiet struct {
+	From string `yaml:"from"`
+	To   string `yaml:"to"`
+	Zone string `yaml:"zone" default:"UTC"`
+}
+
+// At reports whether t is in the quiet hours.
+func (q Quiet) At(t time.Time) bool {
+	zone, err := time.LoadLocation(q.Zone)
+	if err != nil || q.From == "" {
+		return false
+	}
+	switch clock := t.In(zone).Format("15:04"); {
+	case q.From <= q.To:
+		return q.From <= clock && clock < q.To
+	default:
+		return q.From <= clock || clock < q.To
+	}
+}
+
+func (n *Notify) check(c *checker) {
+	for _, name := range slices.Sorted(maps.Keys(n.Sinks)) {
+		s, key := n.Sinks[name], "notify.sinks."+name
+		if !sourceName.MatchString(name) {
+			c.bad(key, "is no name of a sink", "use lower-case letters, digits, - and _")
+		}
+		c.resolve(&s.URL, key+".url")
+		c.resolve(&s.Token, key+".token")
+		switch {
+		case s.Kind == "":
+			c.bad(key+".kind", "is missing", "write slack, webhook or mail")
+		case s.Kind == NotifyMail:
+			c.mailServer(key, &s.MailServer)
+			if _, err := mail.ParseAddress(s.To); err != nil {
+				c.bad(key+".to", fmt.Sprintf("%q is no address", s.To), "write whom to mail: on-call@example.com")
+			}
+		case s.URL.from == "":
+			c.bad(key+".url", "is missing", fixRef)
+		default:
+			s.URL.checkURL(c, key+".url")
+		}
+		n.Sinks[name] = s
+	}
+	c.resolve(&n.Heartbeat, "notify.heartbeat")
+	n.Heartbeat.checkURL(c, "notify.heartbeat")
+	if v := n.Heartbeat.Value(); v != "" && !strings.Contains(v, "{process}") {
+		c.warn("notify.heartbeat", "has no {process}: while one process calls it, nobody sees that the other is down",
+			"write {process} into the URL, and watch that of ingress and that of worker")
+	}
+	n.Quiet.check(c)
+}
+
+// checkURL checks a URL that stands in the file by reference, without repeating it.
+func (r Ref) checkURL(c *checker, key string) {
+	u, err := url.Parse(r.Value())
+	if r.Value() != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		c.bad(key, "does not refer to an http or https URL", "have "+r.String()+" hold it whole: https://host/path")
+	}
+}
+
+func (q Quiet) check(c *checker) {
+	for name, at := range map[string]string{"from": q.From, "to": q.To} {
+		if _, err := time.Parse("15:04", at); (q.From != "" || q.To != "") && (err != nil || len(at) != len("15:04")) {
+			c.bad("notify.quiet."+name, fmt.Sprintf("%q is no time of a day", at), `write "22:00"`)
+		}
+	}
+	if _, err := time.LoadLocation(q.Zone); err != nil {
+		c.bad("notify.quiet.zone", fmt.Sprintf("%q is no time zone", q.Zone), "write one such as Europe/Berlin")
+	}
+}

@@ -1,0 +1,163 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/ops"
+	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/schema/notice"
+)
+
+const (
+	// noticePass is how often a worker looks for causes.
+	noticePass = 15 * time.Second
+	// noticeSend is how often it looks for messages: a pass of another worker writes them, too.
+	noticeSend = 2 * time.Second
+	// heartbeat is how often a process says that it works.
+	heartbeat = time.Minute
+)
+
+// notify tells people of causes, until ctx ends. Each sink has its own sender: one that hangs holds up itself.
+func (n *Node) notify(ctx context.Context, group *errgroup.Group) {
+	n.beat(ctx, group, Worker)
+	sinks := NotifySinks(n.Config)
+	if len(sinks) == 0 {
+		return
+	}
+	o := &operator.Operator{DB: n.Pool, Temporal: n.Temporal, TaskQueue: n.Config.Temporal.TaskQueue}
+	group.Go(func() error {
+		n.every(ctx, noticePass, "look for what people are told", func(ctx context.Context) error {
+			return n.pass(ctx, o, sinks, notice.Quiescence)
+		})
+		return nil
+	})
+	to := &activities.NotifySinks{Effects: n.effects, Notices: notice.New(n.Pool)}
+	for _, s := range sinks {
+		s.Policy = n.policy(s.of, "")
+		group.Go(func() error {
+			n.every(ctx, noticeSend, "tell "+s.Name, func(ctx context.Context) error {
+				for {
+					if found, err := to.SendNext(ctx, s.NotifySink); !found || err != nil {
+						return err
+					}
+				}
+			})
+			return nil
+		})
+	}
+}
+
+// pass compares the causes with those that people were told of. A kind of causes that cannot be read keeps no other
+// from being told.
+func (n *Node) pass(ctx context.Context, o *operator.Operator, sinks []NotifySink, quiescence time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, quiescence)
+	defer cancel()
+	p := notice.Pass{Quiet: n.Config.Notify.Quiet.At(time.Now()), Quiescence: quiescence}
+	var faults []error
+	var unread map[string]error
+	p.Found, unread = report.Causes(ctx, n.Config, o)
+	for kind, err := range unread {
+		p.Unread = append(p.Unread, kind)
+		faults = append(faults, err)
+	}
+	for _, s := range sinks {
+		if s.PagesOnly {
+			p.Pagers = append(p.Pagers, s.Name)
+		} else {
+			p.Sinks = append(p.Sinks, s.Name)
+		}
+	}
+	return errors.Join(append(faults, notice.New(n.Pool).Run(ctx, p))...)
+}
+
+// A NotifySink is one of the configuration.
+type NotifySink struct {
+	activities.NotifySink
+	of config.Sink
+}
+
+// NotifySinks makes the configured sinks that tell people. They have no policy: a worker's goes through its gates.
+func NotifySinks(c *config.Config) (list []NotifySink) {
+	client := activities.NewHTTPClient()
+	for _, s := range c.AllSinks() {
+		if s.Notify == nil {
+			continue
+		}
+		of := s.Notify
+		to := activities.NotifySink{Name: s.Name, URL: of.URL.Value(), Token: of.Token.Value(), Client: client,
+			Slack: of.Kind == config.NotifySlack, PagesOnly: of.Only == "pages", Runbooks: c.Notify.Runbooks}
+		if of.Kind == config.NotifyMail {
+			to.Mailer, to.From, to.To = mailer(of.MailServer), of.From, of.To
+		}
+		list = append(list, NotifySink{to, s})
+	}
+	return list
+}
+
+// beat calls the heartbeat each minute while the process works: whoever is down tells nobody, and the other side
+// misses the call.
+func (n *Node) beat(ctx context.Context, group *errgroup.Group, kind Kind) {
+	if n.Config.Notify.Heartbeat.Value() == "" {
+		return
+	}
+	client := activities.NewHTTPClient()
+	to := strings.ReplaceAll(n.Config.Notify.Heartbeat.Value(), "{process}", string(kind))
+	group.Go(func() error {
+		n.every(ctx, heartbeat, "call the heartbeat", func(ctx context.Context) error {
+			return n.beatOnce(ctx, client, to, kind)
+		})
+		return nil
+	})
+}
+
+// beatOnce calls the heartbeat if the process works: its main part, and a worker's Temporal. The error has nothing of
+// the URL, which may be a secret.
+func (n *Node) beatOnce(ctx context.Context, client *http.Client, to string, kind Kind) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := n.ready(); err != nil {
+		return err
+	}
+	parts := n.running(kind)
+	if !slices.ContainsFunc(parts, func(p ops.Part) bool { return p.Decides }) {
+		return errors.New("it is starting")
+	}
+	for _, p := range parts {
+		if !p.Decides && (kind != Worker || p.Name != temporalPart) {
+			continue
+		}
+		if _, err := p.Probe(ctx); err != nil {
+			return fmt.Errorf("not called: %s: %w", p.Name, err)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, to, nil)
+	if err != nil {
+		return errors.New("no request can be made of the URL")
+	}
+	resp, err := client.Do(req)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err
+	}
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4<<10))
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s answered %d", req.URL.Host, resp.StatusCode)
+	}
+	return nil
+}

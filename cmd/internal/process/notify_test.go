@@ -1,0 +1,362 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/activitiestest"
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/ops"
+	"github.com/pawlhq/pawl/schema/notice"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// people is a receiver of messages.
+type people struct {
+	*httptest.Server
+	mu     sync.Mutex
+	bodies []string
+	keys   []string
+	// answer is what happens before a message is taken, nil for nothing.
+	answer func(w http.ResponseWriter, r *http.Request) (taken bool)
+}
+
+func newPeople(t *testing.T) *people {
+	p := &people{}
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if p.answer != nil && !p.answer(w, r) {
+			return
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.bodies, p.keys = append(p.bodies, string(body)), append(p.keys, r.Header.Get("Idempotency-Key"))
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+// telling is a worker of a configuration with these sinks.
+type telling struct {
+	*Node
+	sinks []NotifySink
+	to    *activities.NotifySinks
+	o     *operator.Operator
+}
+
+// tells opens a worker; notify is the section of its file, in which env:URL is the receiver's.
+func tells(t *testing.T, dsn, url, notify string) *telling {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pawl.yaml")
+	write(t, file, "database: env:DSN\nsources:\n  stripe: {provider: stripe, mode: live, secrets: [{value: env:SECRET}]}\n"+
+		"sinks: {finance: {url: \"http://127.0.0.1:1\"}}\nnotify:\n"+notify)
+	env := map[string]string{"DSN": dsn, "SECRET": "whsec_0123456789abcdef0123456789abcdef", "URL": url}
+	cfg, err := config.Load(file, func(key string) (string, bool) { v, ok := env[key]; return v, ok }, providers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noTemporal(t, cfg)
+	n, err := New(t.Context(), cfg, providers, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	book, _, _, err := n.Equip()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(book.Close)
+	w := &telling{Node: n, sinks: NotifySinks(cfg), o: &operator.Operator{DB: n.Pool, Temporal: n.Temporal}}
+	w.to = &activities.NotifySinks{Effects: n.effects, Notices: notice.New(n.Pool)}
+	for i := range w.sinks {
+		w.sinks[i].Policy = n.policy(w.sinks[i].of, "")
+	}
+	return w
+}
+
+// tell passes once, and sends what is due.
+func (w *telling) tell(t *testing.T) {
+	t.Helper()
+	if err := w.pass(t.Context(), w.o, w.sinks, time.Minute); err != nil {
+		t.Error(err)
+	}
+	w.send(t)
+}
+
+func (w *telling) send(t *testing.T) {
+	t.Helper()
+	for _, s := range w.sinks {
+		for {
+			found, err := w.to.SendNext(t.Context(), s.NotifySink)
+			if err != nil {
+				t.Error(err)
+			}
+			if !found || err != nil {
+				break
+			}
+		}
+	}
+}
+
+func (w *telling) exec(t *testing.T, statements ...string) {
+	t.Helper()
+	for _, sql := range statements {
+		if _, err := w.Pool.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+const receiptRow = `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, updated_at, dispatch_at) values `
+
+// planted is a cause of each kind: what a worker is to tell of, and nothing else.
+var planted = []string{
+	receiptRow + `('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now() - interval '1 hour', '\x01', 'dead', 'effect_failed: ada@example.com', now(), now()),
+		('00000000-0000-0000-0000-000000000002', 'stripe', 'stripe', 'live', 'evt_2', 'id', 'customer.updated', now() - interval '1 hour', '\x01', 'dead', 'effect_failed: x', now(), now()),
+		('00000000-0000-0000-0000-000000000003', 'stripe', 'stripe', 'test', 'evt_3', 'id', 'invoice.paid', now() - interval '1 hour', '\x01', 'dead', 'effect_failed: x', now(), now()),
+		('00000000-0000-0000-0000-000000000004', 'stripe', 'stripe', 'live', 'evt_4', 'id', 'invoice.paid', now() - interval '1 hour', '\x01', 'needs_review', 'similar_account: x', now(), now()),
+		('00000000-0000-0000-0000-000000000005', 'stripe', 'stripe', 'live', 'evt_5', 'id', 'invoice.paid', now() - interval '1 hour', '\x01', 'received', '', now(), now()),
+		('00000000-0000-0000-0000-000000000006', 'stripe', 'stripe', 'live', 'evt_6', 'id', 'invoice.paid', now() - interval '1 hour', '\x01', 'processed', '', now(), now())`,
+	`insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
+		values ('stripe', 'live', 'invoice_seen', 'in_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event', '{"Invoice":{"Paid":49900,"Currency":"usd"}}')`,
+	`insert into tasks (mode, kind, object, account, state, title, effect_key, created_at, due_by) values
+		('live', 'dispute', 'dp_1', 'acme', 'open', 'answer ada', '', now(), now() + interval '12 hours'), ('live', 'unknown_price', 'sub_1', 'acme', 'open', 'map', '', now(), null),
+		('live', 'onboarding', 'sub_2', 'acme', 'open', 'welcome', '', now(), null), ('test', 'dispute', 'dp_2', 'acme', 'open', 'answer', '', now(), null),
+		('live', 'correction', 'in_2', 'acme', 'open', 'decide', '', now(), null)`,
+	`insert into breakers (sink, open, since, reason, said, probe_at) values ('finance', true, now() - interval '10 minutes', 'f.test answered 503', 'no ada', now()),
+		('gone', true, now() - interval '10 minutes', 'x', '', now())`,
+	`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
+		select 'receipt-email:stripe:live:in_' || n, 'receipt-email', 'uncertain', '00000000-0000-0000-0000-000000000006', 'evt_6', 'w', 'r', now() - interval '2 hours' from generate_series(1, 2) n`,
+	`insert into jobs (id, action, filter, who, why, rate, state, items, done, failed, finished_at) values ('job 1', 'retry', '{}', 'ada', 'ada asked', 1, 'finished', 3, 2, 1, now()),
+		('job 2', 'retry', '{}', 'ada', 'x', 1, 'finished', 3, 3, 0, now())`,
+	`insert into meanings (hash, body, proposed_by) values ('aa', '{}', 'w'), ('bb', '{}', 'w'), ('cc', '{}', 'w')`,
+	`update meanings set proposed_at = now() - interval '1 hour' where hash = 'aa'`,
+	`insert into meaning_switches (hash, who, why, at) values ('aa', 'ada', 'x', now() - interval '3 days'), ('bb', 'ada', 'x', now())`,
+	`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, attempts, last_error, created_at)
+		values (gen_random_uuid(), 'live', 'acme', 'invoice.paid', gen_random_uuid(), 'k', '{}', 7, 'subscriber crm: answered 503', now() - interval '20 minutes')`,
+}
+
+// told is what each planted cause is told as.
+var told = []string{
+	"page dead: effect_failed: 1 financial event (live)", "ticket dead: effect_failed: 1 event (live)", "ticket dead: effect_failed: 1 financial event (test)",
+	"ticket needs_review: similar_account: 1 financial event (live)", "page workflows do not start: 1 event received",
+	"page open: 1 task of kind unknown_price", "ticket open: 1 task of kind correction", "page open: 1 task of kind dispute",
+	"page sink finance is out: f.test answered 503", "ticket in doubt: 2 effects of kind receipt-email (live)",
+	"ticket a retry job has ended, and 1 of 3 events have failed",
+	"ticket the meaning of the facts was changed to bb", "ticket a worker's file says another meaning of the facts than that in force: cc",
+	"ticket subscriber crm does not take its news",
+}
+
+// Each cause is told once, by two workers who look and send at the same time, to each of three sinks; a pager gets pages
+// alone. When all is well again, it is told that it is over. No message has anything personal.
+func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
+	t.Parallel()
+	dsn, hook, box := schematest.NewDSN(t), newPeople(t), activitiestest.NewMailbox(t, false)
+	section := "  sinks:\n    team: {kind: webhook, url: env:URL}\n    pager: {kind: slack, only: pages, url: env:URL}\n" +
+		"    mail: {kind: mail, address: \"" + box.Address + "\", tls: none, from: pawl@example.com, to: oncall@example.com}\n"
+	one, other := tells(t, dsn, hook.URL, section), tells(t, dsn, hook.URL, section)
+	one.tell(t)
+	if len(hook.bodies) != 0 {
+		t.Fatalf("told of nothing: %q", hook.bodies)
+	}
+	one.exec(t, planted...)
+	together := func() {
+		t.Helper()
+		var both sync.WaitGroup
+		for _, w := range []*telling{one, other} {
+			both.Go(func() {
+				for range 3 {
+					w.tell(t)
+				}
+			})
+		}
+		both.Wait()
+		one.send(t)
+	}
+	together()
+	var got []string
+	pages := 0
+	for _, body := range hook.bodies {
+		if strings.Contains(body, "ada") || strings.Contains(body, "acme") {
+			t.Errorf("personal: %s", body)
+		}
+		if strings.HasPrefix(body, `{"text"`) {
+			pages++
+			continue
+		}
+		var m struct {
+			Severity, What, Command, Runbook string
+			Money                            map[string]int64
+		}
+		if err := json.Unmarshal([]byte(body), &m); err != nil {
+			t.Fatal(err)
+		}
+		what, _, _ := strings.Cut(m.What, ", due by ")
+		got = append(got, m.Severity+" "+what)
+		if strings.HasPrefix(m.What, "dead: effect_failed: 1 financial event (live)") && (m.Money["usd"] != 49900 ||
+			m.Command != "pawl events list --status dead --reason effect_failed" || !strings.HasSuffix(m.Runbook, "operations.md#a-run-is-parked")) {
+			t.Errorf("told %+v", m)
+		}
+	}
+	slices.Sort(got)
+	want := slices.Sorted(slices.Values(told))
+	if !slices.Equal(got, want) {
+		t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	mails := box.Mails()
+	if wantPages := 5; pages != wantPages || len(mails) != len(want) {
+		t.Errorf("%d pages and %d mails, want %d and %d", pages, len(mails), wantPages, len(want))
+	}
+	for _, m := range mails {
+		if !strings.Contains(m.Data, "Subject: [pawl ") || !strings.Contains(m.Data, "pawl ") || strings.Contains(m.Data, "ada") {
+			t.Errorf("mail %s", m.Data)
+		}
+	}
+	one.exec(t, `delete from receipts`, `delete from tasks`, `delete from breakers`, `delete from effects`, `delete from jobs`, `delete from meaning_switches`, `delete from meanings`, `delete from outbox`)
+	hook.bodies = nil
+	together()
+	if len(hook.bodies) != 0 {
+		t.Errorf("told too early to be over: %q", hook.bodies)
+	}
+	one.exec(t, `update notices set seen_at = now() - interval '2 minutes'`)
+	together()
+	over, once := 0, 2
+	for _, body := range hook.bodies {
+		if strings.Contains(body, `"over":`) {
+			over++
+		}
+	}
+	if over != len(want)-once || len(box.Mails()) != len(want)+over || len(hook.bodies) != over+pages {
+		t.Errorf("%d told over, %d messages and %d mails in all", over, len(hook.bodies), len(box.Mails()))
+	}
+}
+
+// A worker dies after a sink has taken a message and before that is recorded: it is sent again, under the same key.
+func TestNotify_DiesBeforeTheRecord_SameKeyAgain(t *testing.T) {
+	t.Parallel()
+	dsn, hook := schematest.NewDSN(t), newPeople(t)
+	w := tells(t, dsn, hook.URL, "  sinks: {team: {kind: webhook, url: env:URL}}\n")
+	w.exec(t, planted[3])
+	lock, err := w.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook.answer = func(http.ResponseWriter, *http.Request) bool {
+		if _, err := lock.Exec(t.Context(), `select from notice_messages for update`); err != nil {
+			t.Error(err)
+		}
+		return true
+	}
+	if err := w.pass(t.Context(), w.o, w.sinks, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.to.SendNext(t.Context(), w.sinks[0].NotifySink); err == nil {
+		t.Error("it was recorded")
+	}
+	if err := lock.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	hook.answer = nil
+	if found, err := w.to.SendNext(t.Context(), w.sinks[0].NotifySink); found || err != nil {
+		t.Errorf("sent again within the lease: %v", err)
+	}
+	w.exec(t, `update notice_messages set next_at = now()`)
+	w.tell(t)
+	w.tell(t)
+	if len(hook.keys) != 2 || hook.keys[0] != hook.keys[1] || !strings.HasPrefix(hook.keys[0], "notice:sink:finance:") {
+		t.Errorf("keys %q", hook.keys)
+	}
+}
+
+// A sink that hangs, or refuses, holds up itself: the others are told, its breaker opens like any sink's, and when it is
+// back it has each message once.
+func TestNotify_OneSinkFails_OthersAreTold(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request) bool{
+		"hangs":   func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return false },
+		"refuses": func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusForbidden); return false },
+		"fails":   func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusBadGateway); return false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn, hook, box := schematest.NewDSN(t), newPeople(t), activitiestest.NewMailbox(t, false)
+			w := tells(t, dsn, hook.URL, "  sinks:\n    team: {kind: webhook, url: env:URL, timeout: 200ms}\n"+
+				"    mail: {kind: mail, address: \""+box.Address+"\", tls: none, from: pawl@example.com, to: oncall@example.com}\n")
+			hook.answer = answer
+			w.exec(t, planted...)
+			w.tell(t)
+			if got := len(box.Mails()); got != len(told) {
+				t.Errorf("%d mails while the other sink %s, want %d", got, name, len(told))
+			}
+			if _, _, out := w.gates["notify:team"].Out(); !out {
+				t.Error("its breaker is closed")
+			}
+			unsent, err := w.to.Notices.Unsent(t.Context(), 0)
+			if err != nil || len(unsent) != 1 || unsent[0].Messages != len(told) || unsent[0].Error == "" || strings.Contains(unsent[0].Error, hook.URL) {
+				t.Errorf("unsent %+v, %v", unsent, err)
+			}
+			hook.answer = nil
+			until(t, "the sink is told of everything", func() bool {
+				w.exec(t, `update notice_messages set next_at = least(next_at, now())`, `update breakers set probe_at = now() where sink = 'notify:team'`)
+				w.effects.Read(t.Context(), w.gates.all(), w.Runs.SinkWaiters)
+				w.send(t)
+				return len(hook.keys) >= len(told)
+			})
+			slices.Sort(hook.keys)
+			if keys := slices.Compact(slices.Clone(hook.keys)); len(keys) != len(told) || len(hook.keys) != len(told) {
+				t.Errorf("%d messages, %d keys, want %d", len(hook.keys), len(keys), len(told))
+			}
+		})
+	}
+}
+
+// A process calls the heartbeat while it works, and not while it cannot.
+func TestBeat_WhileItWorks(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	var calls []string
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { calls = append(calls, r.URL.Path) }))
+	t.Cleanup(hook.Close)
+	w := tells(t, dsn, hook.URL+"/ping/secret-{process}", "  heartbeat: env:URL\n")
+	beat := func(kind Kind) error {
+		to := strings.ReplaceAll(w.Config.Notify.Heartbeat.Value(), "{process}", string(kind))
+		return w.beatOnce(t.Context(), activities.NewHTTPClient(), to, kind)
+	}
+	if err := beat(Ingress); err == nil {
+		t.Error("it called before it had begun")
+	}
+	w.fits.Store(true)
+	fine := func(context.Context) (string, error) { return "", nil }
+	w.join(ops.Part{Name: webhooks, Probe: fine})
+	w.join(ops.Part{Name: effects, Probe: fine})
+	if err := beat(Ingress); err != nil {
+		t.Error(err)
+	}
+	if err := beat(Worker); err == nil || !strings.Contains(err.Error(), "temporal") { // it is away
+		t.Errorf("a worker without Temporal called: %v", err)
+	}
+	w.stopping.Store(true)
+	if err := beat(Ingress); err == nil {
+		t.Error("it called while it was being stopped")
+	}
+	w.stopping.Store(false)
+	hook.Close()
+	if err := beat(Ingress); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("error %v", err)
+	}
+	if !slices.Equal(calls, []string{"/ping/secret-ingress"}) {
+		t.Errorf("called %q", calls)
+	}
+}

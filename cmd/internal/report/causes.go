@@ -1,0 +1,240 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/breaker"
+	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/notice"
+	"github.com/pawlhq/pawl/schema/outbox"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// live is the mode whose causes may be pages.
+const live = "live"
+
+// For how long something lasts before people are told.
+const (
+	outFor       = 2 * time.Minute
+	unstartedFor = 5 * time.Minute
+	untakenFor   = 15 * time.Minute
+	doubtfulFor  = time.Hour
+	idleFor      = 7 * 24 * time.Hour
+	// recent is how long something that does not last counts as news.
+	recent = 24 * time.Hour
+	// dueSoon is when a task that is not done becomes a page.
+	dueSoon = 24 * time.Hour
+)
+
+// causes reads what people are told.
+type causes struct {
+	*operator.Operator
+	cfg *config.Config
+	now time.Time
+}
+
+// Causes returns what people are to be told now, and the kinds that could not be read.
+func Causes(ctx context.Context, cfg *config.Config, o *operator.Operator) (found []notice.Cause,
+	unread map[string]error) {
+	c := causes{o, cfg, time.Now()}
+	unread = map[string]error{}
+	for kind, read := range map[string]func(context.Context) ([]notice.Cause, error){
+		"parked": c.parked, "unstarted": c.unstarted, "task": c.tasks, "uncertain": c.uncertain, "sink": c.sinks,
+		"subscriber": c.subscribers, "meaning": c.meanings, "job": c.jobs,
+	} {
+		list, err := read(ctx)
+		if err != nil {
+			unread[kind] = err
+		}
+		for _, cause := range list {
+			cause.Name = kind + ":" + cause.Name
+			found = append(found, cause)
+		}
+	}
+	return found, unread
+}
+
+// pages is a page where live customers are concerned.
+func pages(page bool, mode string) notice.Severity {
+	if page && mode == live {
+		return notice.Page
+	}
+	return notice.Ticket
+}
+
+// parked is the events that wait for a person.
+func (c causes) parked(ctx context.Context) (list []notice.Cause, err error) {
+	var financial []string
+	for _, pattern := range c.cfg.Notify.Financial {
+		financial = append(financial, strings.ReplaceAll(strings.ReplaceAll(pattern, "_", `\_`), "*", "%"))
+	}
+	found, err := timeline.ReadParked(ctx, c.DB, financial)
+	for _, p := range found {
+		about, kind := "other", "event"
+		if p.Financial {
+			about, kind = "financial", "financial event"
+		}
+		command := "events list --status " + p.Status
+		if p.ReasonCode != "" {
+			command += " --reason " + p.ReasonCode
+		}
+		runbook := "a-run-is-parked"
+		if p.Status == string(receipt.NeedsReview) && !strings.HasPrefix(p.ReasonCode, "effect_") {
+			runbook = "a-rule-asks"
+		}
+		list = append(list, notice.Cause{
+			Name:     strings.Join([]string{p.Mode, p.Status, about, p.ReasonCode}, ":"),
+			Severity: pages(p.Financial && p.Status == string(receipt.Dead), p.Mode),
+			What: fmt.Sprintf("%s%s: %s (%s)", p.Status, output.Because(p.ReasonCode), output.Plural(p.Events, kind),
+				p.Mode),
+			Since: p.Since, Count: p.Events, Money: p.Money, Command: command, Runbook: runbook,
+		})
+	}
+	return list, err
+}
+
+// unstarted is the events whose workflow does not start.
+func (c causes) unstarted(ctx context.Context) (list []notice.Cause, err error) {
+	receipts := receipt.NewStore(c.DB, receipt.Options{})
+	defer receipts.Close()
+	waiting, err := receipts.Backlog(ctx)
+	if err != nil || waiting.Oldest == nil || c.now.Sub(*waiting.Oldest) < unstartedFor {
+		return nil, err
+	}
+	return []notice.Cause{{
+		Name: "received", Severity: notice.Page,
+		What:  "workflows do not start: " + output.Plural(waiting.Count, "event") + " received",
+		Since: *waiting.Oldest, Count: waiting.Count, Command: "doctor", Runbook: "temporal-is-down",
+	}}, nil
+}
+
+// onboarding is the kind of the task to welcome an account.
+const onboarding = "onboarding"
+
+// tasks are those of live accounts. A review is told with its event.
+func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
+	counts, err := account.CountTasks(ctx, c.DB)
+	for _, t := range counts {
+		idle := t.Kind == billing.TaskRelease || t.Kind == onboarding
+		if t.Mode != live || t.Kind == billing.TaskReview || idle && c.now.Sub(t.Oldest) < idleFor {
+			continue
+		}
+		urgent := t.Kind == billing.TaskPlan
+		what := fmt.Sprintf("open: %s of kind %s", output.Plural(t.Tasks, "task"), t.Kind)
+		if t.DueBy != nil {
+			what += ", due by " + t.DueBy.UTC().Format("2006-01-02 15:04 MST")
+			urgent = urgent || t.DueBy.Sub(c.now) < dueSoon
+		}
+		list = append(list, notice.Cause{
+			Name: t.Mode + ":" + t.Kind, Severity: pages(urgent, t.Mode), What: what, Since: t.Oldest, Count: t.Tasks,
+			Command: "tasks list --kind " + t.Kind + " --mode " + t.Mode, Runbook: "a-task-waits",
+		})
+	}
+	return list, err
+}
+
+// uncertain is the effects that nobody knows of whether they happened.
+func (c causes) uncertain(ctx context.Context) (list []notice.Cause, err error) {
+	found, err := ledger.Doubtful(ctx, c.DB, doubtfulFor)
+	for _, d := range found {
+		list = append(list, notice.Cause{
+			Name: d.Mode + ":" + d.Kind, Severity: notice.Ticket,
+			What:  fmt.Sprintf("in doubt: %s of kind %s (%s)", output.Plural(d.Effects, "effect"), d.Kind, d.Mode),
+			Since: d.Since, Count: d.Effects, Command: "events list --reason effect_uncertain",
+			Runbook: "a-mail-is-uncertain",
+		})
+	}
+	return list, err
+}
+
+// sinks are those that have been out for a while. One that was taken out of the file is left out.
+func (c causes) sinks(ctx context.Context) (list []notice.Cause, err error) {
+	breakers, err := breaker.New(c.DB).All(ctx)
+	served := c.cfg.Served()
+	for _, b := range breakers {
+		if !b.Open || c.now.Sub(b.Since) < outFor ||
+			!slices.ContainsFunc(served, func(s config.Served) bool { return s.Name == b.Sink }) {
+			continue
+		}
+		severity := notice.Page
+		if strings.HasPrefix(b.Sink, config.NotifyPrefix) || strings.HasSuffix(b.Sink, ":test") {
+			severity = notice.Ticket
+		}
+		list = append(list, notice.Cause{
+			Name: b.Sink, Severity: severity, What: "sink " + b.Sink + " is out: " + b.Reason, Since: b.Since, Count: 1,
+			Command: "sinks", Runbook: "a-sink-is-out",
+		})
+	}
+	return list, err
+}
+
+// subscribers are those that do not take their news.
+func (c causes) subscribers(ctx context.Context) (list []notice.Cause, err error) {
+	untaken, err := outbox.New(c.DB).Refused(ctx)
+	for _, u := range untaken {
+		name, _, _ := strings.Cut(strings.TrimPrefix(u.Error, "subscriber "), ": ")
+		named := func(c notice.Cause) bool { return c.Name == name }
+		if c.now.Sub(u.Since) < untakenFor || slices.ContainsFunc(list, named) {
+			continue
+		}
+		list = append(list, notice.Cause{
+			Name: name, Severity: notice.Ticket, What: "subscriber " + name + " does not take its news", Since: u.Since,
+			Count: 1, Command: "sinks check", Runbook: "a-subscriber-does-not-answer",
+		})
+	}
+	return list, err
+}
+
+// meanings are those that workers propose, and a switch to another one.
+func (c causes) meanings(ctx context.Context) (list []notice.Cause, err error) {
+	proposals, err := billing.Proposals(ctx, c.DB)
+	if err != nil {
+		return nil, err
+	}
+	cause := notice.Cause{Severity: notice.Ticket, Count: 1, Runbook: "a-price-was-not-mapped"}
+	for _, m := range proposals {
+		cause.Name, cause.Command = "proposed:"+m.Hash, "meaning diff --hash "+m.Hash
+		cause.What = "a worker's file says another meaning of the facts than that in force: " + m.Hash
+		list = append(list, cause)
+	}
+	known, err := billing.Meanings(ctx, c.DB)
+	if err != nil || len(known) == 0 || !known[0].InForce || c.now.Sub(*known[0].Since) > recent ||
+		!slices.ContainsFunc(known[1:], func(m billing.Meaning) bool { return m.Since != nil }) {
+		return list, err // the first one changes nothing
+	}
+	now := known[0]
+	cause.Name, cause.Since, cause.Once = fmt.Sprintf("switched:%s:%d", now.Hash, now.Since.Unix()), *now.Since, true
+	cause.What, cause.Command = "the meaning of the facts was changed to "+now.Hash, "meaning show"
+	return append(list, cause), nil
+}
+
+// mostJobs is how many of the newest jobs are looked at.
+const mostJobs = 50
+
+// jobs are those that ended with failures.
+func (c causes) jobs(ctx context.Context) (list []notice.Cause, err error) {
+	newest, err := job.New(c.DB).List(ctx, mostJobs)
+	for _, j := range newest {
+		if j.Failed == 0 || j.FinishedAt == nil || c.now.Sub(*j.FinishedAt) > recent {
+			continue
+		}
+		list = append(list, notice.Cause{
+			Name: j.ID, Severity: notice.Ticket, Once: true, Since: *j.FinishedAt, Count: 1,
+			What: fmt.Sprintf("a %s job has ended, and %d of %s have failed", j.Action, j.Failed,
+				output.Plural(j.Items, j.Noun())),
+			Command: "jobs show " + operator.ShellWord(j.ID), Runbook: "many-events-at-once",
+		})
+	}
+	return list, err
+}
