@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/ledger"
 )
 
 // EntryKind says what an entry books, and so which way the money went: amounts are not negative, but for those of a
@@ -51,7 +52,7 @@ type Entry struct {
 	// How says how the money moved: [ByCharge] and so on, "" where the kind says it.
 	How string `json:"how,omitempty"`
 	// Settlement is how the money moved on the provider's balance, nil where nothing has told.
-	Settlement *Settlement `json:"settlement,omitempty"`
+	Settlement *billing.Settlement `json:"settlement,omitempty"`
 	// PeriodStart and PeriodEnd bound what was paid for, zero where that is nothing with a period.
 	PeriodStart time.Time `json:"period_start,omitzero"`
 	PeriodEnd   time.Time `json:"period_end,omitzero"`
@@ -68,14 +69,6 @@ const (
 	ByBalance = "balance"
 	Unknown   = "unknown" // nothing has told, until it was booked
 )
-
-// Settlement is what a movement comes to on the provider's balance, in minor units of its currency. Amount has the sign
-// of the movement; Fee is what the provider keeps beside it, negative for what it gives back.
-type Settlement struct {
-	Amount   int64  `json:"amount"`
-	Fee      int64  `json:"fee"`
-	Currency string `json:"currency"`
-}
 
 // Request is how the entry is sent.
 func (e Entry) Request() Request {
@@ -95,9 +88,16 @@ func (e Entry) Net() int64 {
 	return e.Amount
 }
 
+// Entries knows what was booked.
+type Entries interface {
+	// Booked returns the entry of an effect, nil for none.
+	Booked(ctx context.Context, effectKey string) (*billing.Entry, error)
+}
+
 // Finance exports entries to the accounting system.
 type Finance struct {
 	Effects *effect.Runner
+	Entries Entries
 	// Sinks are the finance APIs by mode. A mode without one has its effects left out.
 	Sinks map[string]Sink
 }
@@ -111,29 +111,66 @@ func (f *Finance) PostEntry(ctx context.Context, in EffectInput[Entry]) (effect.
 	if !configured {
 		return leaveOut(ctx, f.Effects, in.Effect)
 	}
-	entry := in.For
-	entry.Reverses = cmp.Or(entry.Reverses, in.Effect.Compensates)
-	entry.PeriodStart, entry.PeriodEnd, entry.OccurredAt = entry.PeriodStart.UTC(), entry.PeriodEnd.UTC(),
-		entry.OccurredAt.UTC()
+	entry, inVain, err := f.exact(ctx, in)
+	if err != nil {
+		return effect.Result{}, effect.Infrastructure(err)
+	}
 	body, err := json.Marshal(entry)
 	if err != nil {
 		return effect.Result{}, fmt.Errorf("encode entry of %s: %w", entry.Object, err)
 	}
 	booked := func(a *effect.Attempt, ref string) any {
+		sent := entry
+		if len(a.Request) > 0 { // an earlier attempt may have known less
+			sent = Entry{}
+			_ = json.Unmarshal(a.Request, &sent) // our own encoding
+		}
 		a.Also(billing.RecordEntry(billing.Entry{
-			EffectKey: in.Effect.Key, Mode: entry.Mode, Account: entry.Account, ProviderAccount: entry.ProviderAccount,
-			Object: entry.Object, Invoice: entry.Invoice, Kind: string(entry.Kind),
-			Amount: entry.Amount, Tax: entry.Tax, Currency: entry.Currency, Reference: ref,
+			EffectKey: in.Effect.Key, Mode: sent.Mode, Account: sent.Account, ProviderAccount: sent.ProviderAccount,
+			Object: sent.Object, Invoice: sent.Invoice, Kind: string(sent.Kind), Amount: sent.Amount, Tax: sent.Tax,
+			Currency: sent.Currency, Settlement: sent.Settlement, Reference: ref,
 		}))
 		return map[string]string{"reference": ref}
 	}
 	policy := sink.Policy
 	policy.About, policy.ByHand = entry.Mode+":"+entry.Account, booked
 	return f.Effects.Do(ctx, in.Effect, policy, body, func(ctx context.Context, a *effect.Attempt) (any, error) {
+		if inVain != "" {
+			return nil, &effect.NotWanted{Reason: inVain}
+		}
 		answer, err := sink.send(ctx, entry.Request(), a)
 		if err != nil {
 			return nil, err
 		}
 		return booked(a, reference(answer)), nil
 	})
+}
+
+// exact returns the entry as it is sent. One that takes back another takes back what that has booked, under its account:
+// facts that have come since may tell more of it. inVain says why there is nothing to take back, "" if there is.
+func (f *Finance) exact(ctx context.Context, in EffectInput[Entry]) (entry Entry, inVain string, err error) {
+	entry = in.For
+	entry.Reverses = cmp.Or(entry.Reverses, in.Effect.Compensates)
+	entry.PeriodStart, entry.PeriodEnd, entry.OccurredAt = entry.PeriodStart.UTC(), entry.PeriodEnd.UTC(),
+		entry.OccurredAt.UTC()
+	if entry.Reverses == "" {
+		return entry, "", nil
+	}
+	of, err := f.Entries.Booked(ctx, entry.Reverses)
+	if of == nil && err == nil {
+		found, err := f.Effects.Ledger.Read(ctx, []string{entry.Reverses})
+		if found[entry.Reverses].State == ledger.Skipped {
+			inVain = entry.Reverses + " was skipped: there is nothing to take back"
+		}
+		return entry, inVain, err
+	}
+	if err != nil {
+		return entry, "", err
+	}
+	entry.Account, entry.Currency, entry.Tax = of.Account, of.Currency, billing.TaxOf(entry.Amount, of.Amount, of.Tax)
+	entry.Settlement = nil
+	if entry.Amount = min(entry.Amount, of.Amount); entry.Amount == of.Amount { // else it takes back a part
+		entry.Settlement = of.Settlement.Reversed()
+	}
+	return entry, "", nil
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/activitiestest"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
 )
 
 func (b *bundle) finance(url string) *activities.Finance {
-	return &activities.Finance{Effects: b.effects, Sinks: map[string]activities.Sink{"live": sink(url)}}
+	return &activities.Finance{Effects: b.effects, Entries: billing.New(b.pool), Sinks: map[string]activities.Sink{"live": sink(url)}}
 }
 
 // payment is the entry of a paid invoice.
@@ -52,5 +53,43 @@ func TestPostEntry_WhatIsSent(t *testing.T) {
 	wantRows := []string{"payment 4900 usd ref:" + in.Effect.Key, "reversal 4900 usd ref:" + undo.Effect.Key}
 	if got := b.lines(`select concat_ws(' ', kind, amount, currency, reference) from finance_entries order by kind`); !slices.Equal(got, wantRows) {
 		t.Errorf("entries\n got %q\nwant %q", got, wantRows)
+	}
+}
+
+// A reversal takes back what was booked: under its account, with its tax and its settlement, whatever has become known
+// since. Of what was never booked there is nothing to take back.
+func TestPostEntry_Reversal_TakesBackWhatWasBooked(t *testing.T) {
+	b := setup(t)
+	s := activitiestest.NewSink(t)
+	refund := payment("re_1")
+	refund.Effect = call("refund-entry", "re_1")
+	refund.For.Kind, refund.For.Amount, refund.For.Tax = activities.RefundEntry, 5831, 0 // its invoice was not known
+	refund.For.Settlement = billing.Settled(-6400, 10, "eur")
+	must(b, effect.Done, b.finance(s.URL).PostEntry, refund)
+	reversal := func(object string, amount int64) activities.EffectInput[activities.Entry] {
+		in := refund
+		in.Effect = call("refund-reversal-entry", object)
+		in.For.Kind, in.For.Amount, in.For.Tax, in.For.Account = activities.RefundReversalEntry, amount, 931, "umbrella"
+		in.For.Reverses = refund.Effect.Key
+		return in
+	}
+	must(b, effect.Done, b.finance(s.URL).PostEntry, reversal("re_1", 5831))
+	must(b, effect.Done, b.finance(s.URL).PostEntry, reversal("re_2", 5000)) // a part of what its charge had told
+	leftOut, skipped := refund, reversal("re_3", 5831)
+	leftOut.Effect = call("refund-entry", "re_3")
+	must(b, effect.Skipped, (&activities.Finance{Effects: b.effects}).PostEntry, leftOut)
+	skipped.For.Reverses = leftOut.Effect.Key
+	must(b, effect.Skipped, b.finance(s.URL).PostEntry, skipped)
+	want := []string{
+		"refund acme 5831 tax 0 usd -6400 10 -6410 eur",
+		"refund_reversal acme 5000 tax 0 usd",
+		"refund_reversal acme 5831 tax 0 usd 6400 -10 6410 eur",
+	}
+	if got := b.lines(`select concat_ws(' ', kind, account, amount, 'tax', tax, currency, settlement->>'amount', settlement->>'fee', settlement->>'net', settlement->>'currency')
+		from finance_entries order by kind, amount`); !slices.Equal(got, want) {
+		t.Errorf("entries\n got %q\nwant %q", got, want)
+	}
+	if got := s.Requests()[1].Body; !strings.Contains(got, `"amount":5831,"tax":0`) || !strings.Contains(got, `"settlement":{"amount":6400,"fee":-10,"net":6410,"currency":"eur"}`) {
+		t.Errorf("sent %s", got)
 	}
 }

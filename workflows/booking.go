@@ -80,7 +80,7 @@ func disputeSteps(subject billing.Subject, d billing.Dispute) (steps []*step) {
 	for _, m := range d.Movements {
 		entry := bookedFor(subject, activities.DisputeEntry, m.ID, d.Ref)
 		entry.Amount, entry.Currency, entry.OccurredAt = m.Amount, m.Currency, m.OccurredAt
-		entry.Settlement = &activities.Settlement{Amount: m.Amount, Fee: m.Fee, Currency: m.Currency}
+		entry.Settlement = billing.Settled(m.Amount, m.Fee, m.Currency)
 		if m.Currency != d.Currency {
 			if entry.Amount, entry.Currency = d.Amount, d.Currency; m.Amount < 0 {
 				entry.Amount = -d.Amount

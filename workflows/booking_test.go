@@ -48,7 +48,7 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 	abroad := dispute
 	abroad.Amount, abroad.Currency = 80, "eur"
 	settled := func(e activities.Entry, amount, fee int64) activities.Entry {
-		e.Settlement = &activities.Settlement{Amount: amount, Fee: fee, Currency: "usd"}
+		e.Settlement = billing.Settled(amount, fee, "usd")
 		return e
 	}
 	inEuro := func(e activities.Entry) activities.Entry {

@@ -11,25 +11,6 @@ func RecordWorkspace(mode, account string, t Target, effectKey string) ledger.St
 		Args: []any{mode, account, t.Version, t.State, t.Plan, t.Quantity, texts(t.Features), effectKey}}
 }
 
-// Entry is a booking of finance. ProviderAccount is the connected account, "" for the provider's own.
-type Entry struct {
-	Mode, Account, ProviderAccount, Object, Invoice, Kind string
-	// Amount and Tax are in minor units of Currency.
-	Amount, Tax int64
-	Currency    string
-	// Reference is what finance calls it.
-	Reference string
-	EffectKey string
-}
-
-// RecordEntry is the statement that records an entry; one that is recorded stays as it is.
-func RecordEntry(e Entry) ledger.Statement {
-	return ledger.Statement{SQL: financeEntrySQL, Args: []any{
-		e.EffectKey, e.Mode, e.Account, e.ProviderAccount, e.Object, e.Invoice, e.Kind, e.Amount, e.Tax, e.Currency,
-		e.Reference,
-	}}
-}
-
 // Task is something that a person has to do about an object; there is one of a kind for each.
 type Task struct {
 	Mode, Kind, Object, Account, Title, EffectKey string
@@ -78,8 +59,3 @@ insert into workspaces as w (mode, account, version, state, plan, quantity, feat
     on conflict (mode, account) do update set version = excluded.version, state = excluded.state, plan = excluded.plan,
        quantity = excluded.quantity, features = excluded.features, effect_key = excluded.effect_key, updated_at = now()
  where w.version <= excluded.version`
-
-const financeEntrySQL = `
-insert into finance_entries (effect_key, mode, account, provider_account, object, invoice, kind, amount, tax, currency, reference)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-    on conflict (effect_key) do nothing`

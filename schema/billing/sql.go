@@ -53,4 +53,5 @@ var Statements = map[string]string{
 	"money":          moneySQL,
 	"list unclaimed": listUnclaimedSQL,
 	"the money":      theMoneySQL,
+	"booked":         bookedSQL,
 }

@@ -550,6 +550,8 @@ create table finance_entries (
     amount           bigint      not null,
     tax              bigint      not null default 0,
     currency         text        not null,
+    -- settlement is what moved on the provider's balance: amount, fee and net in its currency. Null where nothing told.
+    settlement       jsonb,
     reference        text        not null default '',
     created_at       timestamptz not null default now()
 );

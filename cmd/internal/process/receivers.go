@@ -44,7 +44,7 @@ func (n *Node) receivers(effects *effect.Runner, announced func()) (receivers, e
 		objects: objects,
 		workspaces: &activities.Workspaces{Effects: effects, Targets: state,
 			Sinks: sinks.http[workflows.SinkWorkspaces]},
-		finance: &activities.Finance{Effects: effects, Sinks: sinks.http[workflows.SinkFinance]},
+		finance: &activities.Finance{Effects: effects, Entries: state, Sinks: sinks.http[workflows.SinkFinance]},
 		tasks:   &activities.Tasks{Effects: effects},
 		mail: &activities.Mail{
 			Effects: effects, Receipts: n.Receipts, Invoices: state, Known: state, Letters: c.Mail.Set,
