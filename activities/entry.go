@@ -146,8 +146,9 @@ func (f *Finance) PostEntry(ctx context.Context, in EffectInput[Entry]) (effect.
 	})
 }
 
-// exact returns the entry as it is sent. One that takes back another takes back what that has booked, under its account:
-// facts that have come since may tell more of it. inVain says why there is nothing to take back, "" if there is.
+// exact returns the entry as it is sent. One that takes back another takes back what that has booked, under its
+// account: facts that have come since may tell more of it. inVain says why there is nothing to take back, "" if there
+// is something.
 func (f *Finance) exact(ctx context.Context, in EffectInput[Entry]) (entry Entry, inVain string, err error) {
 	entry = in.For
 	entry.Reverses = cmp.Or(entry.Reverses, in.Effect.Compensates)

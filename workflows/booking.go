@@ -54,6 +54,16 @@ func moneySteps(subject billing.Subject, s billing.State) []*step {
 	return steps
 }
 
+// paymentSteps book what came in for the invoice of a change.
+func paymentSteps(c billing.Change) (steps []*step) {
+	bookPayments(c.Subject, *c.After.Invoice, func(of string, entry activities.Entry) {
+		if entry.Amount > 0 {
+			steps = append(steps, financeExport.step(of, entry))
+		}
+	})
+	return steps
+}
+
 // refundSteps book a refund that succeeded. One that failed after all has both entries, whichever was told first. What
 // its charge has told before is booked by that.
 func refundSteps(subject billing.Subject, r billing.Refund) (steps []*step) {

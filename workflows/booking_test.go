@@ -207,9 +207,10 @@ func TestPayment_IsWhatWasPaid(t *testing.T) {
 		"with the balance": {billing.Invoice{Due: 2900, Paid: 2900, Balance: 2000, How: "charge"}, activities.Entry{Amount: 2900, Due: 2900, Balance: 2000, How: "charge"}, 2900},
 		"by the balance":   {billing.Invoice{Balance: 2000, How: "charge"}, activities.Entry{Balance: 2000, How: "balance"}, 0},
 	} {
-		tt.of.Status, tt.of.Currency = "paid", "usd"
+		tt.of.Status, tt.of.Currency, tt.of.PaidSums = "paid", "usd", []int64{tt.of.Paid}
 		tt.want.Kind, tt.want.Currency = activities.PaymentEntry, "usd"
-		got := payment(billing.Subject{}, tt.of)
+		var got activities.Entry
+		bookPayments(billing.Subject{}, tt.of, func(_ string, entry activities.Entry) { got = entry })
 		if !reflect.DeepEqual(got, tt.want) || got.Net() != tt.net {
 			t.Errorf("%s: entry\n got %+v of %d\nwant %+v of %d", name, got, got.Net(), tt.want, tt.net)
 		}

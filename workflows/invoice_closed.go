@@ -17,8 +17,8 @@ var invoiceClosed = billingPlan{flow: "InvoiceClosed", make: planInvoiceClosed}
 
 func planInvoiceClosed(c billing.Change, _ activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
-	if i := c.After.Invoice; i != nil && i.Closed() && i.Paid > 0 {
-		p.steps = append(p.steps, financeExport.step(invoiceObject(c, i.ID), partPayment(c.Subject, *i)))
+	if i := c.After.Invoice; i != nil && i.Closed() {
+		p.steps = append(p.steps, paymentSteps(c)...)
 	}
 	return p
 }

@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"strconv"
-
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
@@ -27,20 +25,11 @@ func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 	}
 	of := invoiceObject(c, invoice.ID)
 	steps := workspaceSteps(c)
-	book := func(of string, entry activities.Entry) {
-		steps = append(steps, financeExport.step(of, entry).undoneBy(reverseEntry.step(of, reversal(entry))))
-	}
-	switch before := c.Before.Invoice; {
-	case before != nil && before.Closed() && before.Paid > 0:
-		// The payments before it was given up are booked already.
-		book(of+":rest", restPayment(c.Subject, *before, *invoice))
-	case before != nil && before.Status == "paid" && before.Paid < invoice.Paid:
-		// More has come since it was paid, which the customer did not owe.
-		book(of, payment(c.Subject, *before))
-		book(of+":"+strconv.FormatInt(invoice.Paid, 10), restPayment(c.Subject, *before, *invoice))
-	case invoice.Paid > 0 || invoice.Balance != 0 || p.BookZero:
-		book(of, payment(c.Subject, *invoice))
-	}
+	bookPayments(c.Subject, *invoice, func(of string, entry activities.Entry) {
+		if entry.Amount > 0 || entry.Balance != 0 || p.BookZero {
+			steps = append(steps, financeExport.step(of, entry).undoneBy(reverseEntry.step(of, reversal(entry))))
+		}
+	})
 	if invoice.Due > 0 {
 		steps = append(steps, receiptEmail.step(of, invoiceLetter("receipt", c.Subject, *invoice)).undoneBy(
 			correctionNotice.step(of, invoiceLetter("correction", c.Subject, *invoice))))

@@ -2,6 +2,8 @@ package workflows
 
 import (
 	"cmp"
+	"strconv"
+	"time"
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -17,39 +19,47 @@ func workspaceFor(mode string, access billing.Access) activities.Workspace {
 	}
 }
 
-// payment is the entry for an invoice's payments: cash that came in, which can be more than was due.
-func payment(subject billing.Subject, i billing.Invoice) activities.Entry {
-	return activities.Entry{
-		Kind: activities.PaymentEntry, Mode: subject.Mode, Account: i.Account, ProviderAccount: subject.ProviderAccount,
-		Object: i.ID, Invoice: i.ID, Subscription: i.Subscription, Plan: i.Plan,
-		Amount: i.Paid, Due: i.Due, Balance: i.Balance, Tax: billing.TaxOf(i.Paid, i.Due, i.Tax), Currency: i.Currency,
-		How: howOf(i), PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd, OccurredAt: i.PaidAt,
+// bookPayments books what came in for an invoice, which can be more than was due: one entry for each time that more was
+// told of. The first one has the key of the invoice, and that of a later one ends with the sum.
+func bookPayments(subject billing.Subject, i billing.Invoice, book func(of string, entry activities.Entry)) {
+	of, before := object(subject, i.ID), int64(0)
+	for n, sum := range i.PaidSums {
+		entry := activities.Entry{
+			Kind: activities.PaymentEntry, Mode: subject.Mode, Account: i.Account,
+			ProviderAccount: subject.ProviderAccount,
+			Object:          i.ID, Invoice: i.ID, Subscription: i.Subscription, Plan: i.Plan,
+			Amount: sum - before, Due: max(0, i.Due-before), Currency: i.Currency,
+			How:         cmp.Or(i.How, activities.Unknown),
+			Tax:         billing.TaxOf(sum, i.Due, i.Tax) - billing.TaxOf(before, i.Due, i.Tax),
+			PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd, OccurredAt: firstPaid(i),
+		}
+		if sum == 0 { // the customer's balance has paid it, or nothing had to be paid
+			entry.How = activities.ByBalance
+		}
+		if n == 0 {
+			entry.Balance = i.Balance
+			book(of, entry)
+		} else {
+			entry.OccurredAt = latest(i.PaidAt, subject.OccurredAt)
+			book(of+":"+strconv.FormatInt(sum, 10), entry)
+		}
+		before = sum
 	}
 }
 
-// howOf says how an invoice's payments have moved.
-func howOf(i billing.Invoice) string {
-	if i.Paid == 0 {
-		return activities.ByBalance // the customer's balance has paid it, or nothing had to be paid
+// firstPaid is when the first of an invoice's payments is booked: once it was paid, or given up before that.
+func firstPaid(i billing.Invoice) time.Time {
+	if i.PaidAt.IsZero() || len(i.PaidSums) > 1 && !i.ClosedAt.IsZero() && i.ClosedAt.Before(i.PaidAt) {
+		return i.ClosedAt
 	}
-	return cmp.Or(i.How, activities.Unknown)
+	return i.PaidAt
 }
 
-// partPayment is the entry for the payments of an invoice that was given up, with their part of the tax.
-func partPayment(subject billing.Subject, i billing.Invoice) activities.Entry {
-	entry := payment(subject, i)
-	entry.OccurredAt = i.ClosedAt
-	return entry
-}
-
-// restPayment is the entry for an invoice's payments after it had been given up, or had been paid.
-func restPayment(subject billing.Subject, before, i billing.Invoice) activities.Entry {
-	entry, part := payment(subject, i), partPayment(subject, before)
-	entry.Amount, entry.Tax, entry.Balance = entry.Amount-part.Amount, entry.Tax-part.Tax, 0
-	if entry.Due = max(0, i.Due-part.Amount); before.Status == "paid" {
-		entry.OccurredAt = subject.OccurredAt
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
 	}
-	return entry
+	return a
 }
 
 // reversal takes back what a payment was booked for.

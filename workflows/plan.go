@@ -59,9 +59,13 @@ func planWorkspace(c billing.Change, _ activities.Planning) plan {
 }
 
 // planRecord is the plan of events that are kept. That they change what an account may use is rare: one names the
-// account before any other event does.
+// account before any other event does. As rare is that one tells of more that was paid of an invoice than another did.
 func planRecord(c billing.Change, _ activities.Planning) plan {
-	return plan{steps: movedWorkspaces(c), review: reviewOf(c)}
+	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
+	if i := c.After.Invoice; i != nil && len(i.PaidSums) > 1 {
+		p.steps = append(p.steps, paymentSteps(c)...)
+	}
+	return p
 }
 
 // movedWorkspaces are the workspace's steps where the target of an account has changed, none otherwise.

@@ -36,6 +36,9 @@ func withInvoice(status string, change ...func(*billing.Invoice)) func(*billing.
 		for _, change := range change {
 			change(&i)
 		}
+		if len(i.PaidSums) == 0 && status != "open" && (status == "paid" || i.Paid > 0) {
+			i.PaidSums = []int64{i.Paid}
+		}
 		c.After.Invoice = &i
 	}
 }
@@ -100,6 +103,8 @@ func TestPlans_Keys(t *testing.T) {
 		taken     = "access-ended-notice:stripe:live:acme:v8"
 		mails     = "receipt-email:stripe:live:in_1 <- correction-notice:stripe:live:in_1"
 	)
+	const rest = "finance-export:stripe:live:in_1:4900 <- reverse-finance-entry:stripe:live:in_1:4900"
+	inParts := func(i *billing.Invoice) { i.PaidSums = []int64{900, 4900} }
 	onboards := activities.Planning{Onboarding: []string{"pro"}}
 	trial := began.Add(72 * time.Hour)
 	for _, tt := range []struct {
@@ -115,9 +120,10 @@ func TestPlans_Keys(t *testing.T) {
 		{"32 paid after it was given up, unpaid", "InvoicePaid", planned(withInvoice("paid"), func(c *billing.Change) {
 			c.Before.Invoice = &billing.Invoice{Ref: billing.Ref{ID: "in_1"}, Status: "uncollectible"}
 		}), activities.Planning{}, []string{workspace, entry, mails}},
-		{"paid after it was given up, part paid", "InvoicePaid", planned(withInvoice("paid"), func(c *billing.Change) {
-			c.Before.Invoice = &billing.Invoice{Ref: billing.Ref{ID: "in_1"}, Status: "uncollectible", Due: 4900, Paid: 900}
-		}), activities.Planning{}, []string{workspace, "finance-export:stripe:live:in_1:rest <- reverse-finance-entry:stripe:live:in_1:rest", mails}},
+		{"paid after it was given up, part paid", "InvoicePaid", planned(withInvoice("paid", inParts)), activities.Planning{}, []string{workspace, entry, rest, mails}},
+		{"more was paid than was told before", "Record", planned(withInvoice("paid", inParts)), activities.Planning{},
+			[]string{"finance-export:stripe:live:in_1", "finance-export:stripe:live:in_1:4900"}},
+		{"told as paid beside its own event", "Record", planned(withInvoice("paid")), activities.Planning{}, nil},
 		{"5 paid, and known to have ended only now to have granted", "InvoicePaid", planned(withInvoice("paid"), subscriptionIs(ended), suspended,
 			subscriptionWas(func(s *billing.Subscription) { s.EverGranted = false })), activities.Planning{},
 			[]string{suspends, entry, mails, "subscription-ended-notice:stripe:live:sub_1"}},

@@ -71,6 +71,7 @@ select mode, account, provider_account, object, invoice, kind, amount, tax, curr
   from finance_entries where effect_key = $1`
 
 const financeEntrySQL = `
-insert into finance_entries (effect_key, mode, account, provider_account, object, invoice, kind, amount, tax, currency, settlement, reference)
+insert into finance_entries
+       (effect_key, mode, account, provider_account, object, invoice, kind, amount, tax, currency, settlement, reference)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
     on conflict (effect_key) do nothing`

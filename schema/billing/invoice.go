@@ -28,6 +28,9 @@ type Invoice struct {
 	// customer's balance has paid of it.
 	How     string `json:",omitempty"`
 	Balance int64  `json:",omitempty"`
+	// PaidSums are what was paid of it by then, each time that a fact told of more, in the order in which these came.
+	// What was added each time is booked, once: all runs have the same sums.
+	PaidSums []int64 `json:",omitempty"`
 	// Free is set where each line's amount is 0.
 	Free bool `json:",omitempty"`
 	// Plan, Quantity, AddOns, Prices and the period are those of its lines; empty where no line counts. See
@@ -244,7 +247,20 @@ func foldInvoice(id string, with related) Object {
 		with.policy)
 	i.Refunded, i.RefundedBy = with.refunded(func(p *Payment) bool { return p.Invoice == id })
 	i.How = cmp.Or(i.How, with.howPaid(id))
+	i.addUp(find[*Invoice](with.objects, id))
 	return &i
+}
+
+// addUp adds what was paid to the sums of the invoice as it was before, nil for none, where that is more. A part that
+// was paid counts once the invoice is given up, or paid.
+func (i *Invoice) addUp(before *Invoice) {
+	if before != nil {
+		i.PaidSums = slices.Clone(before.PaidSums)
+	}
+	told := len(i.PaidSums)
+	if (i.paid() || i.Closed() && i.Paid > 0) && (told == 0 || i.Paid > i.PaidSums[told-1]) {
+		i.PaidSums = append(i.PaidSums, i.Paid)
+	}
 }
 
 func (*Invoice) kind() kind { return kindInvoice }

@@ -2,6 +2,7 @@ package flowtest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -424,5 +425,45 @@ func TestClaim_BooksWhatNobodyHas(t *testing.T) {
 	}
 	if lines := r.rebuild(); len(lines) > 0 {
 		t.Errorf("a rebuild differs: %q", lines)
+	}
+}
+
+// What came in for an invoice is booked once, in whatever parts and order it is told, one event after the other or all at
+// once: the entries add up to it, with its tax.
+func TestOverpaid_EveryOrder_AddsUp(t *testing.T) {
+	t.Parallel()
+	paid := func(sum int) happening {
+		return bill("paid", 1*aDay, "in_2", lines(line("pro", 4900)), set("amount_paid", sum), set("total_taxes", []any{payload{"amount": 700}}))
+	}
+	as := func(kind string, at time.Duration, h happening) happening { return tell(kind, at, h.object) }
+	events := []happening{
+		paid(4900), as("invoice.payment_succeeded", 1*aDay, paid(4900)), as("invoice.updated", 1*aDay, paid(4900)),
+		as("invoice.updated", 2*aDay, paid(5500)), as("invoice.overpaid", 2*aDay, paid(5500)), as("invoice.overpaid", 3*aDay, paid(6000)),
+		as("invoice.updated", 3*aDay, paid(6000)),
+	}
+	r := newRig(t, nil)
+	all, ours := map[int][]string{}, uuid.NewString()[:8]
+	for n := range 24 {
+		x := &telling{judged: judged{events: events}, tag: fmt.Sprintf("-%s-v%d", ours, n), begin: time.Now().Add(-20 * aDay).Truncate(time.Second)}
+		order := rand.New(rand.NewPCG(uint64(n), 23)).Perm(len(events))
+		if n == 0 {
+			slices.Sort(order)
+		}
+		for _, i := range order {
+			id := r.deliver(x, i)
+			if all[n] = append(all[n], id); n < 8 {
+				r.come("it has ended", []string{id}, receipt.Processed)
+			}
+		}
+	}
+	for _, ids := range all {
+		slices.Sort(ids)
+		r.come("they have ended", ids, receipt.Processed)
+	}
+	booked := r.sight([]string{`select concat(sum(amount), ' tax ', sum(tax), ' of ', account) from finance_entries where kind = 'payment' group by account`})
+	for n, ids := range all {
+		if got, want := booked[n], []string{"6000 tax 700 of acme"}; !slices.Equal(got, want) {
+			t.Errorf("told as %v: booked %q, want %q: %v", ids, got, want, r.rows(`select concat_ws(' ', effect_key, amount) from finance_entries where object like 'in_2%-v'||$1`, fmt.Sprint(n)))
+		}
 	}
 }
