@@ -184,7 +184,10 @@ func (p Pass) compare(b *pgx.Batch, known []Notice, now time.Time) {
 		}
 		n.Cause, n.Seen = c, now
 		if (c.Severity == Page || !p.Quiet) && n.due(now) {
-			n.Told, n.toldSeverity, n.toldCount = &now, c.Severity, max(c.Count, 1)
+			n.Told, n.toldCount = &now, max(c.Count, 1)
+			if n.toldSeverity != Page { // whoever was woken is told of the end
+				n.toldSeverity = c.Severity
+			}
 			p.tell(b, Message{Key: key(n), At: now, Cause: c})
 		}
 		b.Queue(keepSQL, c.Name, n.stored(), c.Since, n.Seen, n.Told, n.toldSeverity, n.toldCount)

@@ -129,6 +129,11 @@ func TestRun_Worse_ToldAtOnce(t *testing.T) {
 	s.want(s.pass(at(notice.Page, 20)), "notify:chat task:live:dispute page 20")
 	s.want(s.pass(at(notice.Page, 20)))
 	s.want(s.pass(at(notice.Ticket, 20)))
+	// Whoever was woken is told of the end, also where it was no page any more.
+	s.later(25 * time.Hour)
+	s.want(s.pass(at(notice.Ticket, 20)), "notify:chat task:live:dispute ticket 20")
+	s.later(2 * time.Minute)
+	s.want(s.pass(notice.Pass{Quiet: true, Pagers: []string{"notify:pager"}}), "notify:chat task:live:dispute over 20", "notify:pager task:live:dispute over 20")
 }
 
 // Quiet hours hold back tickets and their end, and never a page. What began and ended in them is never told.

@@ -3,8 +3,12 @@ package receipt
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Counted is what a [SourceCount] counts.
@@ -73,4 +77,34 @@ select source, name as label, sum(count)::bigint as uses, max(last) as last_used
 // missing. The uses of the last few seconds may be missing, too.
 func (s *Store) SecretUses(ctx context.Context) ([]SecretUse, error) {
 	return query[SecretUse](ctx, s, "read uses of secrets", secretUsesSQL)
+}
+
+// Silence is a source that has delivered nothing since Last.
+type Silence struct {
+	Source string
+	Last   time.Time
+}
+
+// silentSQL takes ten deliveries on each of fourteen days before the last one for a habit.
+const silentSQL = `
+with seen as materialized (
+    select source, day, sum(count) as count, max(last) as last from source_counts where what = 'admitted' and source = any($1) group by source, day
+), newest as (
+    select source, max(last) as last from seen group by source
+)
+select source, last from newest n
+ where last < now() - interval '24 hours'
+   and (select count(*) from seen s where s.source = n.source and s.count >= 10
+           and s.day between (n.last at time zone 'utc')::date - 14 and (n.last at time zone 'utc')::date - 1) = 14
+ order by source`
+
+// Silent returns those of the sources that have delivered ten times or more on each of fourteen days, and nothing for
+// 24 hours since.
+func Silent(ctx context.Context, pool *pgxpool.Pool, sources []string) ([]Silence, error) {
+	rows, _ := pool.Query(ctx, silentSQL, sources) // CollectRows returns its error
+	silent, err := pgx.CollectRows(rows, pgx.RowToStructByName[Silence])
+	if err != nil {
+		return nil, fmt.Errorf("look for silent sources: %w", err)
+	}
+	return silent, nil
 }

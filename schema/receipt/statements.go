@@ -36,4 +36,5 @@ var Statements = map[string]string{
 	"load":            loadSQL,
 	"count sources":   countSourcesSQL,
 	"secret uses":     secretUsesSQL,
+	"silent":          silentSQL,
 }

@@ -144,6 +144,9 @@ var planted = []string{
 	`insert into meanings (hash, body, proposed_by) values ('aa', '{}', 'w'), ('bb', '{}', 'w'), ('cc', '{}', 'w')`,
 	`update meanings set proposed_at = now() - interval '1 hour' where hash = 'aa'`,
 	`insert into meaning_switches (hash, who, why, at) values ('aa', 'ada', 'x', now() - interval '3 days'), ('bb', 'ada', 'x', now())`,
+	`insert into source_counts (source, what, name, day, count, last)
+		select s, 'admitted', 'secret-1', ((now() - n * interval '24 hours' - interval '1 minute') at time zone 'utc')::date, case s when 'stripe' then 10 else 9 end, now() - n * interval '24 hours' - interval '1 minute'
+		  from unnest('{stripe,removed}'::text[]) s, generate_series(1, 16) n`,
 	`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, attempts, last_error, created_at)
 		values (gen_random_uuid(), 'live', 'acme', 'invoice.paid', gen_random_uuid(), 'k', '{}', 7, 'subscriber crm: answered 503', now() - interval '20 minutes')`,
 }
@@ -156,7 +159,7 @@ var told = []string{
 	"page sink finance is out: f.test answered 503", "ticket in doubt: 2 effects of kind receipt-email (live)",
 	"ticket a retry job has ended, and 1 of 3 events have failed",
 	"ticket the meaning of the facts was changed to bb", "ticket a worker's file says another meaning of the facts than that in force: cc",
-	"ticket subscriber crm does not take its news",
+	"page source stripe is silent: it delivered every day, and nothing for 24 hours", "ticket subscriber crm does not take its news",
 }
 
 // Each cause is told once, by two workers who look and send at the same time, to each of three sinks; a pager gets pages
@@ -216,7 +219,7 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 		t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	mails := box.Mails()
-	if wantPages := 5; pages != wantPages || len(mails) != len(want) {
+	if wantPages := 6; pages != wantPages || len(mails) != len(want) {
 		t.Errorf("%d pages and %d mails, want %d and %d", pages, len(mails), wantPages, len(want))
 	}
 	for _, m := range mails {
@@ -224,7 +227,7 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 			t.Errorf("mail %s", m.Data)
 		}
 	}
-	one.exec(t, `delete from receipts`, `delete from tasks`, `delete from breakers`, `delete from effects`, `delete from jobs`, `delete from meaning_switches`, `delete from meanings`, `delete from outbox`)
+	one.exec(t, `delete from receipts`, `delete from tasks`, `delete from breakers`, `delete from effects`, `delete from jobs`, `delete from meaning_switches`, `delete from meanings`, `delete from outbox`, `delete from source_counts`)
 	hook.bodies = nil
 	together()
 	if len(hook.bodies) != 0 {

@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -51,7 +52,7 @@ func Causes(ctx context.Context, cfg *config.Config, o *operator.Operator) (foun
 	unread = map[string]error{}
 	for kind, read := range map[string]func(context.Context) ([]notice.Cause, error){
 		"parked": c.parked, "unstarted": c.unstarted, "task": c.tasks, "uncertain": c.uncertain, "sink": c.sinks,
-		"subscriber": c.subscribers, "meaning": c.meanings, "job": c.jobs,
+		"subscriber": c.subscribers, "meaning": c.meanings, "job": c.jobs, "source": c.sources,
 	} {
 		list, err := read(ctx)
 		if err != nil {
@@ -121,6 +122,19 @@ func (c causes) unstarted(ctx context.Context) (list []notice.Cause, err error) 
 
 // onboarding is the kind of the task to welcome an account.
 const onboarding = "onboarding"
+
+// sources are those that have fallen silent.
+func (c causes) sources(ctx context.Context) (list []notice.Cause, err error) {
+	silent, err := receipt.Silent(ctx, c.DB, slices.Collect(maps.Keys(c.cfg.Sources)))
+	for _, s := range silent {
+		list = append(list, notice.Cause{
+			Name: s.Source, Severity: pages(true, string(c.cfg.Sources[s.Source].Mode)), Since: s.Last, Count: 1,
+			What:    "source " + s.Source + " is silent: it delivered every day, and nothing for 24 hours",
+			Command: "gaps " + operator.ShellWord(s.Source) + " --from 3d", Runbook: "have-all-events-come",
+		})
+	}
+	return list, err
+}
 
 // tasks are those of live accounts. A review is told with its event.
 func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
