@@ -39,7 +39,7 @@ type JobProgress struct {
 
 // String is how the Temporal UI shows it.
 func (p JobProgress) String() string {
-	return fmt.Sprintf("**%s**\n\n| of %d events | |\n|---|---|\n| done | %d |\n| refused | %d |\n| failed | %d |\n| left | %d |\n",
+	return fmt.Sprintf("**%s**\n\n| of %d | |\n|---|---|\n| done | %d |\n| refused | %d |\n| failed | %d |\n| left | %d |\n",
 		cmp.Or(p.Note, p.State), p.Items, p.Done, p.Refused, p.Failed, p.Items-p.Done-p.Refused-p.Failed)
 }
 

@@ -85,22 +85,17 @@ func withStripe(ctx context.Context, a *app, source string, f func(context.Conte
 }
 
 func gapsOf(s *session, name string) (*operator.Gaps, error) {
-	source, err := process.Source(s.cfg, providers(), name)
-	if err != nil {
-		return nil, err
-	}
 	api, err := process.StripeAPI(name, s.cfg.Sources[name], quota.New(s.db))
 	if err != nil {
 		return nil, err
 	}
+	g, err := process.Gaps(s.cfg, providers(), name, api, s.receipts)
+	if err != nil {
+		return nil, err
+	}
 	tell := s.progress()
-	return &operator.Gaps{
-		API: api, Source: name,
-		Accounts: append([]string{""}, slices.Sorted(maps.Keys(s.cfg.Sources[name].Accounts.Ours))...),
-		Types:    s.cfg.Sources[name].Events, Told: func(n int) { tell("%s listed", output.Plural(n, "event")) },
-		Filed: source.Filed, Held: s.receipts.Held, Patience: patience,
-		Now: time.Now,
-	}, nil
+	g.Patience, g.Told = patience, func(n int) { tell("%s listed", output.Plural(n, "event")) }
+	return g, nil
 }
 
 // mostUnasked is how many are changed without a confirmation.

@@ -84,7 +84,7 @@ func writeJob(a *app, d *operator.JobDetails, now time.Time) error {
 	for i, s := range d.Events {
 		name := ""
 		if i == 0 {
-			name = "now are"
+			name = map[bool]string{true: "came to", false: "now are"}[d.Action == job.Reconcile]
 		}
 		head = append(head, []string{name, strconv.Itoa(s.Events) + " " + s.Status + output.Because(s.ReasonCode)})
 	}

@@ -11,6 +11,8 @@ var Statements = map[string]string{
 	"entries":       entriesSQL,
 	"customers":     customersSQL,
 	"open objects":  openObjectsSQL,
+	"uncompared":    uncomparedSQL,
+	"compared":      comparedSQL,
 	"claims":        claimsSQL,
 	"due":           dueSQL,
 	"workspace":     workspaceSQL,

@@ -47,7 +47,8 @@ type projection struct {
 
 var projections = []projection{
 	{
-		name: "accounts", key: "id", except: []string{"customer", "target_version", "over_at", "folded_at"},
+		name: "accounts", key: "id", except: []string{"customer", "target_version", "over_at", "folded_at",
+			"reconciled_at"},
 		// That an account once had something is history, and not the same in every order.
 		data:    `case when t.target_state = 'active' then to_jsonb(t) else jsonb_build_object('id', t.id, 'held', t.held) end`,
 		follows: true,

@@ -55,13 +55,14 @@ func (s *Store) Items(ctx context.Context, id, only string, limit int) ([]Item, 
 	return collect[Item](ctx, s.pool, "list the items of job "+id, itemsSQL, id, only, limit)
 }
 
+// standingSQL counts events by how they stand now, and accounts that were reconciled by the first word of the note.
 const standingSQL = `
-select r.status, r.reason_code, count(*)::int as events
+select coalesce(r.status, split_part(i.note, ':', 1)) as status, coalesce(r.reason_code, '') as reason_code, count(*)::int as events
   from jobs j join job_items i on i.job = j.id
-  join receipts r on r.id = case when j.action <> 'refold' then i.target::uuid end
- where j.id = $1 and i.result = 'done' group by r.status, r.reason_code order by 3 desc, 1, 2`
+  left join receipts r on r.id = case when j.action not in ('refold', 'reconcile') then i.target::uuid end
+ where j.id = $1 and i.result = 'done' and (r.id is not null or j.action = 'reconcile') group by 1, 2 order by 3 desc, 1, 2`
 
-// Standing counts the events with one status and reason.
+// Standing counts the events with one status and reason, or the accounts of a reconcile that came to the same.
 type Standing struct {
 	Status     string `json:"status"`
 	ReasonCode string `json:"reason_code"`

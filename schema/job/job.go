@@ -52,8 +52,8 @@ var Results = []Result{Done, Refused, Failed}
 type Job struct {
 	// ID is the ID of the request: a repeated request returns this job.
 	ID string `json:"id"`
-	// Action is the decision about each event, a verb; or [Refold], of accounts. Effect narrows it to one effect.
-	// Reference is what done says of it.
+	// Action is the decision about each event, a verb; or [Refold] or [Reconcile], of accounts. Effect
+	// narrows it to one effect. Reference is what done says of it.
 	Action    string `json:"action"`
 	Effect    string `json:"effect,omitempty"`
 	Reference string `json:"reference,omitempty"`
@@ -81,7 +81,7 @@ type Job struct {
 
 // Noun is what the job is about.
 func (j *Job) Noun() string {
-	if j.Action == Refold {
+	if j.Action == Refold || j.Action == Reconcile {
 		return "account"
 	}
 	return "event"
@@ -92,8 +92,11 @@ func (j *Job) Says() string {
 	return fmt.Sprintf("%s of %d %ss at %g a second", j.Action, j.Items, j.Noun(), j.Rate)
 }
 
-// Refold is the action of folding accounts anew.
-const Refold = "refold"
+// The actions about accounts: folding them anew, and comparing them with what the provider says.
+const (
+	Refold    = "refold"
+	Reconcile = "reconcile"
+)
 
 // Left counts the events without a result.
 func (j *Job) Left() int { return j.Items - j.Done - j.Refused - j.Failed }

@@ -349,6 +349,8 @@ create table accounts (
     over_at         timestamptz,
     -- folded_at is when facts, or the clock, were last applied.
     folded_at       timestamptz not null default now(),
+    -- reconciled_at is when a job last compared it with what the provider says; null for never.
+    reconciled_at   timestamptz,
     created_at      timestamptz not null default now(),
     updated_at      timestamptz not null default now(),
     primary key (mode, id)
@@ -663,7 +665,7 @@ create unlogged table quotas (
 create table jobs (
     -- The ID of the request that made it: repeated, it is the same job.
     id          text             collate "C" primary key check (octet_length(id) between 1 and 100),
-    action      text             not null check (action in ('retry', 'skip', 'done', 'approve', 'reject', 'replay', 'run', 'refold')),
+    action      text             not null check (action in ('retry', 'skip', 'done', 'approve', 'reject', 'replay', 'run', 'refold', 'reconcile')),
     -- effect is what the action is narrowed to; '' for all that is not done. reference is what done says of it.
     effect      text             not null default '',
     reference   text             not null default '',

@@ -60,7 +60,7 @@ func (c *checker) check() {
 	c.consumers()
 	cfg.Notify.check(c)
 	c.plans()
-	c.dunning()
+	c.policy()
 	c.exposed()
 }
 

@@ -42,6 +42,10 @@ type Policy struct {
 	Keep time.Duration `yaml:"keep" default:"30d" min:"0s" zero:"counts"`
 	// AutoApply is how many accounts a meaning that only completes the one in force may hit, to switch by itself.
 	AutoApply int `yaml:"auto_apply" default:"20" min:"0" zero:"counts"`
+	// Reconcile is in what time each account is compared with what the provider says; 0 for never.
+	Reconcile time.Duration `yaml:"reconcile" default:"7d" min:"0s" zero:"counts"`
+	// Gaps is what becomes of events that never came, by the hour.
+	Gaps string `yaml:"gaps" default:"file" oneof:"file report off"`
 	// Letters says who writes them.
 	Letters WhoWrites `yaml:"letters"`
 }
@@ -71,8 +75,11 @@ func (w WhoWrites) off() (off []string) {
 
 const day = 24 * time.Hour
 
-// dunning checks the order of the steps.
-func (c *checker) dunning() {
+// policy checks the order of the steps of dunning, and that a share of the accounts is compared each day.
+func (c *checker) policy() {
+	if every := c.cfg.Policy.Reconcile; every%day != 0 {
+		c.bad("policy.reconcile", "is not in whole days", "write 7d, or 0s for never")
+	}
 	steps := c.cfg.Policy.Dunning
 	for i := 1; i < len(steps); i++ {
 		if steps[i] <= steps[i-1] {

@@ -85,6 +85,7 @@ func (d *Doctor) checks() []check {
 		{"database", "reachable", "check the DSN of `database`; the server is stopped, overloaded or locked",
 			d.database},
 		{"temporal", "reachable", "check TEMPORAL_ADDRESS or temporal.config_file", d.temporal},
+		{"temporal", "schedules", "see Temporal", d.schedules},
 		{"sinks", "breakers", seeDatabase, d.sinks},
 		{"clock", "database", seeDatabase, d.databaseClock},
 	}

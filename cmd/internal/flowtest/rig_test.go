@@ -161,6 +161,7 @@ func newIdleRig(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	}
 	cfg := configure(t, outside, "default")
 	cfg.Temporal.TaskQueue = "pawl-" + uuid.NewString()
+	cfg.Policy.Reconcile, cfg.Policy.Gaps = 0, "off" // the hour may strike while a test runs
 	sinks := &cfg.Sinks
 	sinks.Workspaces.Retries, sinks.Finance.Retries, sinks.Email.Retries = impatient, impatient, impatient
 	cfg.Sinks.Workspaces.Timeout, cfg.Sinks.Finance.Timeout, cfg.Sinks.Email.Timeout = patience, patience, patience

@@ -81,10 +81,20 @@ func ChooseEvents(ctx context.Context, db timeline.DB, f Events) (Chosen, error)
 	}
 }
 
-// NewJob is a job that is to be made about the chosen events. Its ID may be "".
+// NewJob is a job that is to be made, about the chosen events or about accounts. Its ID may be "".
 type NewJob struct {
 	job.Job
-	Chosen Chosen
+	Chosen   Chosen
+	Accounts []job.Item
+}
+
+// items are what the job is about.
+func (j *NewJob) items() []job.Item {
+	items := j.Accounts
+	for _, e := range j.Chosen.Events {
+		items = append(items, job.Item{Target: e.Receipt, Name: e.EventID})
+	}
+	return items
 }
 
 // startJobRule makes the job of a [*NewJob] and starts it. The audit trail has who decides and why before the
@@ -93,7 +103,7 @@ var startJobRule = rule[*NewJob]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (*NewJob, string, error) {
 		j, ok := d.Found.(*NewJob)
 		if !ok {
-			return nil, "", errors.New("start-job is about chosen events")
+			return nil, "", errors.New("start-job is about chosen events, or accounts")
 		}
 		if len(d.Request) > MaxJobID {
 			return nil, "", fmt.Errorf("the request ID of a job has %d characters at most", MaxJobID)
@@ -106,16 +116,13 @@ var startJobRule = rule[*NewJob]{
 		case len(j.Why) > maxJobWhy:
 			return nil, fmt.Errorf("the reason of a job has %d bytes at most", maxJobWhy)
 		case j.Rate < LeastJobRate || j.Rate > MostJobRate:
-			return nil, fmt.Errorf("the rate is between %g and %g events a second", LeastJobRate, MostJobRate)
+			return nil, fmt.Errorf("the rate is between %g and %g %ss a second", LeastJobRate, MostJobRate, j.Noun())
 		}
-		items := make([]job.Item, len(j.Chosen.Events))
-		for i, e := range j.Chosen.Events {
-			items[i] = job.Item{Target: e.Receipt, Name: e.EventID}
-		}
+		items := j.items()
 		return &change{
 			target: j.ID,
-			after: map[string]any{"action": j.Action, "effect": j.Effect, "reference": j.Reference, "filter": j.Filter, "items": len(items),
-				"money": j.Money, "rate": j.Rate},
+			after: map[string]any{"action": j.Action, "effect": j.Effect, "reference": j.Reference,
+				"filter": j.Filter, "items": len(items), "money": j.Money, "rate": j.Rate},
 			do: func(ctx context.Context, tx pgx.Tx) error { return job.MakeIn(ctx, tx, j.Job, items) },
 		}, nil
 	},
@@ -124,8 +131,8 @@ var startJobRule = rule[*NewJob]{
 		if err != nil {
 			return "", nil, err
 		}
-		if known.Action != j.Action || known.Effect != j.Effect || known.Reference != j.Reference || !maps.Equal(known.Filter, j.Filter) ||
-			known.Who != d.Who {
+		if known.Action != j.Action || known.Effect != j.Effect || known.Reference != j.Reference ||
+			!maps.Equal(known.Filter, j.Filter) || known.Who != d.Who {
 			return "", nil, fmt.Errorf("the request ID %s is taken by another job: a %s of %d %ss by %s (%s); use another ID, or none",
 				known.ID, known.Action, known.Items, known.Noun(), known.Who, known.Why)
 		}

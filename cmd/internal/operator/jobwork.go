@@ -2,8 +2,11 @@ package operator
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -114,7 +117,7 @@ func (w *JobWorker) takeAll(ctx context.Context, j *job.Job, items []job.Item, p
 func (w *JobWorker) take(ctx context.Context, j *job.Job, item job.Item) error {
 	result, note := job.Done, ""
 	says, err := w.decide(ctx, j, item)
-	if j.Action == job.Refold { // it has no receipt that shows what came of it
+	if j.Noun() == "account" { // it has no receipt that shows what came of it
 		note = says
 	}
 	why, refused := "", false
@@ -137,15 +140,28 @@ func (w *JobWorker) take(ctx context.Context, j *job.Job, item job.Item) error {
 
 // decide does what the job does about an item, and returns what came of it.
 func (w *JobWorker) decide(ctx context.Context, j *job.Job, item job.Item) (says string, err error) {
-	answer, err := w.Operator.Decide(ctx, Decision{
-		Verb: j.Action, Target: item.Target, Who: j.Who, Why: j.Why + " (job " + j.ID + ")", Request: j.ID + "/" +
-			item.Target,
-		Args: Args{Effect: j.Effect, Reference: j.Reference},
-	})
+	d := Decision{
+		Verb: j.Action, Target: item.Target, Who: j.Who, Why: j.Why + " (job " + j.ID + ")",
+		Request: requestOf(j.ID, item.Target), Args: Args{Effect: j.Effect, Reference: j.Reference},
+	}
+	if j.Action == job.Reconcile {
+		return w.reconcile(ctx, d, j.Filter["source"])
+	}
+	answer, err := w.Operator.Decide(ctx, d)
 	if err != nil {
 		return "", err
 	}
 	return answer.Says, nil
+}
+
+// requestOf is the ID of the request about an item. An account's ID may be longer than a request's, or have spaces.
+func requestOf(jobID, target string) string {
+	id := jobID + "/" + target
+	if len(id) <= MaxRequest && !strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(target))
+	return jobID + "/" + hex.EncodeToString(sum[:16])
 }
 
 // refusal says in a line why an error means that a verb does nothing about an event as it is, false if it does not

@@ -38,6 +38,8 @@ type Operator struct {
 	Verify func(context.Context, rejection.Rejection) (receipt.Delivery, error)
 	// Insert takes deliveries in, as an ingress does.
 	Insert func(context.Context, receipt.Delivery) ([]receipt.Outcome, error)
+	// Asked are the sources with an api_key. Jobs that reconcile, and the schedules, ask them.
+	Asked map[string]Asked
 	// Signatures are the headers that sources name for signatures. Their values are never shown.
 	Signatures []string
 }

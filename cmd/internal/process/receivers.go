@@ -64,17 +64,20 @@ func (n *Node) forRuns(book *ledger.Store) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	asked, err := Asked(n.Config, n.providers, n.Pool, n.Receipts)
+	if err != nil {
+		return nil, err
+	}
 	trail := audit.New(n.Pool, n.log)
+	decides := &operator.Operator{
+		DB: n.Pool, Temporal: n.Temporal, TaskQueue: n.Config.Temporal.TaskQueue, Audit: trail,
+		Relays: Relays(n.Config), Policy: BillingPolicy(n.Config),
+		Unstick: operator.Unstick(n.Temporal, namespace), Asked: asked, Insert: n.Receipts.Insert,
+	}
 	return []any{
 		&activities.Runs{Log: n.log, Receipts: n.Receipts, Runs: n.Runs, Ledger: book, Audit: trail,
 			Measures: measures},
-		&operator.JobWorker{
-			Jobs: job.New(n.Pool), Log: n.log,
-			Operator: &operator.Operator{
-				DB: n.Pool, Temporal: n.Temporal, TaskQueue: n.Config.Temporal.TaskQueue, Audit: trail,
-				Relays: Relays(n.Config), Policy: BillingPolicy(n.Config),
-				Unstick: operator.Unstick(n.Temporal, namespace),
-			},
-		},
+		&operator.JobWorker{Jobs: job.New(n.Pool), Log: n.log, Operator: decides},
+		&operator.Scheduled{Operator: decides, Log: n.log},
 	}, nil
 }

@@ -53,6 +53,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	})
 	n.notify(ctx, group)
 	group.Go(func() error { audit.New(n.Pool, n.log).Watch(ctx, headWatch); return nil })
+	group.Go(func() error { _ = n.UntilDone(ctx, "set up the schedules", n.EnsureSchedules); return nil })
 	group.Go(func() error {
 		n.every(ctx, time.Minute, "cannot propose the meaning of the file", n.propose)
 		return nil
@@ -225,7 +226,9 @@ func register(w worker.Registry, activities []any) {
 	for _, flow := range workflows.Flows() {
 		w.RegisterWorkflow(flow.Run)
 	}
-	w.RegisterWorkflow(workflows.Job)
+	for _, run := range []any{workflows.Job, workflows.ReconcileAccounts, workflows.FindGaps} {
+		w.RegisterWorkflow(run)
+	}
 	for _, receiver := range activities {
 		w.RegisterActivity(receiver)
 	}

@@ -25,7 +25,8 @@ import (
 
 // Concern is something that a person should know of, and that no event shows.
 type Concern struct {
-	// The kind, What, is "paused", "refused", "subscriber", "meaning", "untold" or "workers". Name says which one.
+	// The kind, What, is "paused", "refused", "subscriber", "meaning", "untold", "schedule" or "workers". Name says which
+	// one.
 	What string `json:"what"`
 	Name string `json:"name"`
 	// Since is nil where nobody knows it.
@@ -47,8 +48,9 @@ const (
 )
 
 // Concerns returns the pauses, the deliveries that were refused within the last hour, the subscribers that take no
-// news, the meanings that workers propose, and the sinks for people that take no messages. It also tells if no worker
-// takes the events: it asks Temporal only if an event has waited for longer than a minute.
+// news, the meanings that workers propose, the sinks for people that take no messages, and the schedules that are
+// paused or have found what waits for a person. It also tells if no worker takes the events: it asks Temporal for that
+// only if an event has waited for longer than a minute.
 func Concerns(ctx context.Context, o *operator.Operator, waiting []timeline.Cause) ([]Concern, error) {
 	concerns := []Concern{}
 	pauses, err := pause.Now(ctx, o.DB)
@@ -94,6 +96,7 @@ func Concerns(ctx context.Context, o *operator.Operator, waiting []timeline.Caus
 		concerns = append(concerns, Concern{"untold", u.Sink, &u.Since,
 			output.Plural(u.Messages, "message") + " not taken" + output.Because(u.Error), "sinks check"})
 	}
+	concerns = append(concerns, schedules(ctx, o)...)
 	for _, w := range waiting {
 		if time.Since(w.Oldest) < unworked {
 			continue
@@ -104,6 +107,27 @@ func Concerns(ctx context.Context, o *operator.Operator, waiting []timeline.Caus
 		break
 	}
 	return concerns, nil
+}
+
+// schedules returns those that a person should look at, none where Temporal does not answer.
+func schedules(ctx context.Context, o *operator.Operator) (concerns []Concern) {
+	temporal, ok := o.Temporal.(Scheduler)
+	if !ok || len(o.Places[operator.Source]) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTemporal)
+	defer cancel()
+	all, _ := Schedules(ctx, temporal, o.TaskQueue) // what else is wrong with Temporal is told by its events
+	for _, s := range all {
+		if says := s.Wants(); says != "" {
+			command := "doctor"
+			if source, gaps := strings.CutPrefix(s.Name, workflows.ScheduleGaps); gaps && s.Came.Left > 0 {
+				command = "gaps " + operator.ShellWord(source) + " --from 3d"
+			}
+			concerns = append(concerns, Concern{"schedule", s.Name, s.Last, says, command})
+		}
+	}
+	return concerns
 }
 
 // Resumable is the target of a pause as `pawl resume` takes it.

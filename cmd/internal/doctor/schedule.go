@@ -1,0 +1,44 @@
+package doctor
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/cmd/internal/report"
+)
+
+// schedules compares the schedules that the configuration asks for with those that Temporal has.
+func (d *Doctor) schedules(ctx context.Context, f *findings) error {
+	wanted := process.Schedules(d.Config)
+	if len(wanted) == 0 {
+		f.add(OK, "schedules", "", "none: no source has an api_key, or policy.reconcile and policy.gaps are off")
+		return nil
+	}
+	held, err := report.Schedules(ctx, d.Temporal, d.Config.Temporal.TaskQueue)
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(wanted)) {
+		name := strings.TrimPrefix(id, d.Config.Temporal.TaskQueue+":")
+		i := slices.IndexFunc(held, func(s report.Schedule) bool { return s.Name == name })
+		if i < 0 {
+			f.add(Warn, name, "start a worker with this configuration: it makes it", "there is no schedule %s", id)
+			continue
+		}
+		switch s := held[i]; {
+		case s.Paused:
+			f.add(Warn, name, "unpause it in the Temporal UI, under Schedules", "%s", s.Wants())
+		case s.Wants() != "":
+			f.add(Warn, name, "`pawl status` names the command; the Temporal UI has the run", "%s", s.Wants())
+		case s.Last == nil:
+			f.add(OK, name, "", "it has not run yet; next at %s", output.Date(s.Next))
+		default:
+			f.add(OK, name, "", "ran at %s: %s; next at %s", output.Date(s.Last), s.Came.Says, output.Date(s.Next))
+		}
+	}
+	return nil
+}

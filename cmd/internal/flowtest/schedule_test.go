@@ -1,0 +1,181 @@
+package flowtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// scheduled is a rig whose schedules are those of the default policy.
+func scheduled(c *config.Config) {
+	neverHasty(c)
+	c.Policy.Reconcile, c.Policy.Gaps = 7*24*time.Hour, "file"
+}
+
+// trigger has a schedule of the rig run now, and returns what the run came to.
+func (r *rig) trigger(name string) (workflowID string, came workflows.ScheduledResult) {
+	r.Helper()
+	handle := r.schedule(name)
+	if err := handle.Trigger(r.Context(), client.ScheduleTriggerOptions{Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL}); err != nil {
+		r.Fatal(err)
+	}
+	r.until("the schedule has run", func() bool {
+		d, err := handle.Describe(r.Context())
+		if err != nil {
+			r.Fatal(err)
+		}
+		if len(d.Info.RecentActions) == 0 {
+			return false
+		}
+		workflowID = d.Info.RecentActions[len(d.Info.RecentActions)-1].StartWorkflowResult.WorkflowID
+		return true
+	})
+	if err := r.Temporal.GetWorkflow(r.Context(), workflowID, "").Get(r.Context(), &came); err != nil {
+		r.Fatal(err)
+	}
+	return workflowID, came
+}
+
+// schedule waits until a worker has made a schedule of the rig.
+func (r *rig) schedule(name string) client.ScheduleHandle {
+	r.Helper()
+	handle := r.Temporal.ScheduleClient().GetHandle(r.Context(), workflows.ScheduleID(r.Config.Temporal.TaskQueue, name))
+	r.until("the schedule "+name+" is there", func() bool {
+		_, err := handle.Describe(r.Context())
+		return err == nil
+	})
+	return handle
+}
+
+// Two of three accounts have drifted: of one a change never came, the other is of a customer that Stripe does not show.
+// The day's job says of each what came of it, takes its share of all, and no account twice within the time.
+func TestSchedule_ReconcileAccounts_EachIsSameMendedOrAsks(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, func(c *config.Config) { scheduled(c); c.Policy.Reconcile = 24 * time.Hour })
+	at := time.Now().Add(-100 * time.Hour)
+	seed := func(name string) string { return name + "-" + uuid.NewString()[:8] }
+	same, drifted, gone := seed("same"), seed("drifted"), seed("gone")
+	for _, s := range []string{same, drifted, gone} {
+		created := rename(t, purchaseAt(t, s, "customer.subscription.created", "starter", at), "evt_"+s+"_created")
+		if s != gone {
+			r.tell(created)
+		}
+		r.result(r.receive(created), "")
+	}
+	r.tell(rename(t, purchaseAt(t, drifted, "customer.subscription.updated", "pro", at.Add(time.Hour)), "evt_"+drifted+"_changed"))
+	workflowID, came := r.trigger(workflows.ScheduleReconcile)
+	if *update {
+		writeGolden(t, "ReconcileAccounts", "made", r.history(workflowID, ""))
+	}
+	_, id, _ := strings.Cut(workflowID, ":")
+	if !strings.Contains(came.Says, id+": reconcile of 3 accounts") {
+		t.Errorf("came to %q", came.Says)
+	}
+	b := bulkRig{rig: r}
+	d := b.await(id, "finished", state(job.Finished))
+	got := map[string]string{}
+	for _, i := range d.List {
+		got[strings.TrimPrefix(i.Name, "acct-")] = string(i.Result) + " " + i.Note
+	}
+	for s, want := range map[string]string{same: "done same: ", drifted: "done mended: ", gone: "done asks: cus_"} {
+		if !strings.HasPrefix(got[s], want) {
+			t.Errorf("%s: %q, want %q", s, got[s], want)
+		}
+	}
+	if len(d.Events) != 3 || fmt.Sprint(d.Events) != "[{asks  1} {mended  1} {same  1}]" {
+		t.Errorf("the report counts %v", d.Events)
+	}
+	r.until("the drifted account is mended", func() bool {
+		return slices.Equal(r.rows(`select plan from subscriptions where account = $1`, "acct-"+drifted), []string{"pro"})
+	})
+	if got := r.rows(`select count(*)::text from accounts where reconciled_at is not null`); got[0] != "3" {
+		t.Errorf("%s accounts were compared", got[0])
+	}
+	if _, again := r.trigger(workflows.ScheduleReconcile); !strings.Contains(again.Says, "of 3 accounts") {
+		t.Errorf("the next day came to %q", again.Says)
+	}
+}
+
+// What never came is found by the hour and taken in; by policy it is only told. What was sent a moment ago is left alone.
+func TestSchedule_Gaps_FiledOrTold(t *testing.T) {
+	t.Parallel()
+	for policy, says := range map[string]string{"file": "1 events never came", "report": "1 events never came"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			r := newRigWith(t, true, func(c *config.Config) { scheduled(c); c.Policy.Gaps = policy })
+			lost := purchaseAt(t, "lost-"+uuid.NewString()[:8], "invoice.paid", "starter", time.Now().Add(-time.Hour))
+			late := purchaseAt(t, "late-"+uuid.NewString()[:8], "invoice.paid", "starter", time.Now().Add(-time.Second))
+			r.tell(lost, late)
+			workflowID, came := r.trigger(workflows.ScheduleGaps + "stripe")
+			if *update {
+				writeGolden(t, "FindGaps", policy, r.history(workflowID, ""))
+			}
+			if !strings.HasPrefix(came.Says, says) || (came.Left > 0) != (policy == "report") {
+				t.Errorf("came to %+v", came)
+			}
+			if policy == "file" {
+				r.status(lost, receipt.Processed)
+			}
+			want := map[string]string{"file": lost.ID, "report": ""}[policy]
+			if got := strings.Join(r.rows(`select event_id from receipts`), " "); got != want {
+				t.Errorf("taken in: %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// A worker's start makes the schedules as its configuration says: another configuration changes them, one without a key
+// deletes them, and a pause by a person stays.
+func TestSchedule_FollowsTheConfiguration(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, scheduled)
+	handle := r.schedule(workflows.ScheduleGaps + "stripe")
+	r.schedule(workflows.ScheduleReconcile)
+	if err := handle.Pause(t.Context(), client.SchedulePauseOptions{Note: "by ada"}); err != nil {
+		t.Fatal(err)
+	}
+	ensure := func(change func(*config.Config)) {
+		t.Helper()
+		change(r.Config)
+		if err := r.EnsureSchedules(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ensure(func(c *config.Config) { c.Policy.Gaps, c.Policy.Reconcile = "report", 0 })
+	d, err := handle.Describe(t.Context())
+	if err != nil || !d.Schedule.State.Paused || d.Schedule.State.Note != "by ada" {
+		t.Errorf("the pause did not stay: %+v, %v", d, err)
+	}
+	var in workflows.GapsInput
+	args := d.Schedule.Action.(*client.ScheduleWorkflowAction).Args
+	if err := converter.GetDefaultDataConverter().FromPayload(args[0].(*commonpb.Payload), &in); err != nil || in.File {
+		t.Errorf("the schedule has %+v, %v; want it to report", in, err)
+	}
+	gone := func(name string) {
+		t.Helper()
+		id := workflows.ScheduleID(r.Config.Temporal.TaskQueue, name)
+		if _, err := r.Temporal.ScheduleClient().GetHandle(t.Context(), id).Describe(t.Context()); err == nil {
+			t.Errorf("%s is still there", id)
+		}
+	}
+	gone(workflows.ScheduleReconcile)
+	ensure(func(c *config.Config) {
+		s := c.Sources["stripe"]
+		s.APIKey = config.Ref{}
+		c.Sources["stripe"] = s
+	})
+	gone(workflows.ScheduleGaps + "stripe")
+}

@@ -1,0 +1,117 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// Scheduled does the work of schedules: its methods are the activities of [workflows.ReconcileAccounts] and
+// [workflows.FindGaps]. Each may be called again: the run's ID is that of its request.
+type Scheduled struct {
+	Operator *Operator
+	Log      *slog.Logger
+}
+
+// byTheClock is who decides.
+const byTheClock = "the clock"
+
+// underway is how long after the provider sent an event it may still be on its way.
+const underway = 10 * time.Minute
+
+// reconcileIn is how long a day's job takes. The rest of the day is for what is tried again.
+const reconcileIn = 20 * time.Hour
+
+// ReconcileDue makes the job that compares the accounts whose turn it is. No job is made while one of an earlier day
+// is at work: its accounts would be compared twice, and those that waited longest come first the next day.
+func (s *Scheduled) ReconcileDue(ctx context.Context, in workflows.ReconcileInput) (r workflows.ScheduledResult,
+	err error) {
+	if len(s.Operator.Asked) == 0 {
+		return workflows.ScheduledResult{Says: "no source has an api_key: nothing is compared"}, nil
+	}
+	_, id, _ := strings.Cut(activity.GetInfo(ctx).WorkflowExecution.ID, ":") // "reconcile-" and when it was due
+	open, err := job.New(s.Operator.DB).Open(ctx)
+	if err != nil {
+		return r, err
+	}
+	for _, j := range open {
+		if j.Action == job.Reconcile && j.ID != id {
+			r.Says = fmt.Sprintf("the job %s is still open, with %d accounts left: none is made", j.ID, j.Left())
+			return r, nil
+		}
+	}
+	const day = 24 * time.Hour
+	made, err := s.Operator.ReconcileAll(ctx, account.Uncompared{
+		Before: time.Now().Add(day - in.Every), Share: int(in.Every / day),
+	}, "")
+	if err != nil {
+		return r, err
+	}
+	_, err = job.New(s.Operator.DB).Get(ctx, id)
+	if errors.Is(err, job.ErrNotFound) && len(made.Accounts) == 0 {
+		r.Says = "no account is due to be compared"
+		return r, nil
+	}
+	made.Rate = min(max(float64(len(made.Accounts))/reconcileIn.Seconds(), LeastJobRate), MostJobRate)
+	answer, err := s.Operator.Decide(ctx, Decision{
+		Verb: VerbStartJob, Target: id, Request: id, Who: byTheClock, Args: Args{Found: made},
+		Why: fmt.Sprintf("each account is compared within %g days", in.Every.Hours()/24),
+	})
+	if err != nil {
+		return r, err
+	}
+	r.Says = id + ": " + answer.Says
+	return r, nil
+}
+
+// FindGaps finds what was sent to a source within the last days and never came, and takes it in where that is asked
+// for. It leaves the last minutes alone: what was sent then is on its way.
+func (s *Scheduled) FindGaps(ctx context.Context, in workflows.GapsInput) (r workflows.ScheduledResult, err error) {
+	asked, able := s.Operator.Asked[in.Source]
+	if !able {
+		return workflows.ScheduledResult{Says: "source " + in.Source + " has no api_key: nothing is asked"}, nil
+	}
+	alive, end := context.WithCancel(ctx)
+	defer end()
+	go heartbeat(alive)
+	gaps := *asked.Gaps
+	gaps.Patience = behindPatience
+	now := gaps.Now()
+	report, err := gaps.Find(ctx, now.Add(-in.Back), now.Add(-underway))
+	if err != nil {
+		return r, err
+	}
+	between := fmt.Sprintf("between %s and %s", report.From.Format(time.RFC3339), report.To.Format(time.RFC3339))
+	n := len(report.Missing)
+	switch {
+	case n == 0:
+		r.Says = "no gap " + between
+		return r, nil
+	case !in.File:
+		s.Log.WarnContext(ctx, "events never came", "source", in.Source, "events", n)
+		r.Says, r.Left = fmt.Sprintf("%d events never came %s: pawl gaps %s shows them", n, between, in.Source), n
+		return r, nil
+	}
+	// A retry of the activity finds what the first try has not filed yet: it is a decision of its own.
+	info := activity.GetInfo(ctx)
+	_, err = s.Operator.Decide(ctx, Decision{
+		Verb: VerbFileGaps, Target: in.Source, Who: byTheClock,
+		Request: fmt.Sprintf("%s/%d", info.WorkflowExecution.RunID, info.Attempt),
+		Why:     "policy.gaps files what never came", Args: Args{Found: report},
+	})
+	if err != nil {
+		return r, err
+	}
+	s.Log.WarnContext(ctx, "events never came, and were taken in", "source", in.Source, "events", n)
+	r.Says = fmt.Sprintf("%d events never came %s, and were taken in", n, between)
+	return r, nil
+}

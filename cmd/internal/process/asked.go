@@ -1,0 +1,61 @@
+package process
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/quota"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// Asked returns the sources with a key, for background work. That makes at most half of a source's requests, so that an
+// event which waits for an answer has the other half.
+func Asked(cfg *config.Config, providers map[string]webhook.Provider, pool *pgxpool.Pool,
+	receipts *receipt.Store) (map[string]operator.Asked, error) {
+	asked, requests := map[string]operator.Asked{}, quota.New(pool)
+	for name, able := range fetches(cfg) {
+		if !able {
+			continue
+		}
+		source := cfg.Sources[name]
+		api, err := StripeAPI(name, source, requests)
+		if err != nil {
+			return nil, err
+		}
+		all := api.Pace
+		api.Pace = func(ctx context.Context) error {
+			if err := requests.Take(ctx, "stripe:"+name+":background", max(1, source.APIRate/2)); err != nil {
+				return err
+			}
+			return all(ctx)
+		}
+		gaps, err := Gaps(cfg, providers, name, api, receipts)
+		if err != nil {
+			return nil, err
+		}
+		asked[name] = operator.Asked{API: api, Mode: string(source.Mode), Gaps: gaps}
+	}
+	return asked, nil
+}
+
+// Gaps finds what was sent to a source and never came. Its caller sets the patience.
+func Gaps(cfg *config.Config, providers map[string]webhook.Provider, name string, api *stripe.Client,
+	receipts *receipt.Store) (*operator.Gaps, error) {
+	source, err := Source(cfg, providers, name)
+	if err != nil {
+		return nil, err
+	}
+	return &operator.Gaps{
+		API: api, Source: name,
+		Accounts: append([]string{""}, slices.Sorted(maps.Keys(cfg.Sources[name].Accounts.Ours))...),
+		Types:    cfg.Sources[name].Events, Filed: source.Filed, Held: receipts.Held, Now: time.Now,
+	}, nil
+}

@@ -1,0 +1,111 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"google.golang.org/grpc/codes"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// gapsBack is how far back the hourly search goes: Stripe tries to deliver for three days.
+const gapsBack = 72 * time.Hour
+
+// jitter keeps the schedules of a full hour apart.
+const jitter = 5 * time.Minute
+
+// Schedules are what the configuration asks for, by ID. A source without a key has none.
+func Schedules(c *config.Config) map[string]client.ScheduleOptions {
+	all := map[string]client.ScheduleOptions{}
+	add := func(name string, every, catchUp time.Duration, flow, in any) {
+		id := workflows.ScheduleID(c.Temporal.TaskQueue, name)
+		all[id] = client.ScheduleOptions{
+			ID: id, CatchupWindow: catchUp,
+			Spec: client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: every}}, Jitter: jitter},
+			Action: &client.ScheduleWorkflowAction{ID: id, Workflow: flow, Args: []any{in},
+				TaskQueue: c.Temporal.TaskQueue},
+		}
+	}
+	for name, able := range fetches(c) {
+		if !able {
+			continue
+		}
+		if every := c.Policy.Reconcile; every > 0 {
+			add(workflows.ScheduleReconcile, 24*time.Hour, 12*time.Hour, workflows.ReconcileAccounts,
+				workflows.ReconcileInput{Every: every})
+		}
+		if c.Policy.Gaps != "off" {
+			add(workflows.ScheduleGaps+name, time.Hour, 30*time.Minute, workflows.FindGaps,
+				workflows.GapsInput{Source: name, Back: gapsBack, File: c.Policy.Gaps == "file"})
+		}
+	}
+	return all
+}
+
+// EnsureSchedules brings Temporal's schedules to what the configuration asks for, and deletes the others of pawl. One
+// that a person has paused stays so.
+func (n *Node) EnsureSchedules(ctx context.Context) error {
+	wanted, schedules, queue := Schedules(n.Config), n.Temporal.ScheduleClient(), n.Config.Temporal.TaskQueue
+	unwanted := map[string]bool{workflows.ScheduleID(queue, workflows.ScheduleReconcile): true}
+	for name := range fetches(n.Config) { // the list may be seconds old
+		unwanted[workflows.ScheduleID(queue, workflows.ScheduleGaps+name)] = true
+	}
+	list, err := schedules.List(ctx, client.ScheduleListOptions{})
+	for err == nil && list.HasNext() {
+		var entry *client.ScheduleListEntry
+		if entry, err = list.Next(); err == nil && strings.HasPrefix(entry.ID, queue+":") {
+			unwanted[entry.ID] = true
+		}
+	}
+	switch serviceerror.ToStatus(err).Code() {
+	case codes.OK:
+	case codes.PermissionDenied, codes.Unimplemented:
+		n.log.WarnContext(ctx, "may not see schedules: accounts are compared, and gaps found, by hand alone", "error",
+			err)
+		return nil
+	default:
+		return fmt.Errorf("list schedules: %w", err)
+	}
+	for _, id := range slices.Sorted(maps.Keys(wanted)) {
+		if err := ensureSchedule(ctx, schedules, wanted[id]); err != nil {
+			return fmt.Errorf("set up schedule %s: %w", id, err)
+		}
+		delete(unwanted, id)
+	}
+	for id := range unwanted {
+		err := schedules.GetHandle(ctx, id).Delete(ctx)
+		if _, gone := errors.AsType[*serviceerror.NotFound](err); err != nil && !gone {
+			return fmt.Errorf("delete schedule %s: %w", id, err)
+		}
+		if err == nil {
+			n.log.InfoContext(ctx, "a schedule was deleted: the configuration does not ask for it", "schedule", id)
+		}
+	}
+	return nil
+}
+
+// ensureSchedule makes a schedule, or changes the one that is there.
+func ensureSchedule(ctx context.Context, all client.ScheduleClient, wanted client.ScheduleOptions) error {
+	_, err := all.Create(ctx, wanted)
+	if !errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
+		return err
+	}
+	return all.GetHandle(ctx, wanted.ID).Update(ctx, client.ScheduleUpdateOptions{
+		DoUpdate: func(is client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
+			s := is.Description.Schedule
+			s.Spec, s.Action = &wanted.Spec, wanted.Action
+			s.Policy.CatchupWindow = wanted.CatchupWindow
+			return &client.ScheduleUpdate{Schedule: &s}, nil
+		},
+	})
+}

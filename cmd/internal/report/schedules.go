@@ -1,0 +1,103 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// Schedule is how a schedule of pawl's stands in Temporal.
+type Schedule struct {
+	// Name is that of its ID, behind the task queue's.
+	Name string
+	// Paused is set where a person has paused it, with a note.
+	Paused bool
+	Note   string
+	// Last is when it last ran, nil for never, and Came what of that. Failed is set where the run did not end well.
+	Last   *time.Time
+	Came   workflows.ScheduledResult
+	Failed bool
+	// Next is when it runs again, nil where it does not.
+	Next *time.Time
+}
+
+// Wants says what a person should do about the schedule, "" for nothing.
+func (s Schedule) Wants() string {
+	switch {
+	case s.Paused:
+		return "it is paused" + note(s.Note)
+	case s.Failed:
+		return "its last run failed: " + s.Came.Says
+	case s.Came.Left > 0:
+		return s.Came.Says
+	}
+	return ""
+}
+
+func note(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// Scheduler is what tells of schedules; a client.Client.
+type Scheduler interface {
+	ScheduleClient() client.ScheduleClient
+	GetWorkflow(ctx context.Context, workflowID, runID string) client.WorkflowRun
+	DescribeWorkflowExecution(ctx context.Context, workflowID,
+		runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+}
+
+// Schedules returns the schedules of a task queue's workers, by name. The list may be some seconds old.
+func Schedules(ctx context.Context, c Scheduler, queue string) (found []Schedule, err error) {
+	list, err := c.ScheduleClient().List(ctx, client.ScheduleListOptions{})
+	for err == nil && list.HasNext() {
+		var entry *client.ScheduleListEntry
+		if entry, err = list.Next(); err != nil {
+			break
+		}
+		name, ours := strings.CutPrefix(entry.ID, queue+":")
+		if !ours {
+			continue
+		}
+		s := Schedule{Name: name, Paused: entry.Paused, Note: entry.Note}
+		if len(entry.NextActionTimes) > 0 {
+			s.Next = &entry.NextActionTimes[0]
+		}
+		if n := len(entry.RecentActions); n > 0 {
+			s.Last = &entry.RecentActions[n-1].ActualTime
+			s.read(ctx, c, entry.RecentActions[n-1].StartWorkflowResult)
+		}
+		found = append(found, s)
+	}
+	slices.SortFunc(found, func(a, b Schedule) int { return strings.Compare(a.Name, b.Name) })
+	return found, err
+}
+
+// read reads what a run came to. One that Temporal does not keep any more came to nothing that is known.
+func (s *Schedule) read(ctx context.Context, c Scheduler, run *client.ScheduleWorkflowExecution) {
+	if run == nil {
+		return
+	}
+	described, err := c.DescribeWorkflowExecution(ctx, run.WorkflowID, run.FirstExecutionRunID)
+	if err != nil {
+		return
+	}
+	switch status := described.GetWorkflowExecutionInfo().GetStatus(); status {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		s.Came.Says = "it is at work"
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		_ = c.GetWorkflow(ctx, run.WorkflowID, run.FirstExecutionRunID).Get(ctx, &s.Came)
+	default:
+		s.Failed, s.Came.Says = true, fmt.Sprintf("%s is %s", run.WorkflowID, strings.ToLower(status.String()))
+	}
+}
