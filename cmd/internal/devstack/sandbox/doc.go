@@ -25,8 +25,8 @@
 // # Stripe's API
 //
 // POST /stripe/_events tells what happened at Stripe: an event, or a list of them, delivered or not. `pawl send` does
-// it before it delivers. Under /stripe/v1 the objects of these events are answered as their last event showed them,
-// in the version of that event: GET customers, subscriptions, invoices, invoice_payments, charges, credit_notes,
+// it before it delivers. Under /stripe/v1 the objects of these events are answered as their last event showed them, in
+// the shape of the Stripe-Version that is asked for (without one, in that of the event; credit notes always): GET customers, subscriptions, invoices, invoice_payments, charges, credit_notes,
 // refunds, disputes, radar/early_fraud_warnings, checkout/sessions and events, each as a list and by ID, and
 // invoices/ID/lines. Lists take limit, starting_after, ending_before, created[gte] and the like, and the filters that
 // pawl asks with; any other parameter is refused. An invoice carries its first ten lines. A customer whom an object

@@ -154,6 +154,8 @@ type stripeQuery struct {
 	form  url.Values
 	// newVersion is set where the request asks in a version that knows invoice payments.
 	newVersion bool
+	// version is the one that is asked for.
+	version string
 	// stale asks for objects as they were before their last event, missing for none.
 	stale, missing bool
 }
@@ -166,7 +168,8 @@ func (s *Sandbox) stripeQuery(r *http.Request, f fault) (stripeQuery, error) {
 		scope: stripeScope{account: r.Header.Get("Stripe-Account"), mode: modeOfKey(r)},
 		stale: f.Mode == modeStale, missing: f.Mode == modeMissing,
 	}
-	q.newVersion = r.Header.Get("Stripe-Version") >= "2025-03-31"
+	q.version = r.Header.Get("Stripe-Version")
+	q.newVersion = q.version >= basil
 	switch key := apiKey(r); {
 	case key == "":
 		return q, stripeRefusal(http.StatusUnauthorized, "", "", "You did not provide an API key.")
@@ -224,7 +227,7 @@ func (q stripeQuery) one(kind stripeKind) (any, error) {
 		return nil, stripeRefusal(http.StatusNotFound, "resource_missing", "id",
 			fmt.Sprintf("No such %s: '%s'", strings.ReplaceAll(kind.object, "_", " "), q.id))
 	}
-	return object.shown(), nil
+	return object.shown(q.version), nil
 }
 
 // list answers with a page of objects, the newest first.
@@ -254,7 +257,8 @@ func (q stripeQuery) list(path string, kind stripeKind) (any, error) {
 	if bad != nil {
 		return nil, stripeRefusal(http.StatusBadRequest, "parameter_invalid_integer", "created", bad.Error())
 	}
-	return page(q, "/v1/"+path, kind.object, found, stripeObject.id, stripeObject.shown)
+	return page(q, "/v1/"+path, kind.object, found, stripeObject.id,
+		func(o stripeObject) any { return o.shown(q.version) })
 }
 
 // lines answers with a page of an invoice's lines. The invoice itself shows the first ones only.
@@ -269,7 +273,7 @@ func (q stripeQuery) lines() (any, error) {
 	}
 	return page(q, "/v1/invoices/"+q.id+"/lines", "line_item", invoice.lines(),
 		func(line gjson.Result) string { return line.Get("id").Str },
-		func(line gjson.Result) any { return json.RawMessage(line.Raw) })
+		func(line gjson.Result) any { return inVersion(line.Raw, q.version, "", "") })
 }
 
 // fits reports whether the request asks for the object.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stripe/stripe-mock/embedded"
+	"github.com/tidwall/gjson"
 
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
@@ -369,6 +370,53 @@ func compare(t *testing.T, kind string, got, example, properties map[string]any)
 		}
 		if was, ok := example[field]; ok && was != nil && value != nil && fmt.Sprintf("%T", was) != fmt.Sprintf("%T", value) {
 			t.Errorf("%s.%s is a %T, Stripe's example has a %T", kind, field, value, was)
+		}
+	}
+}
+
+// An object is answered in the shape of the version that is asked for, whichever version it was told in: with what that
+// has, and without what it leaves out. A payment is tied to its invoice as the version does it.
+func TestStripe_VersionAsked_IsTheShape(t *testing.T) {
+	t.Parallel()
+	older := map[string][]string{
+		"subscriptions": {"current_period_end", "-items.data.0.current_period_end"},
+		"invoices": {"subscription", "subscription_details.metadata.account", "paid", "paid_out_of_band", "payment_intent", "lines.data.0.price.id",
+			"lines.data.0.subscription", "lines.data.0.type", "-parent", "-total_taxes", "-lines.data.0.parent", "-lines.data.0.pricing"},
+		"charges": {"invoice"},
+	}
+	newer := map[string][]string{
+		"subscriptions": {"items.data.0.current_period_end", "-current_period_end"},
+		"invoices": {"parent.subscription_details.subscription", "parent.subscription_details.metadata.account", "total_taxes",
+			"lines.data.0.pricing.price_details.price", "lines.data.0.parent.subscription_item_details.subscription", "-subscription",
+			"-subscription_details", "-paid", "-paid_out_of_band", "-payment_intent", "-tax", "-lines.data.0.price", "-lines.data.0.type"},
+		"charges":          {"-invoice"},
+		"invoice_payments": {"invoice", "payment.payment_intent"},
+	}
+	for _, told := range []string{forge.Before, forge.Basil} {
+		s := start(t, t.TempDir())
+		types := []string{"customer.subscription.created", "charge.succeeded", "invoice.paid"}
+		if told == forge.Basil {
+			types = append(types, "invoice_payment.paid")
+		}
+		var params []forge.Params
+		for _, kind := range types {
+			params = append(params, forge.Params{Type: kind, Account: "acme", Seed: "1", APIVersion: told})
+		}
+		tell(t, s, params...)
+		for asked, shape := range map[string]map[string][]string{"2022-11-15": older, forge.Before: older, forge.Basil: newer, "2025-09-30.clover": newer} {
+			for path, fields := range shape {
+				status, _, body, err := call(t, http.MethodGet, s.URL()+"/stripe/v1/"+path, "", "Authorization", "Bearer rk_test_1", "Stripe-Version", asked)
+				if err != nil || status != http.StatusOK || gjson.Get(body, "data.#").Int() != 1 {
+					t.Fatalf("%s in %s = %d %s, %v", path, asked, status, body, err)
+				}
+				for _, field := range fields {
+					name, absent := strings.CutPrefix(field, "-")
+					value := gjson.Get(body, "data.0."+name)
+					if given := value.Exists() && value.Type != gjson.Null; given == absent {
+						t.Errorf("told in %s, asked in %s: %s has %s: %v\n%s", told, asked, path, name, given, gjson.Get(body, "data.0"))
+					}
+				}
+			}
 		}
 	}
 }

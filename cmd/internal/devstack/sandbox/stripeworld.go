@@ -121,6 +121,8 @@ type stripeObject struct {
 	// at is when the event was made, created when the object was first told of: by it lists are ordered.
 	at, created int64
 	gone        bool
+	// paidBy is the payment intent of an invoice, pays the invoice of a payment; "" where nothing has told.
+	paidBy, pays string
 }
 
 func (o stripeObject) id() string { return o.text("id") }
@@ -137,21 +139,21 @@ func (o stripeObject) lines() []gjson.Result { return gjson.Get(o.json, "lines.d
 // linesShown is how many of its lines an invoice carries.
 const linesShown = 10
 
-// shown is the object as it is answered: of an invoice with its first lines, and of a deleted one its ID.
-func (o stripeObject) shown() any {
+// shown is the object as it is answered in a version: of an invoice with its first lines, and of a deleted one its ID.
+func (o stripeObject) shown(version string) any {
 	if o.gone {
 		return map[string]any{"id": o.id(), "object": o.text("object"), "deleted": true}
 	}
-	lines := o.lines()
-	if len(lines) <= linesShown {
-		return json.RawMessage(o.json)
+	lines, text := o.lines(), o.json
+	if len(lines) > linesShown {
+		first := make([]json.RawMessage, linesShown)
+		for i := range first {
+			first[i] = json.RawMessage(lines[i].Raw)
+		}
+		text = with(text, "lines", map[string]any{"object": "list", "data": first, "has_more": true,
+			"url": "/v1/invoices/" + o.id() + "/lines"})
 	}
-	first := make([]json.RawMessage, linesShown)
-	for i := range first {
-		first[i] = json.RawMessage(lines[i].Raw)
-	}
-	return json.RawMessage(with(o.json, "lines", map[string]any{"object": "list", "data": first, "has_more": true,
-		"url": "/v1/invoices/" + o.id() + "/lines"}))
+	return inVersion(text, version, o.paidBy, o.pays)
 }
 
 // with returns an object with a member set.
@@ -191,6 +193,9 @@ func (w *stripeWorld) learn(e stripeEvent) {
 	shown := stripeObject{json: e.object, at: e.created,
 		gone: e.kind == "customer.deleted" || e.kind == "invoice.deleted"}
 	w.add(scope, shown)
+	if intent, invoice := tied(shown); intent != "" && invoice != "" && shown.text("object") != "invoice_payment" {
+		w.add(scope, stripeObject{json: invoicePayment(shown, intent, invoice), at: e.created})
+	}
 	for _, refund := range gjson.Get(e.object, "refunds.data").Array() { // only charges carry any
 		w.add(scope, stripeObject{json: refund.Raw, at: e.created})
 	}
@@ -257,11 +262,29 @@ func (w *stripeWorld) get(scope stripeScope, kind, id string, stale bool) (strip
 	defer w.mu.Unlock()
 	for _, s := range scope.scopes() {
 		if versions := w.objects[s][kind][id]; len(versions) > 0 {
-			o := w.withDispute(s, kind, newest(versions, stale))
+			o := w.withTies(s, kind, newest(versions, stale))
 			return o, !o.gone || kind == "customer" // of a deleted customer the API still tells that
 		}
 	}
 	return stripeObject{}, false
+}
+
+// withTies adds what other objects tell of an object: a charge's dispute, the payment of an invoice, the invoice of a
+// payment.
+func (w *stripeWorld) withTies(scope stripeScope, kind string, o stripeObject) stripeObject {
+	intent := o.id()
+	if kind == "charge" {
+		intent = o.text("payment_intent")
+	}
+	for _, payments := range w.objects[scope]["invoice_payment"] {
+		switch by, invoice := tied(payments[0]); {
+		case kind == "invoice" && invoice == o.id():
+			o.paidBy = by
+		case (kind == "charge" || kind == "payment_intent") && by == intent:
+			o.pays = invoice
+		}
+	}
+	return w.withDispute(scope, kind, o)
 }
 
 // withDispute marks a disputed charge, since no event of the charge tells of the dispute.
@@ -284,7 +307,7 @@ func (w *stripeWorld) all(scope stripeScope, kind string, stale bool) (found []s
 	for _, s := range scope.scopes() {
 		for _, versions := range w.objects[s][kind] {
 			if o := newest(versions, stale); !o.gone {
-				found = append(found, w.withDispute(s, kind, o))
+				found = append(found, w.withTies(s, kind, o))
 			}
 		}
 	}
