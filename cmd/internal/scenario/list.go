@@ -124,8 +124,9 @@ var All = []Scenario{
 		},
 	},
 	{
-		Name: "checkout", About: "a sign-up at the Checkout, whose session alone names the account: the others wait for it",
-		Now: 0, Needs: Names,
+		Name:  "checkout",
+		About: "a sign-up at the Checkout, whose session alone names the account: the others wait for it",
+		Now:   0, Needs: Names,
 		Steps: []Step{
 			{0, "a month is bought at the checkout",
 				func(c *forge.Customer, s Shop) { c.SubscribeAtCheckout(s.Low, 2) }},

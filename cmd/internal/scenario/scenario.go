@@ -96,8 +96,8 @@ func pricesOf(c *config.Config, plan string, once bool) []string {
 	})
 }
 
-// Lacks says what the story needs and does not have here, "" for nothing: a shop does not sell it, or the story is to be
-// delivered in a storm.
+// Lacks says what the story needs and does not have here, "" for nothing: a shop does not sell it, or the story is to
+// be delivered in a storm.
 func (s Scenario) Lacks(shop Shop, storm bool) string {
 	switch {
 	case (s.Needs == Plans || s.Needs == Refusal) && shop.High.Price == "":
@@ -107,7 +107,8 @@ func (s Scenario) Lacks(shop Shop, storm bool) string {
 	case s.Needs == Once && shop.Once.Price == "":
 		return "a price that is bought once: map one with `for` in plans.prices"
 	case s.Needs == Refusal && storm:
-		return "its order: what stays after a refusal is what the workspace API has taken before; leave out --shuffle, --duplicate, --drop and --delay"
+		return "its order: what stays after a refusal is what the workspace API has taken before; " +
+			"leave out --shuffle, --duplicate, --drop and --delay"
 	case s.Needs == Names && !shop.Waits:
 		return "policy.account: named, with which events wait for the one that names their account; " +
 			"`pawl dev` alone has customer: run it with a configuration of your own, which `pawl init` writes"

@@ -111,7 +111,8 @@ func olderInvoice(o document, paidBy string) {
 		if details != nil {
 			o["subscription_details"] = document{"metadata": details["metadata"]}
 		}
-		o["paid"], o["paid_out_of_band"] = o["status"] == "paid", o["status"] == "paid" && paidBy == "" && o["amount_paid"] != 0.0
+		paid := o["status"] == "paid"
+		o["paid"], o["paid_out_of_band"] = paid, paid && paidBy == "" && o["amount_paid"] != 0.0
 		o["payment_intent"], o["total_tax_amounts"], o["tax"] = orNull(paidBy), o["total_taxes"], nil
 		taxes, _ := o["total_taxes"].([]any)
 		for _, each := range taxes {
@@ -130,8 +131,9 @@ func olderInvoice(o document, paidBy string) {
 func newerInvoice(o document) {
 	if subscription, older := o["subscription"]; older {
 		if o["parent"] = nil; subscription != nil {
-			o["parent"] = document{"type": "subscription_details", "quote_details": nil, "subscription_details": document{
-				"subscription": subscription, "metadata": within(o, "subscription_details")["metadata"]}}
+			details := document{"subscription": subscription, "metadata": within(o, "subscription_details")["metadata"]}
+			o["parent"] = document{"type": "subscription_details", "quote_details": nil,
+				"subscription_details": details}
 		}
 		o["total_taxes"] = []any{}
 		if tax, _ := o["tax"].(float64); tax != 0 {
@@ -145,6 +147,9 @@ func newerInvoice(o document) {
 	}
 }
 
+// ofItem are the fields of a line that tell what it is of: since basil they stand in its parent.
+var ofItem = []string{"subscription", "subscription_item", "proration", "proration_details", "invoice_item"}
+
 func olderLine(line document) {
 	parent, newer := line["parent"].(document)
 	if !newer {
@@ -153,7 +158,7 @@ func olderLine(line document) {
 	kind, _ := parent["type"].(string)
 	details := within(parent, kind)
 	line["type"] = map[bool]string{true: "subscription", false: "invoiceitem"}[kind == "subscription_item_details"]
-	for _, field := range []string{"subscription", "subscription_item", "proration", "proration_details", "invoice_item"} {
+	for _, field := range ofItem {
 		if value, has := details[field]; has {
 			line[field] = value
 		}
@@ -173,10 +178,10 @@ func newerLine(line document) {
 		kind = "subscription_item_details"
 	}
 	details := document{}
-	move(line, details, "subscription", "subscription_item", "proration", "proration_details", "invoice_item")
+	move(line, details, ofItem...)
 	line["parent"] = document{"type": kind, kind: details}
-	line["pricing"] = document{"type": "price_details", "price_details": document{"price": price["id"], "product": price["product"]},
-		"unit_amount_decimal": nil}
+	line["pricing"] = document{"type": "price_details", "unit_amount_decimal": nil,
+		"price_details": document{"price": price["id"], "product": price["product"]}}
 	drop(line, "price", "plan", "type", "tax_amounts", "tax_rates", "amount_excluding_tax")
 }
 
@@ -207,8 +212,9 @@ func invoicePayment(o stripeObject, intent, invoice string) string {
 	}
 	for name, value := range map[string]any{
 		"id": "inpay_" + intent, "invoice": invoice, "currency": o.text("currency"), "amount_paid": amount.Int(),
-		"amount_requested": amount.Int(), "created": cmp.Or(gjson.Get(o.json, "created").Int(), o.at), "livemode": gjson.Get(o.json, "livemode").Bool(),
-		"payment": document{"type": "payment_intent", "payment_intent": intent},
+		"amount_requested": amount.Int(), "created": cmp.Or(gjson.Get(o.json, "created").Int(), o.at),
+		"livemode": gjson.Get(o.json, "livemode").Bool(),
+		"payment":  document{"type": "payment_intent", "payment_intent": intent},
 	} {
 		made = with(made, name, value)
 	}
