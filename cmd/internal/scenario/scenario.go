@@ -20,7 +20,7 @@ type Scenario struct {
 	Steps []Step
 	// Needs is what the shop must sell beside a plan, "" for nothing.
 	Needs Need
-	// Refuses is the day from which on the workspace API refuses the account the higher plan, 0 for never.
+	// Refuses is the day since the workspace API refuses the account the higher plan, 0 for never.
 	Refuses int
 }
 

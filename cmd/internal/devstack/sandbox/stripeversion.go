@@ -45,7 +45,7 @@ func orNull(id string) any {
 	return id
 }
 
-// within returns the object at a path, an empty one where there is none.
+// within returns the object at a path. It is empty if nothing stands there.
 func within(o document, path ...string) document {
 	for _, name := range path {
 		inner, _ := o[name].(document)
@@ -147,7 +147,7 @@ func newerInvoice(o document) {
 	}
 }
 
-// ofItem are the fields of a line that tell what it is of: since basil they stand in its parent.
+// ofItem are the fields of a line that name its item: since basil they stand in its parent.
 var ofItem = []string{"subscription", "subscription_item", "proration", "proration_details", "invoice_item"}
 
 func olderLine(line document) {
