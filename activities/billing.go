@@ -157,7 +157,7 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	case !result.Fetches && slices.ContainsFunc(result.Facts, billing.Fact.LacksLines):
 		result.Code = CodeLinesIncomplete
 		result.Reason = fmt.Sprintf("the event carries only the first of the invoice's lines, which do not tell for sure what was bought: give sources.%s an api_key, and retry", held.Source)
-	case b.Planning.WaitForName > 0:
+	case b.Planning.WaitForName > 0 && !b.Policy.NotOurs(result.Facts):
 		result.Unnamed, err = b.Facts.Unnamed(ctx, result.Facts)
 		return result, err
 	}

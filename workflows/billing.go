@@ -37,6 +37,9 @@ func (p plan) with(c billing.Change, flow string) plan {
 // codeWithheld is the code of a run that did all but the change that was refused.
 const codeWithheld = "withheld"
 
+// codeNotOurs is the code of a run about another product.
+const codeNotOurs = "not_ours"
+
 // review asks a person to review an object, once for each object, whichever event completes the reason for it.
 type review struct {
 	object string
@@ -108,7 +111,7 @@ func (w *billingFlow) run() (EventResult, error) {
 	}
 	var p plan
 	var refused string
-	if !change.Silent {
+	if !change.Silent && !change.NotOurs() {
 		p = w.makePlan(change, w.planning).with(change, w.name)
 	}
 	if whyUndo != "" {
@@ -133,8 +136,11 @@ func (w *billingFlow) run() (EventResult, error) {
 		return w.finish(compensated,
 			reason{codeCompensated, "what the event had done was taken back before; what is due is done"})
 	}
-	if refused != "" {
+	switch {
+	case refused != "":
 		return w.finish(processed, reason{codeWithheld, refused})
+	case change.NotOurs():
+		return w.finish(processed, reason{codeNotOurs, "its prices are in plans.ignore: nothing follows"})
 	}
 	return w.finish(processed, reason{})
 }

@@ -23,6 +23,9 @@ func (a *applying) schedule(b *pgx.Batch) {
 		}
 		// an object that only moves with its customer has the same due times, if it had any
 		named := was != nil && was.ref().Account != ""
+		if named && ref.Account == "" { // it is not ours any more
+			a.replace(b, ref.ID, "", nil, true)
+		}
 		if ref.Account == "" || named && !a.folded[keyOf(o)] && !learnt(o, was) {
 			continue
 		}

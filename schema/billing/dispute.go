@@ -105,6 +105,9 @@ func (d *Dispute) news(s Subject, before Object) []news {
 
 func (d *Dispute) tasks() (tasks []settledTask) {
 	due := ""
+	if d.NotOurs {
+		return nil
+	}
 	if !d.EvidenceDue.IsZero() {
 		due = " until " + d.EvidenceDue.UTC().Format("2006-01-02 15:04 MST")
 	}

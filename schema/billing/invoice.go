@@ -31,6 +31,8 @@ type Invoice struct {
 	// PaidSums are what was paid of it by then, each time that a fact told of more, in the order in which these came.
 	// What was added each time is booked, once: all runs have the same sums.
 	PaidSums []int64 `json:",omitempty"`
+	// Others is set where its lines are not ours; it is ours all the same where its subscription is.
+	Others bool `json:",omitempty"`
 	// Free is set where each line's amount is 0.
 	Free bool `json:",omitempty"`
 	// Plan, Quantity, AddOns, Prices and the period are those of its lines; empty where no line counts. See
@@ -215,6 +217,7 @@ func linesOf(decides Fact, snapshots []Fact) *InvoiceFact {
 // buy says what the lines come to.
 func (i *Invoice) buy(in *InvoiceFact, p Policy) {
 	b := boughtByLines(in.Lines, i.Subscription, in.Plan, p)
+	i.Others = p.notOurs(in.Lines)
 	i.Plan, i.Quantity, i.Prices, i.AddOns, i.UnknownPrice = b.plan, b.quantity, b.prices, b.addOns, b.unknown
 	i.PeriodStart, i.PeriodEnd, i.Partial = b.start, b.end, in.Partial
 	i.Free = !slices.ContainsFunc(in.Lines, func(l Line) bool { return l.Amount != 0 })
@@ -269,11 +272,12 @@ func (i *Invoice) assign(with related) {
 	s := find[*Subscription](with.objects, i.Subscription)
 	i.AtCheckout = len(i.Failures) > 0 && i.Reason == "subscription_create" && i.DueAt.IsZero() &&
 		!s.gaveBefore(i.FailedAt)
+	i.Account, i.NotOurs = with.accountOf(i.Named, i.Customer), i.Others
 	if s != nil {
-		i.Account = s.Account
-		return
+		i.Account, i.NotOurs = s.Account, s.NotOurs
+	} else if i.NotOurs {
+		i.Account = ""
 	}
-	i.Account = with.accountOf(i.Named, i.Customer)
 }
 
 // Order returns what a paid invoice outside of any subscription grants, and false where it grants nothing: its prices
@@ -322,7 +326,7 @@ func (i *Invoice) due(with related, _ time.Time) []Due {
 // open until a fact shows the invoice as finalized or deleted, or its draft as mended. It names no account: it is
 // that of the invoice, which may move.
 func (i *Invoice) tasks() []settledTask {
-	if !i.EverStuck {
+	if !i.EverStuck || i.NotOurs {
 		return nil
 	}
 	title := "Mend what keeps Stripe from finalizing invoice " + i.ID

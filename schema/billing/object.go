@@ -48,6 +48,8 @@ type Ref struct {
 	// Purchase is what money was paid for: an invoice, a checkout session, or the payment itself, where it was for
 	// neither or a person has given it to an account. It is "" as long as nothing tells; until then, nothing is booked.
 	Purchase string `json:",omitempty"`
+	// NotOurs is set for another product of the provider's account, and for money of it. It has no account of ours.
+	NotOurs bool `json:",omitempty"`
 	// Claimed is the account that a person has given it to, "" for none.
 	Claimed string `json:",omitempty"`
 	// Announced lists the announcements that were made about it. It is empty until its account and its purchase are
@@ -74,9 +76,9 @@ func (r *Ref) assign(with related) {
 	case p != nil:
 		r.paidBy(p)
 	case s != nil:
-		r.Account = s.Account
+		r.Account, r.NotOurs = s.Account, s.NotOurs
 	case i != nil:
-		r.Account = i.Account
+		r.Account, r.NotOurs = i.Account, i.NotOurs
 	}
 	if r.Purchase == "" && r.Claimed != "" {
 		r.Account, r.Purchase = r.Claimed, r.ID
@@ -86,7 +88,7 @@ func (r *Ref) assign(with related) {
 // paidBy takes over what a payment belongs to.
 func (r *Ref) paidBy(p *Payment) {
 	r.Account, r.Invoice, r.Subscription, r.Customer = p.Account, p.Invoice, p.Subscription, p.Customer
-	r.Purchase = p.Purchase
+	r.Purchase, r.NotOurs = p.Purchase, p.NotOurs
 }
 
 // newsSince are the announcements that are new since before.

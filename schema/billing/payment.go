@@ -154,7 +154,7 @@ func (p *Payment) assign(with related) {
 
 func (p *Payment) own(with related) {
 	i := find[*Invoice](with.objects, p.Invoice)
-	if i != nil {
+	if p.NotOurs = i != nil && i.NotOurs; i != nil {
 		p.Subscription = i.Subscription
 	}
 	if p.Account = with.policy.account(with.facts[p.ID]); p.Account != "" {

@@ -67,6 +67,8 @@ type Price struct {
 	For time.Duration `json:",omitempty"`
 	// NoSeats is set for a price whose quantity counts no seats: a platform fee beside the price of a seat.
 	NoSeats bool `json:",omitempty"`
+	// NotOurs is set for the price of another product.
+	NotOurs bool `json:",omitempty"`
 }
 
 // meaning returns the meaning of the first of a price's names that is known; zero for none.

@@ -32,23 +32,61 @@ type sold struct {
 	means Price
 }
 
-// sold returns a line with its meaning. A price that is kept at quantity 0 means nothing, unless it costs something.
+// sold returns a line with its meaning. A price at quantity 0 means nothing, unless it costs something, and
+// neither does one that is not ours.
 func (p Policy) sold(l Line) sold {
-	if l.None = l.None && l.Amount == 0; l.None {
+	means := p.meaning(l.Price, l.LookupKey, l.Product)
+	if l.None = l.None && l.Amount == 0 || means.NotOurs; l.None {
 		return sold{Line: l}
 	}
-	return sold{l, p.meaning(l.Price, l.LookupKey, l.Product)}
+	return sold{l, means}
+}
+
+// notOurs reports whether lines are of another product: some are, and none has a meaning.
+func (p Policy) notOurs(lines []Line) (is bool) {
+	for _, l := range lines {
+		means := p.meaning(l.Price, l.LookupKey, l.Product)
+		if means.Plan != "" || len(means.AddOn) > 0 {
+			return false
+		}
+		is = is || means.NotOurs
+	}
+	return is
+}
+
+// NotOurs reports whether the facts of one event tell of another product, and of nothing else.
+func (p Policy) NotOurs(facts []Fact) (are bool) {
+	for _, f := range facts {
+		switch {
+		case f.Subscription != nil:
+			are = p.notOurs(f.Subscription.lines())
+		case f.Invoice != nil:
+			are = p.notOurs(f.Invoice.Lines)
+		}
+		if !are {
+			return false
+		}
+	}
+	return are
+}
+
+// lines are the items of a subscription.
+func (s *SubscriptionFact) lines() (list []Line) {
+	for _, i := range s.Items {
+		list = append(list, Line{
+			Price: i.Price, LookupKey: i.LookupKey, Product: i.Product, Quantity: i.Quantity, None: i.None,
+			Metered:     i.Metered,
+			PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd,
+		})
+	}
+	return list
 }
 
 // purchase returns what a subscription's items come to.
 func (s *SubscriptionFact) purchase(p Policy) purchase {
 	var list []sold
-	for _, i := range s.Items {
-		list = append(list, p.sold(Line{
-			Price: i.Price, LookupKey: i.LookupKey, Product: i.Product, Quantity: i.Quantity, None: i.None,
-			Metered:     i.Metered,
-			PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd,
-		}))
+	for _, l := range s.lines() {
+		list = append(list, p.sold(l))
 	}
 	if plan := p.plan(s.Plan); plan != "" && len(list) > 0 && !slices.ContainsFunc(list, sold.ofPlan) {
 		// Metadata counts where no price is mapped to a plan, and for one item: the quantities of several would be

@@ -29,6 +29,7 @@ var Statements = map[string]string{
 	"close task":           closeTaskSQL,
 	"alike":                alikeSQL,
 	"named":                namedSQL,
+	"not ours":             notOursSQL,
 	"reopen task":          reopenTaskSQL,
 	"end tasks":            endTasksSQL,
 	"workspace":            workspaceSQL,

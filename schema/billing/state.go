@@ -33,6 +33,12 @@ type Change struct {
 	Rows int
 }
 
+// NotOurs reports whether the facts are about another product: nothing follows.
+func (c Change) NotOurs() bool {
+	s, i := c.After.Subscription, c.After.Invoice
+	return s != nil && s.NotOurs && (i == nil || i.NotOurs) || s == nil && i != nil && i.NotOurs
+}
+
 // add adds an object that the facts are about, or that waited for them.
 func (s *State) add(o Object) {
 	switch o := o.(type) {

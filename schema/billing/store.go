@@ -50,6 +50,21 @@ func (s *Store) AccessEnds(ctx context.Context, mode, account string) (time.Time
 	return Access{Grants: grants}.EndsAt(), nil
 }
 
+// NotOurs counts the subscriptions that are not ours, by mode.
+func (s *Store) NotOurs(ctx context.Context) (map[string]int, error) {
+	counts, mode, count := map[string]int{}, "", 0
+	rows, _ := s.db.Query(ctx, notOursSQL) // ForEachRow returns its error
+	if _, err := pgx.ForEachRow(rows, []any{&mode, &count}, func() error {
+		counts[mode] = count
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("count subscriptions that are not ours: %w", err)
+	}
+	return counts, nil
+}
+
+const notOursSQL = `select mode, count(*) from subscriptions where state ? 'NotOurs' group by mode`
+
 // ToldSince reports whether an effect was done after a time, or may have been, whose key is one of keys and a number.
 func (s *Store) ToldSince(ctx context.Context, keys []string, at time.Time) (bool, error) {
 	return ledger.DoneSince(ctx, s.db, keys, at)

@@ -175,6 +175,9 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 	case "past_due", "unpaid":
 		s.doubt(invoices)
 	}
+	if s.NotOurs = sellsNothing(snapshots, invoices, p); s.NotOurs {
+		return s
+	}
 	s.GrantedAt = grantedAt(snapshots)
 	s.EverGranted = !s.GrantedAt.IsZero() ||
 		slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && !s.paidAfterEnd(i) })
@@ -189,6 +192,14 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 		s.PaidBack, s.PaidBackBy = true, of.RefundedBy
 	}
 	return s
+}
+
+// sellsNothing reports whether nothing of ours was ever sold by a subscription: by its snapshots, or else its invoices.
+func sellsNothing(snapshots []Fact, invoices []Invoice, p Policy) bool {
+	if len(snapshots) > 0 {
+		return !slices.ContainsFunc(snapshots, func(f Fact) bool { return !p.notOurs(f.Subscription.lines()) })
+	}
+	return len(invoices) > 0 && !slices.ContainsFunc(invoices, func(i Invoice) bool { return !i.Others })
 }
 
 // namedBy returns the account that a subscription's facts and invoices name: the last link that a person made, else the
@@ -238,7 +249,11 @@ func (w related) invoicesOf(subscription string) (list []Invoice) {
 
 func (*Subscription) kind() kind { return kindSubscription }
 
-func (s *Subscription) assign(with related) { s.Account = with.accountOf(s.Named, s.Customer) }
+func (s *Subscription) assign(with related) {
+	if s.Account = with.accountOf(s.Named, s.Customer); s.NotOurs {
+		s.Account = ""
+	}
+}
 
 func (s *Subscription) grants() []Grant {
 	if !s.gives() {
@@ -251,7 +266,7 @@ func (s *Subscription) grants() []Grant {
 // gives reports whether the subscription grants anything; what the clock has ended is not asked.
 func (s *Subscription) gives() bool {
 	switch {
-	case s.Held || s.Withheld || s.PaidBack:
+	case s.Held || s.Withheld || s.PaidBack || s.NotOurs:
 		return false
 	case s.Ended():
 		return !s.EndsAt.IsZero()

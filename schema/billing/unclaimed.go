@@ -97,7 +97,7 @@ const moneyMoved = `(kind = 'payment' and state ->> 'Status' = 'succeeded'
 // A credit note is for its invoice. Of a payment, a refund may be missing.
 const (
 	unplaced  = `kind in ('payment', 'refund', 'dispute') and (not state ? 'Purchase' or state ? 'Untold')`
-	notBooked = `(account = '' or ` + unplaced + `) and ` + moneyMoved
+	notBooked = `(account = '' or ` + unplaced + `) and not state ? 'NotOurs' and ` + moneyMoved
 )
 
 // unclaimed is what is not booked, and has not changed for a time $1. The account is a parameter $2, which is "": each

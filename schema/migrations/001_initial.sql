@@ -372,6 +372,7 @@ create table subscriptions (
     primary key (mode, id)
 );
 create index subscriptions_account on subscriptions (account, mode);
+create index subscriptions_not_ours on subscriptions (mode) where state ? 'NotOurs';
 create index subscriptions_customer on subscriptions (customer, mode) where customer <> '';
 
 create table invoices (

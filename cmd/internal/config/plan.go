@@ -12,6 +12,8 @@ import (
 type Plans struct {
 	// Prices says what a price ID, lookup key or product ID means.
 	Prices map[string]Price `yaml:"prices"`
+	// Ignore lists prices and products that are none of our plans.
+	Ignore []string `yaml:"ignore"`
 	// Features lists what a plan enables; its keys are the plans there are.
 	Features map[string][]string `yaml:"features"`
 	// Order lists the plans, lowest first. One plan alone needs none.
@@ -69,6 +71,13 @@ func (c *checker) plans() {
 		}
 		c.noDuplicates(key+".adds", price.Adds)
 	}
+	for i, name := range p.Ignore {
+		if _, mapped := p.Prices[name]; mapped {
+			c.bad(fmt.Sprintf("plans.ignore[%d]", i), fmt.Sprintf("%q has a meaning in plans.prices", name),
+				"leave it out here, or there")
+		}
+	}
+	c.noDuplicates("plans.ignore", p.Ignore)
 	for i, plan := range p.Onboarding {
 		known(fmt.Sprintf("plans.onboarding[%d]", i), plan)
 	}

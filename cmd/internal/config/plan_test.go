@@ -46,6 +46,7 @@ func TestLoad_Plans_Faults(t *testing.T) {
 	wantFaults(t, faultsOf(t, noSinks+`
 plans:
   prices: {price_x: {plan: pro, adds: [api]}, price_y: {for: 1d}, price_z: {plan: team, for: -1d}, price_w: {adds: [api], seats: none}, price_v: {plan: pro, seats: some}}
+  ignore: [price_x]
   features: {pro: [api], starter: []}
 policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: perhaps, full_refund: half, dispute: end, dispute_lost: hold, dunning: 3d, keep: -1d, auto_apply: -1, letters: {trial: me}, grant_plan_on: order}
 `), map[string]string{
@@ -53,6 +54,7 @@ policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: 
 		"plans.prices.price_y":       "means nothing",
 		"plans.prices.price_z":       "plan without features",
 		"plans.prices.price_z.for":   "negative",
+		"plans.ignore[0]":            "has a meaning",
 		"plans.prices.price_w.seats": "without a plan, which counts no seats",
 		"plans.prices.price_v.seats": "quantity or none",
 		"plans.order":                "the lowest first, since who has two gets the highest; by name they are pro, starter",

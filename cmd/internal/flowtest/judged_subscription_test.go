@@ -3,6 +3,8 @@ package flowtest
 import (
 	"testing"
 	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
 // Stories of subscriptions: plans, seats, trials, pauses and ends.
@@ -324,4 +326,34 @@ func TestJudged_Subscriptions(t *testing.T) {
 			want: []string{"sub_1: acme active pro 1", "sub_1 grants pro 1", "acme: active pro 1"},
 		},
 	}, nil)
+}
+
+// Another product is sold by the same account of Stripe's: what plans.ignore lists grants nothing, is told nobody, booked
+// nowhere and asks nobody, and neither does its money. Beside a price of ours it is none.
+func TestJudged_NotOurs(t *testing.T) {
+	t.Parallel()
+	gym := []happening{
+		subscription("created", 0, "active", items(item("gym", 1))), bill("paid", 0, "in_1", lines(line("gym", 2000)), first),
+		attempt(1, 5*aDay, "in_2", lines(line("gym", 2000, during(5*aDay, aMonth)))), subscription("updated", 5*aDay, "past_due", items(item("gym", 1)), was("status", "active")),
+		ended(9*aDay, items(item("gym", 1))),
+	}
+	judge(t, []judged{
+		{
+			name: "a subscription of what is not ours, from its beginning to its end: in every order nothing follows", events: gym,
+			want: []string{"sub_1: canceled 0", "in_1: paid 2000", "in_2: open 0"}, letters: []string{}, due: []string{},
+		},
+		{
+			name: "its payment is refunded and disputed: not booked, and nobody is asked", inOrder: true,
+			events: append(gym[:2:2], chargeOf(0, "pi_1", 2000), ties(0, "pi_1", "in_1", 2000), refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 300),
+				dispute("created", 2*aDay, "needs_response", []any{withdrawn})),
+			want:    []string{"sub_1: active 0", "in_1: paid 2000", "pi_1: in_1 2000 refunded 300", "re_1: succeeded 300", "dp_1: needs_response 1000"},
+			letters: []string{},
+		},
+		{
+			name:   "beside a price of ours: the plan is granted, and the payment booked",
+			events: []happening{subscription("created", 0, "active", items(item("pro", 2), item("gym", 1))), bill("paid", 0, "in_1", lines(line("pro", 2000, seats(2)), line("gym", 500)), first)},
+			want: []string{"sub_1: acme active pro 2", "sub_1 grants pro 2", "acme: active pro 2", "in_1: acme paid 2500", "booked payment in_1 2500 usd", "mailed receipt-email in_1",
+				"told invoice.paid in_1"},
+		},
+	}, func(c *config.Config) { c.Plans.Ignore, c.Policy.Account = []string{"prod_gym"}, "customer" })
 }

@@ -37,6 +37,13 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 			{"pawl_due_oldest", "s", "How long what the clock does has waited for its run, what waits longest; 0 when nothing waits."},
 		}},
 		{n.readMoney, []gauge{{"pawl_money_unclaimed", "", "Payments, refunds, disputes and credit notes that are not booked since nothing has told whose they are or what was paid for, by kind."}}},
+		{func(ctx context.Context, set set) error {
+			counts, err := billing.New(n.Pool).NotOurs(ctx)
+			for mode, count := range counts {
+				set("pawl_subscriptions_not_ours", float64(count), attribute.String("mode", mode))
+			}
+			return err
+		}, []gauge{{"pawl_subscriptions_not_ours", "", "Subscriptions of what plans.ignore lists alone, by mode; nothing while none is."}}},
 		{n.readTasks, []gauge{
 			{"pawl_tasks_open", "", "Open tasks for people, by kind and mode; nothing while none is."},
 			{"pawl_tasks_oldest", "s", "Since when the oldest of them is open."},

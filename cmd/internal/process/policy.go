@@ -29,6 +29,9 @@ func BillingPolicy(c *config.Config) billing.Policy {
 		p.Prices[name] = billing.Price{Plan: price.Plan, AddOn: price.Adds, For: c.Lasts(price.For),
 			NoSeats: price.Seats == "none"}
 	}
+	for _, name := range c.Plans.Ignore {
+		p.Prices[name] = billing.Price{NotOurs: true}
+	}
 	for _, s := range c.Sources {
 		for theirs, ours := range s.Accounts.Ours {
 			for _, mode := range []webhook.Mode{webhook.Live, webhook.Test} {
