@@ -88,10 +88,13 @@ func (e Entry) Net() int64 {
 	return e.Amount
 }
 
-// Entries knows what was booked.
+// Entries knows what was booked, and what is still to be.
 type Entries interface {
 	// Booked returns the entry of an effect, nil for none.
 	Booked(ctx context.Context, effectKey string) (*billing.Entry, error)
+	// FirstToBook returns the first of the keys whose entry is still to be booked, "" for none. It leaves out what the
+	// receipt's own run has to book.
+	FirstToBook(ctx context.Context, receiptID string, keys []string) (key string, err error)
 }
 
 // Finance exports entries to the accounting system.
@@ -102,11 +105,23 @@ type Finance struct {
 	Sinks map[string]Sink
 }
 
-// PostEntry books an entry.
+// PostEntry books an entry, once those that it comes after are settled. A run that waits for it goes on then.
 func (f *Finance) PostEntry(ctx context.Context, in EffectInput[Entry]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
 	}
+	result, err := f.waits(ctx, in.Effect)
+	if err == nil && result.State == "" {
+		result, err = f.post(ctx, in)
+	}
+	if err == nil && result.State.Settled() {
+		// After the commit: a run that begins to wait now reads it. A worker that dies here does this again.
+		err = effect.Infrastructure(wakeNext(ctx, f.Effects.Ledger, []string{in.Effect.Key, in.Effect.Compensates}))
+	}
+	return result, err
+}
+
+func (f *Finance) post(ctx context.Context, in EffectInput[Entry]) (effect.Result, error) {
 	sink, configured := f.Sinks[in.For.Mode]
 	if !configured {
 		return leaveOut(ctx, f.Effects, in.Effect)

@@ -17,6 +17,10 @@ import (
 // ledger.
 const SignalSettled = "settled"
 
+// SignalTryAgain tells a run that a sink which it waits for is back, or that an effect which comes before one of its
+// own is settled. It takes nothing and decides nothing: the run tries again, and learns from that.
+const SignalTryAgain = "try-again"
+
 // DoneMeanwhile says that all effects which a parked run of an event waits for are done or skipped by now, and names
 // the other event that did so. A decision about such a run comes too late: the run ends by itself. DoneMeanwhile
 // returns "" if one of the effects is open, and for a run that waits for none. It also does if the event itself has
@@ -54,8 +58,8 @@ type WakeWaitingInput struct {
 // WakeWaitingResult is empty.
 type WakeWaitingResult struct{}
 
-// WakeWaiting signals the parked runs of other events that have nothing left to wait for. A run that has ended needs
-// nothing.
+// WakeWaiting signals the parked runs of other events that have nothing left to wait for, and the runs whose effects
+// come after the settled ones.
 func (r *Runs) WakeWaiting(ctx context.Context, in WakeWaitingInput) (WakeWaitingResult, error) {
 	if _, err := r.own(ctx, in.Ref); err != nil {
 		return WakeWaitingResult{}, err
@@ -65,10 +69,32 @@ func (r *Runs) WakeWaiting(ctx context.Context, in WakeWaitingInput) (WakeWaitin
 		return WakeWaitingResult{}, err
 	}
 	for _, workflowID := range waiting {
-		err := activity.GetClient(ctx).SignalWorkflow(ctx, workflowID, "", SignalSettled, nil)
-		if _, ended := errors.AsType[*serviceerror.NotFound](err); err != nil && !ended {
-			return WakeWaitingResult{}, fmt.Errorf("wake %s: %w", workflowID, err)
+		if err := wake(ctx, workflowID, SignalSettled); err != nil {
+			return WakeWaitingResult{}, err
 		}
 	}
-	return WakeWaitingResult{}, nil
+	return WakeWaitingResult{}, wakeNext(ctx, r.Ledger, in.Keys)
+}
+
+// wakeNext signals the runs whose effects come after settled ones.
+func wakeNext(ctx context.Context, book *ledger.Store, settled []string) error {
+	waiting, err := book.Waiting(ctx, settled)
+	for _, workflowID := range waiting {
+		if err = wake(ctx, workflowID, SignalTryAgain); err == nil {
+			err = book.Woken(ctx, settled, workflowID)
+		}
+		if err != nil {
+			break
+		}
+	}
+	return err
+}
+
+// wake signals a run. One that has ended needs nothing.
+func wake(ctx context.Context, workflowID, signal string) error {
+	err := activity.GetClient(ctx).SignalWorkflow(ctx, workflowID, "", signal, nil)
+	if _, ended := errors.AsType[*serviceerror.NotFound](err); err != nil && !ended {
+		return fmt.Errorf("wake %s: %w", workflowID, err)
+	}
+	return nil
 }

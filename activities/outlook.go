@@ -133,7 +133,15 @@ func (l *Outlook) ForecastAlignment(ctx context.Context, in EffectInput[Workspac
 
 // ForecastEntry is the forecast of [Finance.PostEntry].
 func (l *Outlook) ForecastEntry(ctx context.Context, in EffectInput[Entry]) (Forecast, error) {
-	return forecastAt(ctx, l, in.Effect, l.of.Finance.Sinks[in.For.Mode].Policy, l.of.Finance.Sinks, in.For.Mode)
+	f, err := forecastAt(ctx, l, in.Effect, l.of.Finance.Sinks[in.For.Mode].Policy, l.of.Finance.Sinks, in.For.Mode)
+	if err != nil || len(in.Effect.After) == 0 {
+		return f, err
+	}
+	first, err := l.state.FirstToBook(ctx, in.Effect.ReceiptID, in.Effect.After)
+	if first != "" {
+		f.WaitsFor = waitsFor + first
+	}
+	return f, err
 }
 
 // ForecastLetter is the forecast of [Mail.SendLetter].

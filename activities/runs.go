@@ -179,6 +179,8 @@ type FinishRunInput struct {
 	// Reason says why, if it is not simply processed.
 	Reason string
 	Flow   string
+	// Open are the keys of the effects that it leaves as they are, neither done nor skipped: nothing comes of them.
+	Open []string `json:",omitempty"`
 	// ResetOf is the run that this one was reset from, "" for an original; Replay is set for one that was asked for.
 	ResetOf   string
 	Replay    *Replay `json:",omitempty"`
@@ -203,6 +205,11 @@ func (r *Runs) FinishRun(ctx context.Context, in FinishRunInput) (FinishRunResul
 	err := r.Runs.MarkFinished(ctx, finished)
 	if err != nil && !settledOtherwise(err) {
 		return FinishRunResult{}, fmt.Errorf("finish run of receipt %s: %w", in.ReceiptID, err)
+	}
+	if len(in.Open) > 0 { // after the commit, as [Finance.PostEntry] does
+		if err := wakeNext(ctx, r.Ledger, in.Open); err != nil {
+			return FinishRunResult{}, err
+		}
 	}
 	r.tell(ctx, slog.LevelInfo, "run finished", in.Ref, "flow", in.Flow, "status", in.Status)
 	r.Measures.finished(ctx, in)

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -24,6 +25,12 @@ func bookings(c billing.Change) []*step {
 		}
 	}
 	return moneySteps(c.Subject, s)
+}
+
+// bookedBefore are the keys of the entries for what was paid, and for parts of it: the entries about that come after.
+func bookedBefore(subject billing.Subject, of billing.Ref) []string {
+	key := financeExport.key(object(subject, cmp.Or(of.Purchase, of.Invoice)))
+	return []string{key, key + ":"}
 }
 
 // moneySteps book money whose account is known: a payment of neither an invoice nor a checkout session, which the clock
@@ -58,10 +65,19 @@ func moneySteps(subject billing.Subject, s billing.State) []*step {
 func paymentSteps(c billing.Change) (steps []*step) {
 	bookPayments(c.Subject, *c.After.Invoice, func(of string, entry activities.Entry) {
 		if entry.Amount > 0 {
-			steps = append(steps, financeExport.step(of, entry))
+			steps = append(steps, paymentStep(c.Subject, of, entry))
 		}
 	})
 	return steps
+}
+
+// paymentStep books a payment of an invoice. A later one comes after the first.
+func paymentStep(subject billing.Subject, of string, entry activities.Entry) *step {
+	s := financeExport.step(of, entry)
+	if first := object(subject, entry.Invoice); of != first {
+		s.comesAfter(financeExport.key(first))
+	}
+	return s
 }
 
 // refundSteps book a refund that succeeded. One that failed after all has both entries, whichever was told first. What
@@ -75,11 +91,12 @@ func refundSteps(subject billing.Subject, r billing.Refund) (steps []*step) {
 	case !r.Succeeded():
 		return nil
 	default:
-		steps = append(steps, refundEntry.step(object(subject, r.ID), entry))
+		s := refundEntry.step(object(subject, r.ID), entry)
+		steps = append(steps, s.comesAfter(bookedBefore(subject, r.Ref)...))
 	}
 	if r.Failed() {
 		entry.Kind, entry.OccurredAt, entry.Reverses = activities.RefundReversalEntry, r.FailedAt, booked
-		steps = append(steps, refundReversal.step(object(subject, r.ID), entry))
+		steps = append(steps, refundReversal.step(object(subject, r.ID), entry).comesAfter(booked))
 	}
 	return steps
 }
@@ -87,7 +104,8 @@ func refundSteps(subject billing.Subject, r billing.Refund) (steps []*step) {
 // disputeSteps book the money that moved because of a dispute, whatever its status. What moved on the provider's
 // balance stands beside it: where that is in another currency than the charge, the whole of what is disputed has moved.
 func disputeSteps(subject billing.Subject, d billing.Dispute) (steps []*step) {
-	for _, m := range d.Movements {
+	before := bookedBefore(subject, d.Ref)
+	for _, m := range inTime(d.Movements) {
 		entry := bookedFor(subject, activities.DisputeEntry, m.ID, d.Ref)
 		entry.Amount, entry.Currency, entry.OccurredAt = m.Amount, m.Currency, m.OccurredAt
 		entry.Settlement = billing.Settled(m.Amount, m.Fee, m.Currency)
@@ -96,9 +114,17 @@ func disputeSteps(subject billing.Subject, d billing.Dispute) (steps []*step) {
 				entry.Amount = -d.Amount
 			}
 		}
-		steps = append(steps, disputeEntry.step(object(subject, m.ID), entry))
+		s := disputeEntry.step(object(subject, m.ID), entry).comesAfter(before...)
+		steps, before = append(steps, s), append(before, s.key)
 	}
 	return steps
+}
+
+// inTime returns movements in their order of time: what comes back had gone before.
+func inTime(movements []billing.Movement) []billing.Movement {
+	return slices.SortedStableFunc(slices.Values(movements), func(a, b billing.Movement) int {
+		return a.OccurredAt.Compare(b.OccurredAt)
+	})
 }
 
 // creditSteps book a credit note: what of it went to the customer's balance, which is no cash, and what was given back
@@ -117,10 +143,10 @@ func creditSteps(subject billing.Subject, n billing.Credit) (steps []*step) {
 		entry := bookedFor(subject, activities.CreditEntry, n.ID, n.Ref)
 		entry.Amount, entry.Tax, entry.Currency = part.amount, billing.TaxOf(part.amount, n.Amount, n.Tax), n.Currency
 		entry.How, entry.OccurredAt = part.how, n.IssuedAt
-		booked := creditEntry.step(of, entry)
+		booked := creditEntry.step(of, entry).comesAfter(bookedBefore(subject, n.Ref)...)
 		if steps = append(steps, booked); n.Voided() {
 			entry.Kind, entry.OccurredAt, entry.Reverses = activities.CreditReversalEntry, n.VoidedAt, booked.key
-			steps = append(steps, creditReversal.step(of, entry))
+			steps = append(steps, creditReversal.step(of, entry).comesAfter(booked.key))
 		}
 	}
 	return steps

@@ -102,7 +102,7 @@ func (r *run) waitAsTold(ctx workflow.Context, name string, err error) error {
 // A run that is cancelled begins none of them. Those that are being retried end where they are.
 func (r *run) attemptAll(steps []*step) error {
 	if r.f.isCancelled() {
-		for _, s := range toTry(steps) {
+		for _, s := range r.f.toTry(steps) {
 			s.result = effect.Result{State: effect.Failed, Round: s.result.Round,
 				Reason: "not begun: the run was cancelled", Unanswered: s.result.Unanswered}
 		}
@@ -112,13 +112,14 @@ func (r *run) attemptAll(steps []*step) error {
 	escalated := workflow.NewWaitGroup(r.ctx)
 	attempts, stop := r.untilCancelled()
 	defer stop()
+	calls := r.calls
 	goOn := func(s *step, execute func(workflow.Context) error) {
 		escalated.Add(1)
 		workflow.GoNamed(attempts, s.key, func(ctx workflow.Context) {
 			defer escalated.Done()
 			err := execute(ctx)
 			if err == nil {
-				err = r.waitForSink(ctx, s)
+				err = r.waitToTry(ctx, s, calls)
 			}
 			if temporal.IsCanceledError(err) && r.f.isCancelled() {
 				s.result = effect.Result{State: effect.Failed, Round: s.result.Round,
@@ -130,7 +131,7 @@ func (r *run) attemptAll(steps []*step) error {
 	}
 	tries := workflow.NewSelector(r.ctx)
 	tried := 0
-	open := toTry(steps)
+	open := r.f.toTry(steps)
 	for _, s := range open {
 		a := r.f.attempt(s)
 		s.begun = true

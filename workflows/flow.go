@@ -88,7 +88,7 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 		if err := f.wakeWaiting(steps); err != nil {
 			return "", err
 		}
-		if f.tryAgain(steps) {
+		if f.tryAgain(steps) || someUntried(f.toTry(steps)) {
 			continue
 		}
 		if f.interrupted || len(unsettled(steps)) > 0 {
@@ -96,7 +96,10 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 				return whyUndo, err
 			}
 		}
-		open := unsettled(steps)
+		if someUntried(f.toTry(steps)) {
+			continue
+		}
+		open := f.open(steps)
 		if len(open) == 0 {
 			if whyUndo := undoneBefore(steps); whyUndo != "" {
 				return whyUndo, nil
@@ -118,7 +121,7 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 			return whyUndo, err
 		}
 		// A park that nobody decided about, and that settled nothing, must not end by itself again, for ever.
-		f.settledInVain = d.action == "" && len(unsettled(steps)) == len(open)
+		f.settledInVain = d.action == "" && len(f.open(steps)) == len(open)
 		if whyUndo, err := f.follow(d, steps); err != nil || whyUndo != "" {
 			return whyUndo, err
 		}
@@ -157,7 +160,7 @@ func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
 	// Another run may have settled meanwhile what the decision is about, which leaves nothing to do.
 	keys, _ := CheckDecision(f.waits().Effects, d.action, d.input)
 	var about []*step
-	for _, s := range unsettled(steps) {
+	for _, s := range f.open(steps) {
 		if s.held = !slices.Contains(keys, s.key); !s.held {
 			about = append(about, s)
 		}
@@ -184,7 +187,7 @@ func (f *flow) tryAgain(steps []*step) (some bool) {
 	if f.in.Replay == nil || f.in.Replay.Request == "" {
 		return false
 	}
-	tried := toTry(steps)
+	tried := f.toTry(steps)
 	some = slices.ContainsFunc(tried, (*step).hadFailed)
 	for _, s := range tried {
 		if s.hadFailed() {
@@ -212,9 +215,17 @@ func (f *flow) wakeWaiting(steps []*step) error {
 	return f.execute(attempt{name: "wake", activity: runs.WakeWaiting, input: in}, nil)
 }
 
+// open returns the steps that are not settled, but for those that others of the run come before.
+func (f *flow) open(steps []*step) []*step { return slices.DeleteFunc(unsettled(steps), f.keptBack) }
+
 // toTry returns the steps that are to be tried now.
-func toTry(steps []*step) []*step {
-	return slices.DeleteFunc(unsettled(steps), func(s *step) bool { return s.held })
+func (f *flow) toTry(steps []*step) []*step {
+	return slices.DeleteFunc(f.open(steps), func(s *step) bool { return s.held })
+}
+
+// someUntried reports whether a step to try was never tried: what came before it is settled since.
+func someUntried(steps []*step) bool {
+	return slices.ContainsFunc(steps, func(s *step) bool { return s.result.State == "" })
 }
 
 // begin registers steps before they are tried: what may have happened has to be taken back, too.
@@ -268,7 +279,8 @@ func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 		name: "finish", activity: runs.FinishRun,
 		input: activities.FinishRunInput{
 			Ref: f.in.Ref, Status: outcome, Reason: why.String(), Flow: f.name,
-			ResetOf: f.resetOf, Replay: f.in.Replay, StartedAt: f.begun, AsOf: f.asOf(),
+			Open: keysOf(unsettled(f.steps)), ResetOf: f.resetOf, Replay: f.in.Replay,
+			StartedAt: f.begun, AsOf: f.asOf(),
 		},
 	}, nil)
 	if err != nil {
@@ -286,7 +298,7 @@ func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 }
 
 // unsettled returns the steps that a decision can be about.
-func (f *flow) unsettled() []*step { return unsettled(f.settling) }
+func (f *flow) unsettled() []*step { return f.open(f.settling) }
 
 // match returns those that an operator means: by key, by kind, or all for "".
 func (f *flow) match(name string) []*step {

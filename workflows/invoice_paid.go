@@ -27,7 +27,8 @@ func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 	steps := workspaceSteps(c)
 	bookPayments(c.Subject, *invoice, func(of string, entry activities.Entry) {
 		if entry.Amount > 0 || entry.Balance != 0 || p.BookZero {
-			steps = append(steps, financeExport.step(of, entry).undoneBy(reverseEntry.step(of, reversal(entry))))
+			s := paymentStep(c.Subject, of, entry)
+			steps = append(steps, s.undoneBy(reverseEntry.step(of, reversal(entry))))
 		}
 	})
 	if invoice.Due > 0 {

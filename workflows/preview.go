@@ -228,7 +228,7 @@ func (p *preview) standings(keys ...string) (map[string]effect.Standing, error) 
 func (p *preview) attemptAll(steps []*step) error { return p.each(steps, p.attempt) }
 
 func (p *preview) each(steps []*step, attempt func(*step) error) error {
-	open := toTry(steps)
+	open := p.f.toTry(steps)
 	if _, err := p.standings(keysOf(open)...); err != nil { // one question for all
 		return err
 	}
@@ -288,7 +288,11 @@ func (p *preview) attempt(s *step) error {
 }
 
 func (p *preview) forecast(s *step) (activities.Forecast, error) {
-	forecast, err := s.work.forecast(p.context, p.outlook, p.f.call(s))
+	c := p.f.call(s)
+	c.After = slices.DeleteFunc(slices.Clone(c.After), func(key string) bool { // what this run settles first
+		return p.stands[key] != nil && p.stands[key].Settled()
+	})
+	forecast, err := s.work.forecast(p.context, p.outlook, c)
 	if err != nil {
 		return forecast, fmt.Errorf("preview %s: %w", s.key, err)
 	}

@@ -22,8 +22,8 @@ type run struct {
 	// marked is the run's PawlStatus, "" while it has none.
 	marked string
 
-	// sinksBack counts the signals that a sink is back; listening is set once they are listened to.
-	sinksBack int
+	// calls counts the signals to try again; listening is set once they are listened to.
+	calls     int
 	listening bool
 
 	// resetBegins: a workflow reset made this run, and its first activity has not ended. The decisions that come with

@@ -3,29 +3,27 @@ package workflows
 import (
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// SignalSinkBack tells a run that waits for a sink that one is back. It takes nothing and decides nothing: the run
-// tries again, and learns from that.
-const SignalSinkBack = "sink-back"
-
-// waitForSink waits for as long as the sink of a step is out, and tries the step when it may be back: after the wait
-// that the last try was told, or when a worker says so. A letter waits in the same way until its state has settled. The
-// timer in the Temporal UI says why. A wait spends no try.
-func (r *run) waitForSink(ctx workflow.Context, s *step) error {
+// waitToTry waits for as long as a step is told to, and tries it again: after the wait that the last try was told, or
+// when a worker says so. It may be that the sink is out, that another effect comes first, or that a letter waits until
+// its state has settled. The timer in the Temporal UI says why. A wait spends no try. calls is how many signals had come
+// when the last try began: one that came since may be about what that try has not seen.
+func (r *run) waitToTry(ctx workflow.Context, s *step, calls int) error {
 	for s.result.State == effect.Waits {
-		r.listenForSinks()
-		if s.waitingSince.IsZero() {
+		r.listenForCalls()
+		if s.waitingSince.IsZero() && s.result.First == "" {
 			s.waitingSince = r.asOf()
-			r.f.show(s.result.Reason)
 		}
-		back := r.sinksBack
+		r.f.show(s.result.Reason)
 		options := workflow.AwaitOptions{Timeout: s.result.Wait,
-			TimerOptions: workflow.TimerOptions{Summary: s.kind + " waits: " + s.result.Reason}}
-		if _, err := workflow.AwaitWithOptions(ctx, options, func() bool { return r.sinksBack != back }); err != nil {
+			TimerOptions: workflow.TimerOptions{Summary: s.kind + " " + s.waitsFor()}}
+		if _, err := workflow.AwaitWithOptions(ctx, options, func() bool { return r.calls != calls }); err != nil {
 			return err
 		}
+		calls = r.calls
 		a := r.f.attempt(s)
 		s.result = effect.Result{}
 		execute := r.executeIn
@@ -39,15 +37,15 @@ func (r *run) waitForSink(ctx workflow.Context, s *step) error {
 	return nil
 }
 
-// listenForSinks counts the signals that a sink is back, from the first wait on. One that came before is spent on it.
-func (r *run) listenForSinks() {
+// listenForCalls counts the signals to try again, from the first wait on. One that came before is spent on it.
+func (r *run) listenForCalls() {
 	if r.listening {
 		return
 	}
 	r.listening = true
-	workflow.GoNamed(r.ctx, "sinks", func(ctx workflow.Context) {
-		for workflow.GetSignalChannel(ctx, SignalSinkBack).Receive(ctx, nil) {
-			r.sinksBack++
+	workflow.GoNamed(r.ctx, "calls", func(ctx workflow.Context) {
+		for workflow.GetSignalChannel(ctx, activities.SignalTryAgain).Receive(ctx, nil) {
+			r.calls++
 		}
 	})
 }

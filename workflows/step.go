@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
@@ -20,11 +22,13 @@ type step struct {
 	refusalUndoesAll bool
 	// then makes the step that the result of this one calls for, nil for none.
 	then func(done effect.Result) *step
-	// compensates is the key that an undo takes back.
+	// compensates is the key that an undo takes back. after are the keys of the effects that are settled before this
+	// one is tried.
 	compensates string
+	after       []string
 
 	result effect.Result
-	// waitingSince is since when the run has waited in this round with the step not tried.
+	// waitingSince is since when the run has waited in this round for the sink, with the step not tried.
 	waitingSince time.Time
 	// begun is set once the step was tried; round counts the operator's retries of it.
 	begun bool
@@ -42,6 +46,21 @@ type step struct {
 func (s *step) undoneBy(undo *step) *step {
 	s.undo = func(effect.Result) *step { return undo }
 	return s
+}
+
+// comesAfter has the step wait for others. A key that ends with a colon stands for all that begin with it.
+func (s *step) comesAfter(keys ...string) *step {
+	s.after = append(s.after, keys...)
+	return s
+}
+
+// keptBack reports whether another step of the run comes before this one, and is not settled.
+func (f *flow) keptBack(s *step) bool {
+	return slices.ContainsFunc(f.steps, func(o *step) bool {
+		return !o.settled() && slices.ContainsFunc(s.after, func(key string) bool {
+			return o.key == key || strings.HasSuffix(key, ":") && strings.HasPrefix(o.key, key)
+		})
+	})
 }
 
 func (s *step) settled() bool { return s.skipped || s.result.State.Settled() }
@@ -65,11 +84,20 @@ func (s *step) hadFailed() bool { return s.result.Met && s.repeatable() && !s.ag
 // person cannot answer for the provider.
 func (s *step) byHand() bool { return s.sink != SinkDatabase && s.sink != SinkStripe }
 
+// waitsFor says what the step waits for.
+func (s *step) waitsFor() string {
+	if s.result.First != "" {
+		return s.result.Reason
+	}
+	return "waits: " + s.result.Reason
+}
+
 // call names the step to the effect runner.
 func (f *flow) call(s *step) effect.Call {
 	return effect.Call{
 		Key: s.key, Kind: s.kind, Round: s.round, Ref: f.in.Ref,
-		Compensates: s.compensates, AsOf: f.asOf(), WaitingSince: s.waitingSince, Timeout: f.settings[s.sink].Timeout,
+		Compensates: s.compensates, After: s.after, AsOf: f.asOf(), WaitingSince: s.waitingSince,
+		Timeout: f.settings[s.sink].Timeout,
 	}
 }
 

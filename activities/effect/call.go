@@ -23,6 +23,9 @@ type Call struct {
 	event.Ref
 	// Compensates is the key of the effect that this one undoes, "" for a forward effect.
 	Compensates string
+	// After are the keys of effects that are settled before this one is tried. One that ends with a colon stands for
+	// all that begin with it.
+	After []string `json:",omitempty"`
 	// AsOf is when the workflow task began that asks for the effect, zero where that is not known. An attempt
 	// that outlives it shows nothing on the receipt that a later task has moved.
 	AsOf time.Time
@@ -84,7 +87,8 @@ const (
 	// trying by itself will not finish it: its time is used up, or it is a fault of ours
 	Failed    State = "failed"
 	Uncertain State = "uncertain" // nobody knows whether it happened; a person decides
-	Waits     State = "waits"     // not tried: its sink is out, or it is too early, and the flow waits
+	// not tried: its sink is out, it is too early, or another effect comes first; the flow waits
+	Waits State = "waits"
 )
 
 // Known reports whether s is one of these states.
@@ -115,6 +119,8 @@ type Result struct {
 	Unanswered bool `json:",omitempty"`
 	// Wait is how long to wait before it is asked for again, where State is Waits.
 	Wait time.Duration `json:",omitempty"`
+	// First is the key of the effect that it waits for, "" where it waits for something else.
+	First string `json:",omitempty"`
 	// Round is the ledger's for an effect that is not done: another run, or this one before a reset,
 	// may have tried it in later rounds than the caller's.
 	Round int `json:",omitempty"`

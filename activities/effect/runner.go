@@ -28,7 +28,8 @@ type Config struct {
 	Ledger *ledger.Store
 	// Retrying is told of every failure that will be tried again, to show it on the receipt.
 	Retrying func(ctx context.Context, c Call, reason string)
-	// Waits is told of every effect that waits for its sink, in words that follow the sink's name, and why it does.
+	// Waits is told of every effect that waits, in words that follow the sink's name or, for NotFirst, are the key of
+	// the effect that comes first; and why it waits.
 	Waits func(ctx context.Context, c Call, sink, words string, why Hindrance)
 	// Breakers and Pauses are shared with the other workers; nil leaves both out.
 	Breakers *breaker.Store
@@ -44,11 +45,12 @@ type Config struct {
 // Hindrance is why an effect waits for its sink.
 type Hindrance string
 
-// The hindrances: all places at the sink are taken, it is out, or a person has paused it.
+// The hindrances: all places at the sink are taken, it is out, a person has paused it, or another effect comes first.
 const (
 	SinkBusy   Hindrance = "busy"
 	SinkOut    Hindrance = "out"
 	SinkPaused Hindrance = "paused"
+	NotFirst   Hindrance = "not_first"
 )
 
 // Runner runs effects. It is safe for concurrent use.

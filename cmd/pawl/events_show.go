@@ -212,7 +212,11 @@ func undoneRows(e *operator.Evidence) [][]string {
 		}
 	}
 	for _, f := range e.Next.Pending {
-		rows = append(rows, []string{f.Kind, "not begun", "0", f.Key, ""})
+		note := ""
+		if f.WaitsFor != "" {
+			note = waitsFirst(f.WaitsFor)
+		}
+		rows = append(rows, []string{f.Kind, "not begun", "0", f.Key, note})
 	}
 	if len(rows) == 1 {
 		return [][]string{{"NOT DONE"}, {"no effect that is known"}}

@@ -62,7 +62,7 @@ func writePreview(a *app, p *operator.Preview) error {
 func previewNote(e workflows.PreviewedEffect) string {
 	var notes []string
 	if e.WaitsFor != "" {
-		notes = append(notes, "waits first: "+e.WaitsFor)
+		notes = append(notes, waitsFirst(e.WaitsFor))
 	}
 	if e.By != "" {
 		notes = append(notes, "by "+e.By)
@@ -109,4 +109,12 @@ func totals(counts map[workflows.Will]int, money []operator.Sum) string {
 var books = map[workflows.Will]string{
 	workflows.WillStay: "booked ", workflows.WillRun: "books ", workflows.WillRunLater: "books ",
 	workflows.WillRunAndTakeBack: "books ",
+}
+
+// waitsFirst says what an effect waits for before it is tried.
+func waitsFirst(words string) string {
+	if strings.HasPrefix(words, "waits for ") {
+		return words
+	}
+	return "waits first: " + words
 }

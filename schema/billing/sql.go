@@ -55,4 +55,5 @@ var Statements = map[string]string{
 	"list unclaimed": listUnclaimedSQL,
 	"the money":      theMoneySQL,
 	"booked":         bookedSQL,
+	"first to book":  firstToBookSQL,
 }

@@ -17,6 +17,9 @@ var Statements = map[string]string{
 	"let go":     letGoSQL,
 	"uncertain":  uncertainSQL,
 	"doubtful":   doubtfulSQL,
+	"wait":       waitSQL,
+	"waiting":    waitingSQL,
+	"woken":      wokenSQL,
 }
 
 // begun is true when a claim begins a new generation. An effect that was refused, or was a fault, after an unanswered

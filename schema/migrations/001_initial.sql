@@ -254,6 +254,16 @@ create table effect_attempts (
 );
 create index effect_attempts_key on effect_attempts (key);
 
+-- Which runs wait with an effect for an earlier one, first, to be settled: who settles that wakes them.
+create table effect_waits (
+    key         text collate "C" not null,
+    workflow_id text             not null,
+    first       text collate "C" not null,
+    since       timestamptz      not null default now(),
+    primary key (key, workflow_id)
+);
+create index effect_waits_first on effect_waits (first);
+
 -- The sinks that are, or were, out: what their effects wait for. One row for each, which all workers share.
 create table breakers (
     sink     text        primary key,

@@ -74,9 +74,11 @@ func (s *Store) Load(ctx context.Context, id string) (Receipt, Body, error) {
 	return found.Receipt, found.body(), err
 }
 
-// openCountsSQL is two statements for two partial indexes.
+// openCountsSQL is two statements for two partial indexes. What waits for another entry is not late: the event of that
+// one is.
 const openCountsSQL = `
-select status, count(*), extract(epoch from now() - min(received_at))::float8 as seconds
+select status, count(*), coalesce(extract(epoch from
+       now() - min(received_at) filter (where reason_code <> '` + WaitsForEntry + `')), 0)::float8 as seconds
   from receipts where status in ('processing', 'retrying', 'needs_review', 'dead') group by status
 union all
 select 'received', count(*), extract(epoch from now() - min(received_at))::float8

@@ -55,6 +55,8 @@ const (
 	// sink are taken.
 	SinkOut  = "sink_out"
 	SinkBusy = "sink_busy"
+	// WaitsForEntry: an entry waits for the one that it refers to. Nothing is late then.
+	WaitsForEntry = "waits_for_entry"
 
 	// Paused, a reason for Retrying: a person paused the sink, and the words begin with its name. A reason for
 	// Received: the source is paused.

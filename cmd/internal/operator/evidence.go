@@ -163,6 +163,8 @@ func (o *Operator) ask(ctx context.Context, n *Next, r timeline.Receipt) {
 	switch r.ReasonCode {
 	case receipt.SinkOut:
 		n.Says = "it goes on by itself when the sink answers again: see pawl sinks"
+	case receipt.WaitsForEntry:
+		n.Says = "it goes on by itself when the entry that comes first is settled"
 	case receipt.Paused:
 		n.Says = "it goes on by itself when what is paused is resumed: see pawl sinks"
 	}

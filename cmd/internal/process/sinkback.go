@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/run"
-	"github.com/pawlhq/pawl/workflows"
 )
 
-// showWaiting shows on the receipt that an effect waits for its sink. It informs, like showRetrying.
+// showWaiting shows on the receipt what an effect waits for. It informs, like showRetrying.
 func (n *Node) showWaiting(ctx context.Context, c effect.Call, sink, words string, why effect.Hindrance) {
 	reason := receipt.SinkBusy + ": " + sink + " " + words
 	switch why {
@@ -23,6 +23,8 @@ func (n *Node) showWaiting(ctx context.Context, c effect.Call, sink, words strin
 		reason = run.OutReason(sink, words)
 	case effect.SinkPaused:
 		reason = run.PausedReason(sink, words)
+	case effect.NotFirst:
+		reason = receipt.WaitsForEntry + ": waits for " + words
 	}
 	n.showRetrying(ctx, c, reason)
 }
@@ -84,7 +86,7 @@ func (n *Node) letIn(ctx context.Context, sink string, gate *effect.Gate) {
 func (n *Node) tell(ctx context.Context, run string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	err := n.Temporal.SignalWorkflow(ctx, run, "", workflows.SignalSinkBack, nil)
+	err := n.Temporal.SignalWorkflow(ctx, run, "", activities.SignalTryAgain, nil)
 	var ended *serviceerror.NotFound
 	if err != nil && !errors.As(err, &ended) {
 		n.log.WarnContext(ctx, "cannot tell a run that its sink is back; it polls by itself later", "workflow_id", run,

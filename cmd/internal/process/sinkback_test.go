@@ -10,11 +10,11 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/schema/schematest"
-	"github.com/pawlhq/pawl/workflows"
 )
 
 // signalled is a Temporal that notes which runs are signalled, and when.
@@ -29,7 +29,7 @@ type signalled struct {
 func (s *signalled) SignalWorkflow(_ context.Context, id, _, name string, _ any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if name != workflows.SignalSinkBack {
+	if name != activities.SignalTryAgain {
 		return fmt.Errorf("another signal: %s", name)
 	}
 	s.runs, s.at = append(s.runs, id), append(s.at, time.Now())

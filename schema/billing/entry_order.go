@@ -1,0 +1,64 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// FirstToBook returns the first of the keys whose entry is still to be booked, "" for none. An entry is to be booked
+// while the ledger has it as not settled, or while facts say that it is due and a run has not come to it yet; in both
+// cases only as long as the receipt of such a run is open. The caller's own receipt does not count: its run knows.
+//
+// A key that ends with a colon stands for all that begin with it: those of the parts of an object.
+func (s *Store) FirstToBook(ctx context.Context, receiptID string, keys []string) (key string, err error) {
+	var ends, objects []string
+	for _, k := range keys {
+		parts, all := strings.CutSuffix(k, ":")
+		if ends = append(ends, k+"\x01"); all {
+			ends[len(ends)-1] = parts + ";" // the character after the colon
+		}
+		objects = append(objects, k[strings.LastIndex(k, ":")+1:])
+	}
+	rows, _ := s.db.Query(ctx, firstToBookSQL, keys, ends, objects, receiptID) // CollectRows returns its error
+	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return "", fmt.Errorf("read whether %s is booked: %w", strings.Join(keys, ", "), err)
+	}
+	if len(found) > 0 {
+		key = found[0]
+	}
+	return key, nil
+}
+
+// firstToBookSQL looks first at what the ledger has. If that is nothing, the facts tell of what was paid; nothing is
+// booked of what was imported, or occurred before effects began. A run that is parked has tried all that it plans,
+// unless it was cancelled.
+const firstToBookSQL = `
+with w as (select * from unnest($1::text[], $2::text[], $3::text[]) with ordinality as w(key, till, object, n))
+select key from (
+    select w.n, e.key
+      from w cross join lateral (select * from effects where key >= w.key and key < w.till offset 0) e
+     where e.state in ('claimed', 'failed', 'uncertain') and exists (
+           select from (select e.receipt_id as id
+                        union all select a.receipt_id from effect_attempts a where a.key = e.key) tried
+            cross join lateral (select status from receipts where id = tried.id offset 0) r
+            where tried.id <> $4::uuid and r.status in ('received', 'processing', 'retrying', 'needs_review', 'dead'))
+     union all
+    select w.n, w.key
+      from w
+     where not exists (select from effects e where e.key = w.key) and exists (
+           select from (select * from facts where object = w.object offset 0) f
+            cross join lateral (select status, reason_code from receipts where id = f.receipt_id offset 0) r
+            cross join lateral (select f.data -> 'Invoice' as invoice, f.data -> 'Checkout' as checkout) told
+            where f.mode = split_part(w.key, ':', 3) and f.origin <> 'import' and f.receipt_id <> $4::uuid
+              and (invoice ->> 'Status' in ('paid', 'void', 'uncollectible')
+                   and ((invoice ->> 'Paid')::bigint > 0 or (invoice ->> 'Balance')::bigint <> 0)
+                   or checkout ->> 'PaymentStatus' = 'paid' and (checkout ->> 'Amount')::bigint > 0)
+              and f.occurred_at >= coalesce((select min((i.effects_from ->> f.mode)::timestamptz)
+                                               from imports i where i.provider = f.provider), '-infinity')
+              and (r.status in ('received', 'processing', 'retrying')
+                   or r.status = 'needs_review' and r.reason_code = 'cancelled'))
+) first order by n, key limit 1`

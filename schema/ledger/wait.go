@@ -1,0 +1,49 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Some effects come after others. A run that has to wait for such an earlier effect, the first, says so here, and
+// whoever settles the first wakes the run.
+
+// Wait records that a run waits with an effect for the first, and returns for how long it has. It may be called again.
+// The run reads the first once more afterwards: whoever settled it before may have found nobody to wake.
+func (s *Store) Wait(ctx context.Context, key, workflowID, first string) (waited time.Duration, err error) {
+	if err := s.pool.QueryRow(ctx, waitSQL, key, workflowID, first).Scan(&waited); err != nil {
+		return 0, fmt.Errorf("record that effect %s waits for %s: %w", key, first, err)
+	}
+	return waited, nil
+}
+
+// Waiting returns the workflow IDs of the runs that wait for effects.
+func (s *Store) Waiting(ctx context.Context, keys []string) ([]string, error) {
+	rows, _ := s.pool.Query(ctx, waitingSQL, keys) // CollectRows returns its error
+	waiting, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("list the runs that wait for %d effects: %w", len(keys), err)
+	}
+	return waiting, nil
+}
+
+// Woken forgets that a run waits for effects: it was told. One that has to wait on says so again.
+func (s *Store) Woken(ctx context.Context, keys []string, workflowID string) error {
+	if _, err := s.pool.Exec(ctx, wokenSQL, keys, workflowID); err != nil {
+		return fmt.Errorf("forget that %s waits: %w", workflowID, err)
+	}
+	return nil
+}
+
+// waitSQL also writes a row that is there: [Store.Woken] may be about to delete it.
+const waitSQL = `
+insert into effect_waits (key, workflow_id, first) values ($1, $2, $3)
+    on conflict (key, workflow_id) do update set first = excluded.first
+returning now() - since`
+
+const waitingSQL = `select distinct workflow_id from effect_waits where first = any($1)`
+
+const wokenSQL = `delete from effect_waits where first = any($1) and workflow_id = $2`
