@@ -68,7 +68,7 @@ func (b *bundle) passes(d time.Duration) {
 // invoice is a payload, with the customer's address as given.
 func invoice(email string) string {
 	encoded, _ := json.Marshal(email)
-	return `{"id":"evt_1","created":1772323260,"livemode":true,"data":{"object":{"id":"in_1","number":"A-1","customer":"cus_1","customer_email":` + string(encoded) + `,
+	return `{"id":"evt_1","created":1772323260,"livemode":true,"data":{"object":{"id":"in_1","object":"invoice","number":"A-1","customer":"cus_1","customer_email":` + string(encoded) + `,
 		"currency":"usd","status":"paid","amount_paid":4900,"subscription":"sub_1","subscription_details":{"metadata":{"account":"acme"}},
 		"lines":{"data":[{"amount":4900,"price":{"id":"price_pro"},"period":{"start":1772323200,"end":1775001600}}]}}}}`
 }

@@ -188,11 +188,30 @@ func (b *Billing) ApplyFacts(ctx context.Context, in EffectInput[Facts]) (effect
 			return effect.Result{}, err
 		}
 	}
-	return b.apply(ctx, in.Effect, in.For.Facts)
+	return b.apply(ctx, in.Effect, in.For.Facts, func(ctx context.Context, tx ledger.Tx) error {
+		return keepAddress(ctx, tx, in.Effect, in.For.Facts)
+	})
 }
 
+// keepAddress keeps how the customer is written to, as the body of the event tells it.
+func keepAddress(ctx context.Context, tx ledger.Tx, call effect.Call, facts []billing.Fact) error {
+	if len(facts) > 0 && !slices.ContainsFunc(facts, func(f billing.Fact) bool {
+		return f.Kind == billing.InvoiceSeen || f.Kind == billing.CheckoutSeen || f.Kind == billing.Linked
+	}) {
+		return nil
+	}
+	body, err := receipt.BodyIn(ctx, tx, call.ReceiptID)
+	if err != nil || body == nil {
+		return err
+	}
+	of := billing.Subject{Provider: call.Provider, ProviderAccount: call.Account, Mode: call.Mode, EventID: call.EventID,
+		EventType: call.Type}
+	return billing.KeepAddress(ctx, tx, stripe.ReadAddress(body, of))
+}
+
+// apply applies facts; also, where it is set, is done in the same commit.
 func (b *Billing) apply(ctx context.Context, call effect.Call, facts []billing.Fact,
-	also ...ledger.Statement) (effect.Result, error) {
+	also func(context.Context, ledger.Tx) error) (effect.Result, error) {
 	var queue string
 	if len(facts) > 0 { // what billing.Apply locks first
 		queue = fmt.Sprintf("customer %s (%s)", cmp.Or(facts[0].Customer, facts[0].Object), facts[0].Mode)
@@ -202,12 +221,10 @@ func (b *Billing) apply(ctx context.Context, call effect.Call, facts []billing.F
 		if err != nil {
 			return nil, err
 		}
-		for _, statement := range also {
-			if _, err := tx.Exec(ctx, statement.SQL, statement.Args...); err != nil {
-				return nil, fmt.Errorf("apply facts of %s: %w", call.Key, err)
-			}
+		if also == nil {
+			return change, nil
 		}
-		return change, nil
+		return change, also(ctx, tx)
 	})
 	if err == nil && result.State == effect.Done {
 		b.Announced()
@@ -283,7 +300,7 @@ func WithholdingOfChange(c billing.Change) Withholding {
 func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]) (effect.Result, error) {
 	w := in.For
 	if w.Object == "" { // there is nothing that was granted
-		return b.apply(ctx, in.Effect, nil)
+		return b.apply(ctx, in.Effect, nil, nil)
 	}
 	if err := in.Effect.Check(w.Mode); err != nil {
 		return effect.Result{}, err
@@ -293,11 +310,20 @@ func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]
 		Title: fmt.Sprintf("%s of %s was taken back: refund it, or mend what refused it", w.Object, w.Account),
 	}
 	if w.Change == "" {
-		return b.apply(ctx, in.Effect, w.facts(in.Effect.Compensates), billing.OpenTask(task))
+		return b.apply(ctx, in.Effect, w.facts(in.Effect.Compensates), opening(task))
 	}
 	task.Object += ":" + w.Change // one for each change that was refused, whichever event of it comes first
 	task.Title = fmt.Sprintf("The change of %s of %s to %s was refused, and what was before stays: refund the difference, or mend what refused it", w.Object, w.Account, w.Change)
-	return b.apply(ctx, in.Effect, w.facts(""), billing.OpenTask(task))
+	return b.apply(ctx, in.Effect, w.facts(""), opening(task))
+}
+
+// opening opens a task.
+func opening(task billing.Task) func(context.Context, ledger.Tx) error {
+	return func(ctx context.Context, tx ledger.Tx) error {
+		open := billing.OpenTask(task)
+		_, err := tx.Exec(ctx, open.SQL, open.Args...)
+		return err
+	}
 }
 
 // facts say that what an effect granted is taken back; none where nothing was granted.

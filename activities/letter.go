@@ -15,8 +15,8 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/letters"
 	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/ledger"
-	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // Letter is what a customer is written.
@@ -25,12 +25,11 @@ type Letter struct {
 	Template string
 	Mode     string
 	Account  string
-	// Object is the provider's ID of what it is about. A letter shows it only where that has no number.
+	// Object is the provider's ID of what it is about. A letter shows it only where that has no Number.
 	Object string
-	// ReceiptID names the receipt whose body holds the address, which is read there when the letter is sent and stands
-	// nowhere else. A body that has none, such as a subscription's, leaves the word to the newest invoice of Customer.
-	ReceiptID string
-	Customer  string `json:",omitempty"`
+	Number string `json:",omitempty"`
+	// Customer is the provider's, or the checkout session of a guest. The address is read when the letter is sent.
+	Customer string `json:",omitempty"`
 	// Amount is in minor units of Currency.
 	Amount   int64  `json:",omitempty"`
 	Currency string `json:",omitempty"`
@@ -53,9 +52,9 @@ type Letter struct {
 	Notice *Notice `json:",omitempty"`
 }
 
-// Invoices knows which receipt holds the newest invoice of a customer, "" for none.
-type Invoices interface {
-	NewestInvoiceReceipt(ctx context.Context, mode, customer string) (receiptID string, err error)
+// Addresses knows how customers are written to; a *billing.Store.
+type Addresses interface {
+	Address(ctx context.Context, of billing.Subject, invoice string) (billing.Address, error)
 }
 
 // MailSink is a mail server and how letters are handed to it.
@@ -73,11 +72,11 @@ type MailSink struct {
 
 // Mail sends letters to customers.
 type Mail struct {
-	Effects  *effect.Runner
-	Receipts Receipts
-	Invoices Invoices
-	Known    Known
-	Letters  *letters.Set
+	Effects   *effect.Runner
+	Receipts  Receipts
+	Addresses Addresses
+	Known     Known
+	Letters   *letters.Set
 	// Sinks are the mail servers by mode. A mode without one has its letters left out.
 	Sinks map[string]MailSink
 	Now   func() time.Time
@@ -92,8 +91,8 @@ type sentMail struct {
 	MessageID string
 }
 
-// SendLetter sends a letter to the address on the object. A letter that is off, one that is not true any more, and
-// one to an object without an address, is skipped. One that tells a state waits first, and has claimed nothing then.
+// SendLetter sends a letter to the customer. A letter that is off, one that is not true any more, and one to a customer
+// without an address, is skipped. One that tells a state waits first, and has claimed nothing then.
 func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
@@ -111,7 +110,7 @@ func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.R
 		policy.Exclusive = in.For.about()
 	}
 	return m.Effects.Do(ctx, in.Effect, policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
-		to, err := m.wanted(ctx, in.For)
+		to, err := m.wanted(ctx, in)
 		if err != nil {
 			return nil, err
 		}
@@ -153,21 +152,28 @@ func (m *Mail) unsettled(ctx context.Context, in EffectInput[Letter]) (time.Dura
 }
 
 // wanted returns whom a letter is sent to. Its error is an [effect.NotWanted] where it is sent to nobody.
-func (m *Mail) wanted(ctx context.Context, l Letter) (stripe.Addressee, error) {
+func (m *Mail) wanted(ctx context.Context, in EffectInput[Letter]) (to billing.Address, err error) {
+	l := in.For
 	if m.Letters.Off(l.Template) {
-		return stripe.Addressee{}, &effect.NotWanted{Reason: "the letter " + l.Template + " is off"}
+		return to, &effect.NotWanted{Reason: "the letter " + l.Template + " is off"}
 	}
 	switch why, err := m.untrue(ctx, l); {
 	case err != nil:
-		return stripe.Addressee{}, effect.Infrastructure(err)
+		return to, effect.Infrastructure(err)
 	case why != "":
-		return stripe.Addressee{}, &effect.NotWanted{Reason: why}
+		return to, &effect.NotWanted{Reason: why}
 	}
-	to, err := m.addressee(ctx, l)
-	if err == nil && to.Email == "" {
-		err = &effect.NotWanted{Reason: "no address is held: the object names none, or its body was erased"}
+	of := billing.Subject{Provider: in.Effect.Provider, ProviderAccount: in.Effect.Account, Mode: l.Mode,
+		Customer: l.Customer}
+	switch to, err = m.Addresses.Address(ctx, of, l.Object); {
+	case err != nil:
+		return to, effect.Infrastructure(err)
+	case !to.Forgotten.IsZero():
+		return to, &effect.NotWanted{Reason: "the customer was forgotten at " + to.Forgotten.Format(time.RFC3339)}
+	case to.Email == "":
+		return to, &effect.NotWanted{Reason: "no address is held: nothing that came tells a usable one of the customer"}
 	}
-	return to, err
+	return to, nil
 }
 
 // failure makes an unknown outcome a repeatable one where the guarantee is at least once. It stays known
@@ -180,12 +186,12 @@ func (s MailSink) failure(err error) error {
 	return err
 }
 
-// compose writes the message. Everything in it follows from the letter and the receipt's body, so that a repeat is the
-// same mail; go-mail refuses addresses that would smuggle in headers.
-func (m *Mail) compose(l Letter, to stripe.Addressee, from, messageID string) ([]byte, error) {
+// compose writes the message. Everything in it follows from the letter and the address, so that a repeat is the same
+// mail; go-mail refuses addresses that would smuggle in headers.
+func (m *Mail) compose(l Letter, to billing.Address, from, messageID string) ([]byte, error) {
 	content := letters.Content{
-		Account: l.Account, Number: cmp.Or(to.Number, l.Object), Plan: l.Plan,
-		Quantity: l.Quantity, URL: to.InvoiceURL, EndsAt: l.EndsAt.UTC(), DueAt: l.DueAt.UTC(),
+		Account: l.Account, Number: cmp.Or(l.Number, l.Object), Plan: l.Plan,
+		Quantity: l.Quantity, URL: to.Page, EndsAt: l.EndsAt.UTC(), DueAt: l.DueAt.UTC(),
 		Unpaid: l.Unpaid, Because: l.Because,
 		PeriodStart: l.PeriodStart.UTC(), PeriodEnd: l.PeriodEnd.UTC(), OccurredAt: l.OccurredAt.UTC(),
 	}
@@ -234,35 +240,4 @@ func messageID(key, from string) string {
 		domain = "pawl.invalid"
 	}
 	return readable + "." + hex.EncodeToString(sum[:6]) + "@" + domain
-}
-
-// addressee reads where a letter goes, and the number that it names.
-func (m *Mail) addressee(ctx context.Context, l Letter) (stripe.Addressee, error) {
-	to, err := m.read(ctx, l.ReceiptID)
-	if err != nil || to.Email != "" || l.Customer == "" {
-		return to, err
-	}
-	newest, err := m.Invoices.NewestInvoiceReceipt(ctx, l.Mode, l.Customer)
-	if err != nil || newest == "" {
-		return to, effect.Infrastructure(err)
-	}
-	of, err := m.read(ctx, newest)
-	to.Email = of.Email // its number is not what this letter is about
-	return to, err
-}
-
-// read reads an addressee from the body of a receipt. One that is no longer held has none.
-func (m *Mail) read(ctx context.Context, receiptID string) (stripe.Addressee, error) {
-	body, err := m.Receipts.Body(ctx, receiptID)
-	if errors.Is(err, receipt.ErrNotFound) {
-		return stripe.Addressee{}, nil
-	}
-	if err != nil {
-		return stripe.Addressee{}, effect.Infrastructure(err)
-	}
-	to, err := stripe.ReadAddressee(body.Bytes)
-	if err != nil {
-		return stripe.Addressee{}, effect.Refuse("read the address: %w", err)
-	}
-	return to, nil
 }

@@ -109,7 +109,8 @@ func TestSendLetter_Notices_WhileTrue(t *testing.T) {
 			b := setup(t)
 			box := activitiestest.NewMailbox(t, false)
 			b.apply(tt.facts...)
-			in := letterAbout("action-required", b.keep(invoice("ada@example.com")))
+			b.told("ada@example.com")
+			in := letterAbout("action-required")
 			in.For.Notice = &tt.notice
 			want := effect.Done
 			if tt.skipped != "" {
@@ -166,7 +167,8 @@ func TestSendLetter_TellsAState_WaitsAndIsJudgedThen(t *testing.T) {
 			b := setup(t)
 			box := activitiestest.NewMailbox(t, false)
 			b.apply(append(begin, unpaid(10, 1))...)
-			m, in := b.mail(box, false), letterAbout("action-required", b.keep(invoice("ada@example.com")))
+			b.told("ada@example.com")
+			m, in := b.mail(box, false), letterAbout("action-required")
 			kept, err := b.receipts.Get(b.Context(), in.Effect.ReceiptID)
 			if err != nil {
 				t.Fatal(err)
@@ -225,7 +227,8 @@ func TestSendLetter_Series_OneADay(t *testing.T) {
 			b := setup(t)
 			box := activitiestest.NewMailbox(t, false)
 			b.apply(unpaid(10, 1))
-			m, in := b.mail(box, false), letterAbout("dunning", b.keep(invoice("ada@example.com")))
+			b.told("ada@example.com")
+			m, in := b.mail(box, false), letterAbout("dunning")
 			now := time.Now()
 			m.Apart, m.Now = 24*time.Hour, func() time.Time { return now }
 			in.Effect.Key = tt.second
@@ -245,12 +248,14 @@ func TestSendLetter_Series_OneADay(t *testing.T) {
 	}
 }
 
-// The letter has the page of the invoice, which is read in the body and stands nowhere else.
+// The letter has the page of the invoice, also when no body is held.
 func TestSendLetter_ActionRequired_ShowsWhereToPay(t *testing.T) {
 	b := setup(t)
 	box := activitiestest.NewMailbox(t, false)
 	body := strings.Replace(invoice("ada@example.com"), `"number":"A-1"`, `"number":"A-1","hosted_invoice_url":"https://invoice.stripe.com/i/acct_1/test_1"`, 1)
-	must(b, effect.Done, b.mail(box, false).SendLetter, letterAbout("action-required", b.keep(body)))
+	b.apply(unpaid(10, 1))
+	b.toldBy(body)
+	must(b, effect.Done, b.mail(box, false).SendLetter, letterAbout("action-required"))
 	if mails := box.Mails(); len(mails) != 1 || !strings.Contains(mails[0].Data, "https://invoice.stripe.com/i/acct_1/test_1") {
 		t.Errorf("mails %v, want one with the page", mails)
 	}
@@ -265,10 +270,11 @@ func TestSendLetter_ActionRequired_ShowsWhereToPay(t *testing.T) {
 func TestSendLetter_TwoAttempts_OneAfterTheOther(t *testing.T) {
 	b := setup(t)
 	box := activitiestest.NewMailbox(t, false)
-	m, id := b.mail(box, false), b.keep(invoice("ada@example.com"))
+	m := b.mail(box, false)
+	b.told("ada@example.com")
 	b.apply(unpaid(10, 1))
 	send := func(attempt int) {
-		in := letterAbout("action-required", id)
+		in := letterAbout("action-required")
 		in.Effect.Key += fmt.Sprint(":", attempt)
 		in.For.Amount = int64(attempt) * 100
 		in.For.Notice = &activities.Notice{While: activities.WhileUnpaid, Invoice: "in_1", Subscription: "sub_1", Attempt: attempt}

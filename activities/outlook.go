@@ -95,8 +95,13 @@ type Forecast struct {
 
 // ForecastFacts is the forecast of [Billing.ApplyFacts].
 func (l *Outlook) ForecastFacts(ctx context.Context, in EffectInput[Facts]) (Forecast, error) {
-	return l.forecast(ctx, in.Effect, effect.Policy{},
-		func() (any, error) { return l.apply(ctx, in.Effect, in.For.Facts) })
+	return l.forecast(ctx, in.Effect, effect.Policy{}, func() (any, error) {
+		change, err := l.apply(ctx, in.Effect, in.For.Facts)
+		if err == nil {
+			err = effect.Infrastructure(keepAddress(ctx, l.tx, in.Effect, in.For.Facts))
+		}
+		return change, err
+	})
 }
 
 // ForecastWithholding is the forecast of [Billing.WithholdGrant].
@@ -148,12 +153,12 @@ func (l *Outlook) ForecastEntry(ctx context.Context, in EffectInput[Entry]) (For
 func (l *Outlook) ForecastLetter(ctx context.Context, in EffectInput[Letter]) (Forecast, error) {
 	sink, configured := l.of.Mail.Sinks[in.For.Mode]
 	mail := *l.of.Mail
-	mail.Known, mail.Invoices = l.state, l.state
+	mail.Known, mail.Addresses = l.state, l.state
 	f, err := l.forecast(ctx, in.Effect, sink.Policy, func() (any, error) {
 		if !configured {
 			return nil, errNotConfigured
 		}
-		_, err := mail.wanted(ctx, in.For)
+		_, err := mail.wanted(ctx, in)
 		return nil, err
 	})
 	if err != nil || f.State != effect.Done || f.WaitsFor != "" {

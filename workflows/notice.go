@@ -115,14 +115,10 @@ func takenSteps(c billing.Change) []*step {
 		return subscriptionTaken(c, c.Subject, s, s.Taken())
 	case i != nil && i.Subscription == "":
 		of, _ := i.Order()
-		letter := invoiceLetter("access-ended", c.Subject, *i)
-		letter.Customer, letter.ReceiptID = i.Customer, i.Cause.ReceiptID
-		return taken(c, c.Subject, letter, "", of.Taken())
+		return taken(c, c.Subject, invoiceLetter("access-ended", c.Subject, *i), "", of.Taken())
 	case o != nil:
 		of, _ := o.Order()
-		letter := orderLetter("access-ended", c.Subject, *o)
-		letter.Customer, letter.ReceiptID = o.Customer, o.PaidBy.ReceiptID
-		return taken(c, c.Subject, letter, "", of.Taken())
+		return taken(c, c.Subject, orderLetter("access-ended", c.Subject, *o), "", of.Taken())
 	}
 	return nil
 }

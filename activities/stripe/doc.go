@@ -2,7 +2,7 @@
 //
 // [Read] turns an event's body into facts, or says why a person must review it. It is the one way from bytes to facts:
 // the object in the event decides what is read, and the event's type says only where the fact stands among others of
-// the same second. [ReadObject] does the same with an object that was fetched. [ReadAddressee] reads the personal data
+// the same second. [ReadObject] does the same with an object that was fetched. [ReadAddress] reads the personal data
 // that a letter needs, where the letter is written; no fact holds any.
 //
 // The package works on raw JSON and not on an SDK's structs: a payload is rendered in the API version of the

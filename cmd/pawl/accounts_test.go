@@ -26,8 +26,8 @@ func TestAccounts_Show(t *testing.T) {
 		`insert into grants (mode, object, account, plan, quantity, ends, because) values ('live', 'sub_1', 'acme', 'pro', 3, '2026-12-24', 'evt_1')`,
 		`insert into subscriptions (mode, id, account, customer, status, plan, quantity, state) values
 			('live', 'sub_1', 'acme', 'cus_1', 'active', 'pro', 3, '{"ID":"sub_1","Status":"active","Plan":"pro","Quantity":3,"EndsAt":"2026-12-24T00:00:00Z"}')`,
-		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, receipt_id, state) values
-			('live', 'in_1', 'acme', 'open', 0, 'usd', now(), now(), gen_random_uuid(), '{"ID":"in_1","Status":"open","Due":4900,"Currency":"usd","Attempts":2}')`,
+		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, state) values
+			('live', 'in_1', 'acme', 'open', 0, 'usd', now(), now(), '{"ID":"in_1","Status":"open","Due":4900,"Currency":"usd","Attempts":2}')`,
 		`insert into due (mode, owner, account, object, why, step, at, next_at, provider, event_id, receipt_id, occurred_at) values
 			('live', 'sub_1', 'acme', 'in_1', 'dunning', 2, '2026-12-03', '2026-12-03', 'stripe', 'evt_7', gen_random_uuid(), now()),
 			('live', 'sub_1', 'acme', 'sub_1', 'end', 0, '2026-12-24', '2026-12-24', 'stripe', 'evt_1', gen_random_uuid(), now())`,
@@ -35,8 +35,8 @@ func TestAccounts_Show(t *testing.T) {
 		`insert into accounts (mode, id, provider, target_version, target_state, held) values ('live', 'late', 'stripe', 2, 'suspended', false), ('live', 'once', 'stripe', 2, 'suspended', false),
 			('live', 'barred', 'stripe', 2, 'suspended', true), ('live', 'billed', 'stripe', 0, '', false)`,
 		`insert into subscriptions (mode, id, account, status, state) values ('live', 'sub_billed', 'billed', '', '{"ID":"sub_billed"}')`,
-		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, receipt_id, state) values
-			('live', 'in_2', 'billed', 'draft', 0, 'usd', now(), now(), gen_random_uuid(), '{"ID":"in_2","Status":"draft","Due":4900,"Currency":"usd","Stuck":"tax_id_invalid"}')`,
+		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, state) values
+			('live', 'in_2', 'billed', 'draft', 0, 'usd', now(), now(), '{"ID":"in_2","Status":"draft","Due":4900,"Currency":"usd","Stuck":"tax_id_invalid"}')`,
 		`insert into subscriptions (mode, id, account, status, state) values ('live', 'sub_late', 'late', 'past_due',
 			'{"ID":"sub_late","Status":"past_due","PastDueSince":"2026-01-01T00:00:00Z","EndsAt":"2026-01-22T00:00:00Z","Because":"evt_late"}')`,
 		`insert into grants (mode, object, account, plan, ends, because) values ('live', 'cs_1', 'once', 'pro', '2026-01-08', 'evt_sold'),

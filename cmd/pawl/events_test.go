@@ -34,8 +34,8 @@ func TestEvents_ListAndShow(t *testing.T) {
 			values ('stripe', 'live', 'linked', 'cus_1', 'cus_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event', '{"Link":{"Account":"other"}}'),
 			('stripe', 'live', 'invoice_seen', 'in_1', 'cus_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event',
 			'{"Invoice":{"Paid":49900,"Due":50000,"Currency":"usd"}}')`,
-		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, receipt_id, state)
-			values ('live', 'in_1', 'acme', 'paid', 49900, 'usd', now(), now(), '00000000-0000-0000-0000-000000000001', '{}')`,
+		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, state)
+			values ('live', 'in_1', 'acme', 'paid', 49900, 'usd', now(), now(), '{}')`,
 	} {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -190,8 +190,8 @@ func TestEvents_OfAnObjectOrAnAccount(t *testing.T) {
 			('stripe', 'live', 'invoice_seen', 'in_1', 'evt_2', '00000000-0000-0000-0000-000000000002', now(), 3, 'event', '{}'),
 			('stripe', 'live', 'invoice_seen', 'in_3', 'evt_3', '00000000-0000-0000-0000-000000000003', now(), 3, 'event', '{}')`,
 		`insert into accounts (mode, id, provider) values ('live', 'acme', 'stripe')`,
-		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, receipt_id, state)
-			values ('live', 'in_3', 'acme', 'paid', 1, 'usd', now(), now(), gen_random_uuid(), '{}')`,
+		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, state)
+			values ('live', 'in_3', 'acme', 'paid', 1, 'usd', now(), now(), '{}')`,
 		`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
 			values ('receipt-email:stripe:live:in_1', 'receipt-email', 'done', '00000000-0000-0000-0000-000000000001', 'evt_1', 'w', 'r', now())`,
 	} {

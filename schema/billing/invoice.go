@@ -239,9 +239,6 @@ func ascending(numbers []int) []int {
 
 const invoiceSQL = `select state from invoices where mode = $1 and id = $2`
 
-const newestInvoiceSQL = `
-select receipt_id::text from invoices where mode = $1 and customer = $2 and customer <> '' order by occurred_at desc limit 1`
-
 func foldInvoice(id string, with related) Object {
 	if len(with.facts[id]) == 0 {
 		return nil
@@ -337,13 +334,12 @@ func (i *Invoice) tasks() []settledTask {
 }
 
 const writeInvoiceSQL = `
-insert into invoices (mode, id, account, customer, subscription, status, amount, currency, period_start, occurred_at, receipt_id, state)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+insert into invoices (mode, id, account, customer, subscription, status, amount, currency, period_start, occurred_at, state)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
     on conflict (mode, id) do update set account = excluded.account, customer = excluded.customer, subscription = excluded.subscription,
        status = excluded.status, amount = excluded.amount, currency = excluded.currency, period_start = excluded.period_start,
-       occurred_at = excluded.occurred_at, receipt_id = excluded.receipt_id, state = excluded.state, updated_at = now()`
+       occurred_at = excluded.occurred_at, state = excluded.state, updated_at = now()`
 
 func (i *Invoice) row() (sql string, columns []any) {
-	return writeInvoiceSQL, []any{i.Subscription, i.Status, i.Paid, i.Currency, i.PeriodStart, i.OccurredAt,
-		i.Cause.ReceiptID}
+	return writeInvoiceSQL, []any{i.Subscription, i.Status, i.Paid, i.Currency, i.PeriodStart, i.OccurredAt}
 }

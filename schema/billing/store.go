@@ -116,22 +116,6 @@ func (s *Store) About(ctx context.Context, of Subject, object string) ([]Fact, e
 	return facts, nil
 }
 
-// NewestInvoiceReceipt returns the receipt of a customer's newest invoice, "" for none: its body holds the customer's
-// address, which no event about a subscription does.
-func (s *Store) NewestInvoiceReceipt(ctx context.Context, mode, customer string) (receiptID string, err error) {
-	rows, err := s.db.Query(ctx, newestInvoiceSQL, mode, customer)
-	if err == nil {
-		receiptID, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
-	}
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("read newest invoice of customer %s: %w", customer, err)
-	}
-	return receiptID, nil
-}
-
 // accountRow is a row of accounts.
 type accountRow struct {
 	ID       string   `db:"id"`

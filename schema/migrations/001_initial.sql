@@ -339,6 +339,29 @@ create table meaning_switches (
     at   timestamptz not null default now()
 );
 
+-- How customers are written to: one row for each, the newest of what objects tell. Beside bodies, this table and the pages
+-- of invoices are the only place with personal data. customer is a checkout session where a guest has bought. said and
+-- locale_said are the places of the row's two halves in the order of what is told.
+create table addresses (
+    customer         text        collate "C" not null check (customer <> ''),
+    mode             text        not null check (mode in ('live', 'test')),
+    provider         text        not null,
+    provider_account text        not null default '',
+    email            text        not null default '',
+    -- email_hash is the SHA-256 of the address in lower case, by which the customer is found.
+    email_hash       bytea,
+    name             text        not null default '',
+    said             text        collate "C" not null,
+    locale           text        not null default '',
+    zone             text        not null default '',
+    locale_said      text        collate "C" not null default '',
+    -- forgotten_at is when a person had the customer forgotten: the row holds nothing from then on.
+    forgotten_at     timestamptz,
+    updated_at       timestamptz not null default now(),
+    primary key (customer, mode, provider, provider_account)
+);
+create index addresses_email on addresses (email_hash) where email_hash is not null;
+
 -- The tables below hold what the facts fold to. They can be made anew from the facts. state is the whole of an object,
 -- as JSON; the columns are what is looked for.
 
@@ -397,8 +420,8 @@ create table invoices (
     currency     text        not null,
     period_start timestamptz not null,
     occurred_at  timestamptz not null,
-    -- receipt_id is the receipt whose body shows the invoice.
-    receipt_id   uuid        not null,
+    -- page is where the customer can see and pay it. No fact tells it: whoever has it reads the customer's name there.
+    page         text        not null default '',
     state        jsonb       not null,
     updated_at   timestamptz not null default now(),
     primary key (mode, id)

@@ -48,6 +48,18 @@ func (s *Store) Body(ctx context.Context, id string) (Body, error) {
 	return found.body(), err
 }
 
+// BodyIn returns the bytes of a receipt's body in a transaction, nil where they are not held.
+func BodyIn(ctx context.Context, tx interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, id string) ([]byte, error) {
+	rows, _ := tx.Query(ctx, bodySQL, id) // CollectExactlyOneRow returns its error
+	found, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[heldRow])
+	if err != nil && !notFound(err) {
+		return nil, fmt.Errorf("read body of receipt %s: %w", id, err)
+	}
+	return found.Bytes, nil
+}
+
 // heldRow is a row of receipt_bodies.
 type heldRow struct {
 	Header []byte `db:"headers"`

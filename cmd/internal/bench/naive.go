@@ -58,7 +58,7 @@ func naive(ctx workflow.Context, in naiveInput) error {
 			Amount: fact.Invoice.Due, Currency: fact.Invoice.Currency, OccurredAt: fact.OccurredAt,
 		})},
 		{mail.SendLetter, of(in, "receipt-email", invoice, activities.Letter{
-			Template: letters.Receipt, Mode: mode, Account: in.Customer, Object: invoice, ReceiptID: in.ReceiptID,
+			Template: letters.Receipt, Mode: mode, Account: in.Customer, Object: invoice, Customer: fact.Customer,
 			Amount: fact.Invoice.Due, Currency: fact.Invoice.Currency, Plan: "enterprise", OccurredAt: fact.OccurredAt,
 		})},
 		{tasks.OpenTask, of(in, "onboarding-task", invoice, activities.Task{

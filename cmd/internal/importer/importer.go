@@ -146,10 +146,11 @@ func (r *run) object(ctx context.Context, o stripe.Listed, account string) error
 	case err != nil:
 		r.LeftOut[o.ID] = err.Error()
 		return nil
-	case len(facts) == 0: // a customer that names no account of ours
-		return nil
 	}
 	return pgx.BeginFunc(ctx, r.Pool, func(tx pgx.Tx) error {
+		if len(facts) == 0 { // a customer that names no account of ours
+			return billing.KeepAddress(ctx, tx, o.Address(subject))
+		}
 		receipt, err := imports.Receipt(ctx, tx, imports.Object{
 			Source: r.Source, Provider: provider, Account: account, Mode: o.Mode, EventID: subject.EventID, ID: o.ID,
 			At: o.At, Body: o.Body,
@@ -160,7 +161,9 @@ func (r *run) object(ctx context.Context, o stripe.Listed, account string) error
 		for i := range facts {
 			facts[i].ReceiptID = receipt
 		}
-		_, err = billing.Apply(ctx, tx, facts, r.Policy, subject.EventID, time.Now())
-		return err
+		if _, err = billing.Apply(ctx, tx, facts, r.Policy, subject.EventID, time.Now()); err != nil {
+			return err
+		}
+		return billing.KeepAddress(ctx, tx, o.Address(subject))
 	})
 }

@@ -154,6 +154,9 @@ func TestRun_EverythingOnce_AlsoWhenBrokenOff(t *testing.T) {
 	if n := w.one(`select count(*) from accounts where target_plan = 'pro' and target_version = 1`); n != subscribers {
 		t.Errorf("%d accounts have what they pay for", n)
 	}
+	if n := w.one(`select count(*) from addresses where email <> ''`); n != subscribers {
+		t.Errorf("%d customers can be written to", n)
+	}
 	if n := w.one(`select count(*) from invoices where status = 'open'`); n != 1 || before == 0 {
 		t.Errorf("%d open invoices, %d facts before", n, before)
 	}

@@ -187,28 +187,15 @@ func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Cu
 		return nil
 	}
 	found.Compared++
-	if len(facts) == 0 {
-		return nil // a customer that names no account of ours
-	}
-	change, err := r.wouldChange(ctx, facts)
+	differences, err := r.addressDiffers(ctx, o, subject)
 	if err != nil {
 		return err
 	}
-	if change.Silent && change.Before.Subscription == nil && change.Before.Invoice == nil &&
-		change.Before.Checkout == nil {
-		return nil // over before effects began, and no business of ours
-	}
-	known, err := billing.New(r.DB).About(ctx, facts[0].Subject, o.ID)
+	more, err := r.factsDiffer(ctx, o, facts, found)
 	if err != nil {
 		return err
 	}
-	if s := facts[0].Subscription; billing.Behind(facts[0], known) && (s == nil || !s.Over()) {
-		found.LeftOut[o.ID] = "Stripe shows it as it was before what is known already: ask again"
-		return nil
-	}
-	found.Account = cmp.Or(found.Account, change.After.Access.Account)
-	differences := differencesOf(o.ID, facts[0].Kind, change)
-	if len(differences) == 0 {
+	if differences = append(differences, more...); len(differences) == 0 {
 		return nil
 	}
 	found.Differences = append(found.Differences, differences...)
@@ -218,6 +205,48 @@ func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Cu
 		Status: receipt.Received, Body: body,
 	}})
 	return nil
+}
+
+// addressDiffers compares how the customer is written to, and says nothing of the address itself. A customer who was
+// forgotten stays so; one who has no e-mail at Stripe may have told it at a checkout.
+func (r *Reconciler) addressDiffers(ctx context.Context, o stripe.Listed, s billing.Subject) ([]Difference, error) {
+	theirs := o.Address(s)
+	if !theirs.Whole || theirs.Email == "" {
+		return nil, nil
+	}
+	ours, err := billing.New(r.DB).Address(ctx, theirs.Subject, "")
+	if err != nil || !ours.Forgotten.IsZero() || ours.Email == theirs.Email && ours.Name == theirs.Name &&
+		ours.Locale == theirs.Locale && ours.Zone == theirs.Zone {
+		return nil, err
+	}
+	held := map[bool]string{true: "none", false: "another"}[ours.Email == ""]
+	return []Difference{{Object: o.ID, Kind: "customer", Field: "address", Ours: held, Theirs: "as Stripe has it"}}, nil
+}
+
+// factsDiffer compares what facts of an object would change.
+func (r *Reconciler) factsDiffer(ctx context.Context, o stripe.Listed, facts []billing.Fact,
+	found *Reconciliation) ([]Difference, error) {
+	if len(facts) == 0 {
+		return nil, nil // a customer that names no account of ours
+	}
+	change, err := r.wouldChange(ctx, facts)
+	if err != nil {
+		return nil, err
+	}
+	if change.Silent && change.Before.Subscription == nil && change.Before.Invoice == nil &&
+		change.Before.Checkout == nil {
+		return nil, nil // over before effects began, and no business of ours
+	}
+	known, err := billing.New(r.DB).About(ctx, facts[0].Subject, o.ID)
+	if err != nil {
+		return nil, err
+	}
+	if s := facts[0].Subscription; billing.Behind(facts[0], known) && (s == nil || !s.Over()) {
+		found.LeftOut[o.ID] = "Stripe shows it as it was before what is known already: ask again"
+		return nil, nil
+	}
+	found.Account = cmp.Or(found.Account, change.After.Access.Account)
+	return differencesOf(o.ID, facts[0].Kind, change), nil
 }
 
 // wouldChange returns what facts would come to.

@@ -47,7 +47,7 @@ func (n *Node) receivers(effects *effect.Runner, announced func()) (receivers, e
 		finance: &activities.Finance{Effects: effects, Entries: state, Sinks: sinks.http[workflows.SinkFinance]},
 		tasks:   &activities.Tasks{Effects: effects},
 		mail: &activities.Mail{
-			Effects: effects, Receipts: n.Receipts, Invoices: state, Known: state, Letters: c.Mail.Set,
+			Effects: effects, Receipts: n.Receipts, Addresses: state, Known: state, Letters: c.Mail.Set,
 			Sinks: sinks.mail, Now: time.Now, Settle: c.Lasts(c.Mail.Settle), Apart: c.Lasts(c.Policy.Apart),
 		},
 		consumers: consumers,

@@ -1,0 +1,76 @@
+package flowtest
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// cleanUp is the clean-up of docs/operations.md, of bodies of any age.
+func cleanUp(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), `"delete from receipt_bodies b `)
+	sql, _, ended := strings.Cut(rest, `"`)
+	if !found || !ended || !strings.Contains(sql, "interval '90 days'") {
+		t.Fatal("docs/operations.md has no clean-up of bodies of 90 days any more")
+	}
+	return "delete from receipt_bodies b " + strings.Replace(sql, "90 days", "0 days", 1)
+}
+
+// The clean-up of bodies silences no letter: an end that comes a year later is told.
+func TestCleanUpOfBodies_ThenAnEnd_CustomerIsTold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	seed, at := "clean-"+uuid.NewString()[:8], time.Now().Add(-100*time.Hour)
+	paid := purchaseAt(t, seed, "invoice.paid", "pro", at)
+	r.result(r.receive(paid), "")
+	mails := r.done("email")
+	r.exec(cleanUp(t))
+	if held := r.rows(`select count(*)::text from receipt_bodies`); held[0] != "0" {
+		t.Fatalf("%s bodies are held", held[0])
+	}
+	ended := rename(t, purchaseAt(t, seed, "customer.subscription.deleted", "pro", at.Add(time.Hour)), "evt_"+seed+"_ended")
+	r.result(r.receive(ended), "")
+	if got := r.done("email"); got != mails+1 {
+		t.Errorf("%d letters after the clean-up, want one: %q", got-mails, r.rows(`select key || ' ' || state || ' ' || error from effects`))
+	}
+}
+
+// Reconciling brings the address of a customer to what Stripe has, and says nothing of it.
+func TestReconcile_AddressChangedUnseen_BroughtThere(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, neverHasty)
+	seed, at := "moved-"+uuid.NewString()[:8], time.Now().Add(-100*time.Hour)
+	paid := purchaseAt(t, seed, "invoice.paid", "pro", at)
+	moved := rename(t, purchaseAt(t, seed, "customer.updated", "pro", at.Add(time.Hour)), "evt_"+seed+"_moved")
+	moved = change(t, moved, func(body map[string]any) {
+		body["data"].(map[string]any)["object"].(map[string]any)["email"] = "ada@new.example"
+	})
+	r.tell(paid, moved)
+	r.result(r.receive(paid), "")
+	found := r.compare("acct-" + seed)
+	if got := strings.Join(fields(found), "; "); !strings.Contains(got, "customer address: another, as Stripe has it") || strings.Contains(got, "@") {
+		t.Fatalf("differences %q", got)
+	}
+	r.says("ada", operator.VerbReconcile, found.Account, "it has moved", operator.Args{Found: found})
+	for _, f := range found.Filed {
+		r.status(forge.Event{ID: f.EventID}, receipt.Processed)
+	}
+	if got := r.rows(`select email from addresses`); len(got) != 1 || got[0] != "ada@new.example" {
+		t.Errorf("addresses %q", got)
+	}
+	if trail := r.rows(`select concat(before, after, reason) from operator_actions`); strings.Contains(strings.Join(trail, ""), "@") {
+		t.Errorf("the audit trail has an address: %q", trail)
+	}
+}

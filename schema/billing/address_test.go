@@ -1,0 +1,69 @@
+package billing_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// The newest is kept, whatever the order in which objects tell it; and what only the customer itself knows is the
+// newest of its own.
+func TestKeepAddress_EveryOrder_TheNewest(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	state := billing.New(pool)
+	of := func(second int, event string) billing.Subject {
+		return billing.Subject{Provider: "stripe", Mode: "live", Customer: "cus_1", EventID: event, OccurredAt: at(second)}
+	}
+	told := []billing.Address{
+		{Subject: of(0, "evt_1"), Rank: billing.RankCreated, Whole: true, Email: "a@x.test", Name: "A", Locale: "de", Zone: "Europe/Berlin"},
+		{Subject: of(1, "evt_2"), Rank: billing.RankChange, Whole: true, Email: "b@x.test", Name: "B", Locale: "fr"},
+		{Subject: of(1, "evt_3"), Email: "frozen@x.test"}, // an invoice that was finalized in the second of the change
+		{Subject: of(5, "evt_5"), Email: "c@x.test", Name: "C"},
+		{Subject: of(9, "evt_9")}, // an invoice that names nobody
+	}
+	want := billing.Address{Subject: of(0, ""), Email: "c@x.test", Name: "C", Locale: "fr"}
+	want.OccurredAt = time.Time{}
+	for range 30 {
+		rand.Shuffle(len(told), func(i, j int) { told[i], told[j] = told[j], told[i] })
+		if _, err := pool.Exec(t.Context(), `delete from addresses`); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range append(told, told[0]) {
+			keep(t, pool, a)
+		}
+		got, err := state.Address(t.Context(), want.Subject, "")
+		if err != nil || got != want {
+			t.Fatalf("after %+v: %+v, %v; want %+v", told, got, err, want)
+		}
+	}
+}
+
+// A connected account may name a customer as ours is named: it does not change whom we write to.
+func TestKeepAddress_ConnectedAccountsCustomer_Apart(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	ours := billing.Subject{Provider: "stripe", Mode: "live", Customer: "cus_1", EventID: "evt_1", OccurredAt: at(0)}
+	theirs := ours
+	theirs.ProviderAccount, theirs.OccurredAt = "acct_9", at(1)
+	keep(t, pool, billing.Address{Subject: ours, Email: "ada@x.test"})
+	keep(t, pool, billing.Address{Subject: theirs, Email: "eve@x.test"})
+	if got, err := billing.New(pool).Address(t.Context(), ours, ""); err != nil || got.Email != "ada@x.test" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func keep(t *testing.T, db interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}, a billing.Address) {
+	t.Helper()
+	if err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error { return billing.KeepAddress(t.Context(), tx, a) }); err != nil {
+		t.Fatal(err)
+	}
+}
