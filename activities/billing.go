@@ -204,8 +204,8 @@ func keepAddress(ctx context.Context, tx ledger.Tx, call effect.Call, facts []bi
 	if err != nil || body == nil {
 		return err
 	}
-	of := billing.Subject{Provider: call.Provider, ProviderAccount: call.Account, Mode: call.Mode, EventID: call.EventID,
-		EventType: call.Type}
+	of := billing.Subject{Provider: call.Provider, ProviderAccount: call.Account, Mode: call.Mode,
+		EventID: call.EventID, EventType: call.Type}
 	return billing.KeepAddress(ctx, tx, stripe.ReadAddress(body, of))
 }
 

@@ -34,8 +34,8 @@ func (l Listed) Address(s billing.Subject) billing.Address {
 	return addressOf(o, s)
 }
 
-// addressOf reads an object. A finalized invoice shows the customer as it was then (docs.stripe.com/api/invoices/object,
-// customer_email), and a session the buyer once it is complete.
+// addressOf reads an object. A finalized invoice shows the customer as it was then (customer_email of
+// docs.stripe.com/api/invoices/object), and a session the buyer once it is complete.
 func addressOf(o object, s billing.Subject) billing.Address {
 	a := billing.Address{Subject: s}
 	a.Customer = cmp.Or(o.ref("customer"), o.ref("customer_account"))
@@ -73,7 +73,7 @@ func addressOf(o object, s billing.Subject) billing.Address {
 // angle brackets), "" for anything else.
 func usableEmail(s string) string {
 	parsed, err := mail.ParseAddress(s)
-	if err != nil || parsed.Address != s || len(s) > 254 || strings.LastIndexByte(s, '@') > 64 || Unusable(s, 254) != "" {
+	if err != nil || parsed.Address != s || strings.LastIndexByte(s, '@') > 64 || Unusable(s, 254) != "" {
 		return ""
 	}
 	return s
@@ -82,7 +82,8 @@ func usableEmail(s string) string {
 // locale returns the customer's first preferred language, "" for none.
 func locale(o object) string {
 	var preferred []string
-	if json.Unmarshal(o["preferred_locales"], &preferred) != nil || len(preferred) == 0 || Unusable(preferred[0], 35) != "" {
+	if json.Unmarshal(o["preferred_locales"], &preferred) != nil || len(preferred) == 0 ||
+		Unusable(preferred[0], 35) != "" {
 		return ""
 	}
 	return preferred[0]

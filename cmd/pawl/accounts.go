@@ -22,8 +22,8 @@ func accountsShow(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show what an account may use and why, and what was booked for it",
 		Long: `Show what an account may use and why, its subscriptions and invoices, what was booked for it, and what a person
-has to do about it. ID is our ID of the account, or the provider's of a customer, a subscription or an invoice
-of it, or an invoice's number.`,
+has to do about it. ID is our ID of the account, or what a customer quotes: a customer, a subscription, an invoice, a payment or a charge by the provider's ID,
+an invoice's number, or an e-mail address.`,
 		Args: oneID("accounts show"),
 	}
 	modeFlag(cmd, &mode, "live or test, where both have the ID")

@@ -33,6 +33,8 @@ func commands(a *app) []*cobra.Command {
 		of("resume", "Let paused work go on"),
 		gaps(a),
 		reconcile(a),
+		verbAlone(a, "export"),
+		verbAlone(a, "forget"),
 		providersCommand(a),
 		group("import", "What a provider holds already", importStripe(a)),
 		sendCommand(a),

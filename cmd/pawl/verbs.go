@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/job"
 )
 
@@ -26,6 +28,11 @@ func verbsOf(a *app, name string) (commands []*cobra.Command) {
 		}
 	}
 	return commands
+}
+
+// verbAlone is the command of a verb that stands in no group.
+func verbAlone(a *app, name string) *cobra.Command {
+	return verbCommand(a, *operator.VerbNamed(name), name)
 }
 
 // verbCommand is the command of a verb.
@@ -214,6 +221,8 @@ func writeAnswer(a *app, answer *operator.Answer) error {
 	case *job.Job:
 		follow = "jobs show " + operator.ShellWord(r.ID)
 		text += takes(r)
+	case *account.Traces:
+		return writeTraces(a, r)
 	case *operator.Admission:
 		for _, e := range r.Receipts {
 			text += fmt.Sprintf("\n%s  %s  %s%s", e.EventID, e.Type, e.Status, output.Because(e.Reason))
@@ -231,6 +240,21 @@ func writeAnswer(a *app, answer *operator.Answer) error {
 		fmt.Fprintf(a.out, "follow it with: %s\n", output.Clean(a.commandLine(follow)))
 	}
 	return nil
+}
+
+// writeTraces shows what is held of a customer.
+func writeTraces(a *app, t *account.Traces) error {
+	held := [][]string{{"HELD", "WHAT"}}
+	for _, address := range t.Addresses {
+		held = append(held, []string{"address", string(address)})
+	}
+	for _, page := range t.Pages {
+		held = append(held, []string{"page", page})
+	}
+	for _, b := range slices.Concat(t.Bodies, t.Rejections) {
+		held = append(held, []string{"body of " + cmp.Or(b.EventID, b.ID), b.Body})
+	}
+	return a.Table(held)
 }
 
 // pasteable makes the commands of a refusal name the configuration of this call.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -191,28 +192,52 @@ type Workspace struct {
 // Name is an account of ours in one mode.
 type Name struct{ Mode, ID string }
 
-// Find returns the accounts that id names: our ID of an account, the provider's ID of a customer, a subscription or an
-// invoice, or an invoice's number. mode is "live", "test", or "" for both.
+// Find returns the accounts that id names: our ID of an account, or what a customer quotes: the provider's ID of a
+// customer, a subscription, an invoice, a payment or its charge, an invoice's number, or an e-mail address. mode is
+// "live", "test", or "" for both.
 func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 	modes := []string{"live", "test"}
 	if mode != "" {
 		modes = []string{mode}
 	}
-	rows, _ := db.Query(ctx, findSQL, id, modes) // CollectRows returns its error
-	names, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Name])
+	ids := []string{id}
+	if emailHash(id) != nil {
+		meant, err := Quoted(ctx, db, id)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, meant...)
+	}
+	var names []Name
+	var err error
+	for i := 0; i < len(ids) && err == nil; i++ {
+		rows, _ := db.Query(ctx, findSQL, ids[i], modes) // CollectRows returns its error
+		var found []Name
+		found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Name])
+		names = append(names, slices.DeleteFunc(found, func(n Name) bool { return slices.Contains(names, n) })...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("find account %q: %w", id, err)
 	}
 	return names, nil
 }
 
-// Numbered returns the IDs of the invoices that have a number. Each account of the provider's counts for itself.
-func Numbered(ctx context.Context, db DB, number string) ([]string, error) {
-	ids, err := list(ctx, db, pgx.RowTo[string], numberedSQL, number)
+// Quoted returns the provider's IDs that are meant by what a customer quotes: those of the invoices with a number, of
+// the payment of a charge, or of the customers with an e-mail address.
+func Quoted(ctx context.Context, db DB, words string) ([]string, error) {
+	ids, err := list(ctx, db, pgx.RowTo[string], quotedSQL, words, emailHash(words))
 	if err != nil {
-		return nil, fmt.Errorf("find invoice number %q: %w", number, err)
+		return nil, fmt.Errorf("find what %q means: %w", words, err)
 	}
 	return ids, nil
+}
+
+// emailHash returns what an e-mail address is found by, nil for other words.
+func emailHash(words string) []byte {
+	if !strings.Contains(words, "@") {
+		return nil
+	}
+	return billing.HashEmail(words)
 }
 
 // Show returns everything about an account, as of one moment. The error is [pgx.ErrNoRows] if there is no such

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { schematest.Main(m) }
 
 func TestStatements(t *testing.T) {
-	schematest.CheckStatements(t, schematest.New(t), account.Statements, schematest.OnPurpose{Walks: []string{"uncompared"}, Open: []string{"tasks", "open tasks", "count tasks"}})
+	schematest.CheckStatements(t, schematest.New(t), account.Statements, schematest.OnPurpose{Walks: []string{"uncompared", "traced"}, Open: []string{"tasks", "open tasks", "count tasks"}})
 }
 
 // at is a time of the test's.
@@ -69,6 +69,9 @@ func setup(t *testing.T) *pgxpool.Pool {
 		('live', 'onboarding', 'sub_1', 'acme', 'open', 'welcome acme', 'onboarding-task:sub_1'), ('live', 'review', 'stripe:live:in_b', '', 'done', 'look', 'x'),
 		('live', 'review', 'stripe:live:in_a', '', 'open', 'look at in_a', 'y'), ('live', 'review', 'stripe:live:acct_9:sub_1', '', 'open', 'look at sub_1', 'y'),
 		('test', 'review', 'stripe:test:in_a', '', 'open', 'look', 'y'), ('live', 'review', 'stripe:live:in_other', '', 'open', 'look', 'y')`)
+	exec(t, db, `insert into objects (mode, kind, id, account, state) values ('live', 'payment', 'pi_1', 'acme', '{"Charge":"ch_1"}')`)
+	exec(t, db, `insert into addresses (customer, mode, provider, email, email_hash, said) values
+		('cus_live', 'live', 'stripe', 'ADA@example.com', $1, '')`, billing.HashEmail("ADA@example.com"))
 	return db
 }
 
@@ -97,6 +100,11 @@ func TestFind_EveryNameOfAnAccount(t *testing.T) {
 		{"nobody", "", nil},
 		{"PAWL-1", "", []account.Name{live}},
 		{"PAWL-1", "test", nil},
+		{"pi_1", "", []account.Name{live}},
+		{"ch_1", "", []account.Name{live}},
+		{"ch_1", "test", nil},
+		{" Ada@Example.com", "", []account.Name{live}},
+		{"eve@example.com", "", nil},
 	} {
 		got, err := account.Find(t.Context(), db, tt.id, tt.mode)
 		if err != nil || !slices.Equal(got, tt.want) {

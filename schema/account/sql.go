@@ -2,9 +2,14 @@ package account
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
-	"find":          findSQL,
-	"numbered":      numberedSQL,
-	"account":       accountSQL,
+	"find":         findSQL,
+	"quoted":       quotedSQL,
+	"account":      accountSQL,
+	"traced modes": tracedModesSQL, "traced": tracedSQL, "traced addresses": tracedAddressesSQL,
+	"traced pages":      tracedPagesSQL,
+	"traced rejections": tracedRejectionsSQL, "traced requests": tracedRequestsSQL, "open traces": openTracesSQL,
+	"forget bodies": forgetBodiesSQL, "forget requests": forgetRequestsSQL, "forget errors": forgetErrorsSQL,
+	"forget rejections": forgetRejectionsSQL, "forget pages": forgetPagesSQL, "forget addresses": forgetAddressesSQL,
 	"grants":        grantsSQL,
 	"subscriptions": subscriptionsSQL,
 	"invoices":      invoicesSQL,
@@ -33,9 +38,18 @@ union select mode, account from subscriptions where customer = $1 and customer <
 union select mode, account from invoices where id = $1 and account <> '' and mode = any($2)
 union select mode, account from invoices where customer = $1 and customer <> '' and account <> '' and mode = any($2)
 union select mode, account from invoices where state ->> 'Number' = $1 and state ->> 'Number' <> '' and account <> '' and mode = any($2)
+union select mode, account from objects where id = $1 and account <> '' and mode = any($2)
+union select mode, account from objects where ` + ofCharge + ` and account <> '' and mode = any($2)
 order by 1, 2`
 
-const numberedSQL = `select distinct id from invoices where state ->> 'Number' = $1 and state ->> 'Number' <> '' order by id`
+// ofCharge is the condition of the payment that charge $1 is of.
+const ofCharge = `kind = 'payment' and state ->> 'Charge' = $1 and state ->> 'Charge' <> ''`
+
+const quotedSQL = `
+select id from invoices where state ->> 'Number' = $1 and state ->> 'Number' <> ''
+union select id from objects where ` + ofCharge + `
+union select customer from addresses where email_hash = $2
+order by 1`
 
 const accountSQL = `
 select customer, provider, target_version, target_state, target_plan, target_quantity, target_features, held

@@ -8,8 +8,8 @@ import (
 	"github.com/pawlhq/pawl/schema/account"
 )
 
-// ShowAccount returns everything about the account that id names: our ID of it, or the provider's of a customer, a
-// subscription or an invoice. mode may be "" if one account has that name.
+// ShowAccount returns everything about the account that id names, as [account.Find] takes it. mode may be "" if one
+// account has that name.
 func ShowAccount(ctx context.Context, db account.DB, id, mode string) (*account.Account, error) {
 	name, err := findAccount(ctx, db, id, mode)
 	if err != nil {
@@ -42,5 +42,5 @@ func unknownAccount(id, mode string) error {
 	if mode != "" {
 		in = " in mode " + mode
 	}
-	return fmt.Errorf("no account %q%s: it is no account of ours, and no customer, subscription or invoice of one", id, in)
+	return fmt.Errorf("no account %q%s: it is no account of ours, and no customer, subscription, invoice, payment or e-mail address of one", id, in)
 }

@@ -16,7 +16,7 @@ import (
 type UnknownError struct{ ID string }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("no event %q: it is no event ID, receipt ID, workflow ID, effect key, object ID or invoice number that pawl holds", e.ID)
+	return fmt.Sprintf("no event %q: it is no event ID, receipt ID, workflow ID, effect key, object ID, invoice number or e-mail address that pawl holds", e.ID)
 }
 
 // AmbiguousError means that the ID names several receipts: providers, accounts and modes number their events apart, and
@@ -50,7 +50,8 @@ func (e *AmbiguousError) Error() string {
 // Events is what a list is narrowed by: all that is set must hold.
 type Events struct {
 	timeline.Filter
-	// Object is a provider's object, such as an invoice, a subscription or a customer, or an invoice's number; Account
+	// Object is a provider's object, such as an invoice, a subscription or a customer, or what a customer quotes: see
+	// [account.Quoted]; Account
 	// names an account of ours as [ShowAccount] takes it. "" for none.
 	Object, Account string
 }
@@ -91,10 +92,10 @@ func ListEvents(ctx context.Context, db timeline.DB, f Events) ([]timeline.Recei
 	return timeline.List(ctx, db, f.Filter)
 }
 
-// objectsOf returns the objects that id names: itself, and the invoices of that number.
+// objectsOf returns the objects that id names: itself, and what a customer means by it; see [account.Quoted].
 func objectsOf(ctx context.Context, db timeline.DB, id string) ([]string, error) {
-	invoices, err := account.Numbered(ctx, db, id)
-	return append(invoices, id), err
+	meant, err := account.Quoted(ctx, db, id)
+	return append(meant, id), err
 }
 
 // mostAbout is how many of an object's events are shown, the newest.

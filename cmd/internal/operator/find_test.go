@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -80,6 +81,13 @@ func TestFindEvent_Object(t *testing.T) {
 		if err != nil || len(found) != 1 || found[0].EventID != "evt_1" {
 			t.Errorf("events about PAWL-1 of account %q: %+v, %v", account, found, err)
 		}
+	}
+	if _, err := db.Exec(t.Context(), `insert into addresses (customer, mode, provider, email, email_hash, said)
+		values ('sub_1', 'live', 'stripe', 'ada@example.com', $1, '')`, billing.HashEmail("ada@example.com")); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := operator.ListEvents(t.Context(), db, operator.Events{Object: "Ada@example.com"}); err != nil || len(found) != 2 {
+		t.Errorf("events about Ada@example.com: %+v, %v", found, err)
 	}
 	if found, err := operator.ListEvents(t.Context(), db, operator.Events{Object: "PAWL-2"}); err != nil || len(found) != 0 {
 		t.Errorf("events about PAWL-2: %+v, %v", found, err)

@@ -79,7 +79,8 @@ func flagEffect(otherwise string) Flag {
 
 const ofAccount = `
 
-ID is our ID of the account, or the provider's of a customer, a subscription or an invoice of it, or an invoice's number.
+ID is our ID of the account, or what a customer quotes: a customer, a subscription, an invoice, a payment or a charge by the provider's ID,
+an invoice's number, or an e-mail address.
 The audit trail has who and why.`
 
 // Verbs is the table of decisions. It is filled by init, because rules refer to it.
@@ -217,6 +218,27 @@ of those, but their refund or dispute. The audit trail has who and why.`,
 			Flags: []Flag{flagKind, flagMode},
 			Long: `Say that the open task about an object is done. OBJECT is as pawl tasks list shows it. The audit trail has who and
 why. A review is closed by deciding about its event.`,
+		},
+		{
+			Name: "forget", Command: "forget", Target: "CUSTOMER",
+			Short: "Erase what is held of a customer: address, bodies, kept requests", rule: forgetRule,
+			Flags: []Flag{flagMode}, Previews: true,
+			Long: `Erase what is held of a customer and may be personal data: the address, the bodies of all events that name the
+customer, the requests that are kept with effects, and refused requests. Facts, the ledger and the audit trail hold no
+personal data and stay. It refuses while an event about the customer is not at rest. It reads all bodies that are held.
+
+The customer stays forgotten: no event, import or reconciliation keeps an address again, and no letter is sent. The
+bodies of later events are kept like any others; the command can be repeated. Delete the customer at the provider first.
+
+CUSTOMER is the provider's ID, cus_…, or of a guest the checkout session's.`,
+		},
+		{
+			Name: "export", Command: "export", Target: "CUSTOMER", Short: "Show what is held of a customer, whole",
+			rule: exportRule, Flags: []Flag{flagMode},
+			Long: `Show what is held of a customer and may be personal data, as pawl forget would erase it: the address, the bodies of all
+events that name the customer, and refused requests. It goes into the audit trail, without the data; --json has all.
+
+CUSTOMER is the provider's ID, cus_…, or of a guest the checkout session's.`,
 		},
 		{
 			Name: VerbAdmit, Command: "rejections admit", Target: "ID",

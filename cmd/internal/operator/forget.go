@@ -1,0 +1,77 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/account"
+)
+
+// findTraces finds a customer by the provider's ID, or a guest by the checkout session.
+func findTraces(ctx context.Context, o *Operator, d *Decision) (*account.Traces, string, error) {
+	t, err := account.FindTraces(ctx, o.DB, d.Target, d.Mode)
+	if err != nil {
+		return nil, "", err
+	}
+	if t == nil {
+		return nil, "", fmt.Errorf("no customer %q: write the provider's ID, cus_…, or of a guest the checkout session's; `pawl accounts show` finds it by what the customer quotes", d.Target)
+	}
+	return t, "customer/" + t.Mode + "/" + t.Customer, nil
+}
+
+// tracesOf are what the audit trail has of traces: no personal data.
+func tracesOf(t *account.Traces) map[string]any {
+	return map[string]any{"mode": t.Mode, "address": len(t.Addresses) > 0, "bodies": len(t.Bodies),
+		"requests": t.Requests, "rejections": len(t.Rejections)}
+}
+
+// forgets says what is erased.
+func forgets(t *account.Traces) string {
+	return fmt.Sprintf("%d addresses, %d bodies, %d kept requests and %d refused requests of %s (%s) are erased; facts, ledger and audit trail stay",
+		len(t.Addresses), len(t.Bodies), t.Requests, len(t.Rejections), t.Customer, t.Mode)
+}
+
+// forgetRule erases what is held of a customer, in one commit with its record. It refuses while an event about the
+// customer is not at rest: its run may still need the body.
+var forgetRule = rule[*account.Traces]{
+	find: findTraces,
+	check: func(_ context.Context, _ *Operator, d *Decision, t *account.Traces) (*change, error) {
+		if open := t.Open(); len(open) > 0 {
+			return nil, d.refuse("has %d events that are not at rest, %s among them: wait for their end, or decide about them. `pawl events list --object %s` shows them", len(open), open[0], d.Target)
+		}
+		return &change{
+			target: d.Target, before: tracesOf(t), after: map[string]any{"mode": t.Mode},
+			do: func(ctx context.Context, tx pgx.Tx) error {
+				err := t.Forget(ctx, tx)
+				if errors.Is(err, account.ErrNotAtRest) {
+					err = d.refuse("has an event that was begun just now: wait for its end")
+				}
+				return err
+			},
+		}, nil
+	},
+	answer: func(_ context.Context, _ *Operator, _ *Decision, t *account.Traces, r recorded) (string, any, error) {
+		if r.repeated {
+			return "it is forgotten", nil, nil
+		}
+		return forgets(t), nil, nil
+	},
+	forecast: func(_ context.Context, _ *Operator, _ *Decision, t *account.Traces, p *Preview) error {
+		p.Says = forgets(t)
+		return nil
+	},
+}
+
+// exportRule shows what is held of a customer. It is recorded before it is shown.
+var exportRule = rule[*account.Traces]{
+	find: findTraces,
+	check: func(_ context.Context, _ *Operator, d *Decision, t *account.Traces) (*change, error) {
+		return &change{target: d.Target, before: tracesOf(t)}, nil
+	},
+	answer: func(_ context.Context, _ *Operator, _ *Decision, t *account.Traces, _ recorded) (string, any, error) {
+		return "it is shown", t, nil
+	},
+}
