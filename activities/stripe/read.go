@@ -7,6 +7,10 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
+// ReaderVersion is raised by a change that has the reader find other facts in the same body. Each fact says which
+// version has read it; see docs/operations.md, "A version read something wrongly".
+const ReaderVersion = 1
+
 // Read returns the facts that an event's body tells; none, without an error, where the event is about nothing that we
 // keep facts of. The subject comes with what the receipt knows: provider, mode, event, receipt and the connected
 // account, to which Read adds the time and the customer.
@@ -125,7 +129,8 @@ func (r *reader) facts(o object) ([]billing.Fact, error) {
 // fact returns the fact about the object without its data. An object that has ended has the rank of an end, whatever
 // the event is called: within its second, nothing comes after it.
 func (r *reader) fact(f *fields, kind billing.Kind, ended bool) *billing.Fact {
-	fact := &billing.Fact{Subject: r.subject, Kind: kind, Origin: r.origin, Rank: billing.RankFetched}
+	fact := &billing.Fact{Subject: r.subject, Kind: kind, Origin: r.origin, Rank: billing.RankFetched,
+		Reader: ReaderVersion}
 	fact.Object = f.needed("id", f.word("id"))
 	// An account of the Accounts v2 API stands in the customer's place.
 	if fact.Customer = f.link("customer"); fact.Customer == "" {

@@ -260,7 +260,7 @@ const lapsedSQL = `update accounts set over_at = $3 where mode = $1 and id = $2`
 
 // holdsSQL reads the holds on an account, whoever's customers it has.
 const holdsSQL = `
-select ` + factColumns + ` from facts
+select ` + factColumns + ` from current_facts
  where object = $2 and mode = $1 and kind in ('held', 'released') and data->'Decision'->>'Account' = object`
 
 const holdSQL = `update accounts set held = $3, updated_at = now() where mode = $1 and id = $2 and held <> $3`

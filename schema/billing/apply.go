@@ -138,7 +138,7 @@ func appendFact(b *pgx.Batch, f Fact) error {
 		return err
 	}
 	b.Queue(appendFactSQL, f.Provider, f.ProviderAccount, f.Mode, f.Kind, f.Object, f.Customer, f.EventID, f.EventType,
-		f.ReceiptID, f.OccurredAt, f.Rank, f.Origin, data)
+		f.ReceiptID, f.OccurredAt, f.Rank, f.Origin, f.Reader, f.Reading, data)
 	return nil
 }
 

@@ -48,6 +48,7 @@ const (
 	FromFetch    Origin = "fetched"
 	FromImport   Origin = "import"
 	FromOperator Origin = "operator"
+	FromReread   Origin = "reread"
 )
 
 // Subject is the header of a fact: whose it is, and where it comes from.
@@ -87,6 +88,10 @@ type Fact struct {
 	Object string
 	Rank   Rank
 	Origin Origin
+	// Reader is the version of the reader that has read it, 0 where nothing was read. Reading is the ID of the
+	// [Rereading] that it is of, "" for the first one.
+	Reader  int    `json:",omitempty"`
+	Reading string `json:",omitempty"`
 	Data
 }
 
@@ -346,16 +351,16 @@ type DecisionFact struct {
 	Account string `json:",omitempty"`
 }
 
-const factColumns = `provider, provider_account, mode, kind, object, customer, event_id, event_type, receipt_id::text, occurred_at, rank, origin, data`
+const factColumns = `provider, provider_account, mode, kind, object, customer, event_id, event_type, receipt_id::text, occurred_at, rank, origin, reader, reading, data`
 
 // appendFactSQL leaves an existing fact as it is: a fact is never changed.
 const appendFactSQL = `
-insert into facts (provider, provider_account, mode, kind, object, customer, event_id, event_type, receipt_id, occurred_at, rank, origin, data)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9::uuid, $10, $11, $12, $13)
-    on conflict (object, event_id, kind, mode, provider, provider_account) do nothing`
+insert into facts (provider, provider_account, mode, kind, object, customer, event_id, event_type, receipt_id, occurred_at, rank, origin, reader, reading, data)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9::uuid, $10, $11, $12, $13, $14, $15)
+    on conflict (object, event_id, kind, mode, provider, provider_account, reading) do nothing`
 
 const factsSQL = `
-select ` + factColumns + ` from facts
+select ` + factColumns + ` from current_facts
  where object = any($1) and mode = $2 and provider = $3 and provider_account = $4`
 
-const factsOfReceiptSQL = `select ` + factColumns + ` from facts where receipt_id = $1::uuid and origin = 'event' and kind <> 'withheld' order by id`
+const factsOfReceiptSQL = `select ` + factColumns + ` from current_facts where receipt_id = $1::uuid and origin in ('event', 'reread') and kind <> 'withheld' order by id`

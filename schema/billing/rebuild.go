@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Difference is a row that is not what the facts fold to.
@@ -71,7 +70,8 @@ var written = []string{"outbox", "tasks"}
 // Progress is told how many of the objects are folded.
 type Progress func(done, all int)
 
-// Scope selects what to fold anew: one account in one mode, or everything if it is zero.
+// Scope selects what to fold anew: one account in one mode, or everything if it is zero. A mode alone selects what
+// later readings tell of objects without an account.
 type Scope struct {
 	Mode    string `json:"mode"`
 	Account string `json:"account"`
@@ -84,7 +84,12 @@ type Scope struct {
 //
 // at is the time for what the clock ends. A row whose time has come may be there, or taken by the clock's run;
 // neither is a difference. The account's access is not compared in between.
-func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time,
+func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time, told Progress) ([]Difference, error) {
+	return Foresee(ctx, conn, Rereading{}, of, p, at, told)
+}
+
+// Foresee is [Check] with the facts of a reading that is not appended yet.
+func Foresee(ctx context.Context, conn *pgx.Conn, with Rereading, of Scope, p Policy, at time.Time,
 	told Progress) (differences []Difference, err error) {
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	if err != nil {
@@ -95,6 +100,9 @@ func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time
 			err = rollback
 		}
 	}()
+	if err := with.append(ctx, tx); err != nil {
+		return nil, fmt.Errorf("rebuild: %w", err)
+	}
 	facts, err := of.facts(ctx, tx) // before the rows that name an account's objects are hidden
 	if err != nil {
 		return nil, fmt.Errorf("rebuild: %w", err)
@@ -127,57 +135,15 @@ func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time
 	return differences, nil
 }
 
-// rebuilt and refolded stand for the effect's key where facts were folded anew. The news say them as the cause.
-const (
-	rebuilt  = "rebuild"
-	refolded = "meaning"
-)
-
-// Repair folds the objects of an account anew, and writes the rows, the target and the news that change. The clock
-// brings the workspace to the target. No once effect and no letter follows. Each object has a transaction of its own,
-// as for its events. at is the time that decides which grants the clock has ended; zero means the database's clock.
-// Like [Apply], it goes by the meaning in force, and by p where none is yet. It returns how many objects it has folded.
-// An account's objects are those that its rows name, those that facts about its customers are about, and the refunds,
-// disputes and warnings of all of these.
-func Repair(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time) (objects int, err error) {
-	return of.repair(ctx, pool, p, at, rebuilt)
-}
-
-// Refold is [Repair] for an account whose rows are another meaning's.
-func Refold(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time) (objects int, err error) {
-	return of.repair(ctx, pool, p, at, refolded)
-}
-
-func (s Scope) repair(ctx context.Context, pool *pgxpool.Pool, p Policy, at time.Time,
-	cause string) (objects int, err error) {
-	facts, err := s.facts(ctx, pool)
-	if err != nil {
-		return 0, fmt.Errorf("repair account %s: %w", s.Account, err)
-	}
-	known := []string{}
-	for _, f := range facts {
-		known = append(known, f.Object)
-	}
-	// Rows that no fact tells of go first: they would still grant access.
-	if _, err := pool.Exec(ctx, takeUnknownSQL, s.Mode, s.Account, known); err != nil {
-		return 0, fmt.Errorf("repair account %s: %w", s.Account, err)
-	}
-	for i, f := range facts {
-		if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, err := apply(ctx, tx, []Fact{f}, p, cause, at, repairing)
-			return err
-		}); err != nil {
-			return i, fmt.Errorf("repair account %s: %w", s.Account, err)
-		}
-	}
-	return len(facts), nil
-}
-
 // facts returns one fact of each object: applying it folds the object from all of its facts, since it is there already.
 // Objects come in the order in which they were heard of.
 func (s Scope) facts(ctx context.Context, db querier) ([]Fact, error) {
 	if s == (Scope{}) {
 		rows, _ := db.Query(ctx, objectsSQL) // CollectRows returns its error
+		return pgx.CollectRows(rows, scanFact)
+	}
+	if s.Account == "" {
+		rows, _ := db.Query(ctx, unplacedSQL, s.Mode) // CollectRows returns its error
 		return pgx.CollectRows(rows, scanFact)
 	}
 	objects, err := s.Objects(ctx, db)
@@ -206,6 +172,15 @@ func (s Scope) Objects(ctx context.Context, db querier) ([]string, error) {
 		return nil, fmt.Errorf("list objects of account %q: %w", s.Account, err)
 	}
 	return objects, nil
+}
+
+// Told returns the objects that facts about the account tell of, and its customers.
+func (s Scope) Told(ctx context.Context, db querier) (objects []string, err error) {
+	facts, err := s.facts(ctx, db)
+	for _, f := range facts {
+		objects = append(objects, f.Object)
+	}
+	return objects, err
 }
 
 // LastFact returns the last fact that is known of an account's objects, nil for none: of those whose receipt is at rest
@@ -357,30 +332,28 @@ const says = `(data ? 'Payment' and data->'Payment'->>'Invoice' is null)`
 const objectsSQL = `
 select ` + factColumns + ` from (
     select distinct on (mode, provider, provider_account, object) *, min(id) over (partition by mode, provider, provider_account, object) as first
-      from facts
+      from current_facts
      order by mode, provider, provider_account, object, ` + says + `, (customer = ''), (data ? 'Decision'), id desc
 ) f order by first`
 
 const factOfEachSQL = `
 select ` + factColumns + ` from (
     select distinct on (mode, provider, provider_account, object) *, min(id) over (partition by mode, provider, provider_account, object) as first
-      from facts where object = any($1) and mode = $2
+      from current_facts where object = any($1) and mode = $2
      order by mode, provider, provider_account, object, ` + says + `, (customer = ''), (data ? 'Decision'), id desc
 ) f order by first`
 
 // objectsOfCustomersSQL takes customers among other objects.
 const objectsOfCustomersSQL = `
-select object from facts where customer = any($1) and customer <> '' and mode = $2`
+select object from current_facts where customer = any($1) and customer <> '' and mode = $2`
 
 // objectsAboutSQL reads all facts of three kinds: a repair is rare, and an index would cost every event.
 const objectsAboutSQL = `
-select distinct object from facts, jsonb_each(data) as part(name, value)
+select distinct object from current_facts, jsonb_each(data) as part(name, value)
  where mode = $2 and kind in ('refund_seen', 'dispute_seen', 'warning_seen') and (value->>'Charge' = any($1) or value->>'PaymentIntent' = any($1))`
 
-const takeUnknownSQL = `delete from grants where mode = $1 and account = $2 and object <> all($3::text[])`
-
 const lastFactSQL = `
-select ` + factColumns + ` from facts f
+select ` + factColumns + ` from current_facts f
  where object = any($1) and mode = $2
  order by (select r.status in ('processed', 'compensated') from receipts r where r.id = f.receipt_id) desc nulls last, id desc limit 1`
 

@@ -41,7 +41,6 @@ var Statements = map[string]string{
 	"fact of each":         factOfEachSQL,
 	"objects of customers": objectsOfCustomersSQL,
 	"objects about":        objectsAboutSQL,
-	"take unknown":         takeUnknownSQL,
 	"last fact":            lastFactSQL,
 	"lock":                 lockSQL, "lock payment": lockPaymentSQL, "lock invoice": lockInvoiceSQL,
 	"lock customers": lockCustomersSQL,
@@ -58,4 +57,10 @@ var Statements = map[string]string{
 	"the money":      theMoneySQL,
 	"booked":         bookedSQL,
 	"first to book":  firstToBookSQL,
+	"take unknown":   takeUnknownSQL, "take untold invoices": takeUntoldInvoicesSQL, "take untold": takeUntoldSQL,
+	"take subscriptions": takeSubscriptionsSQL, "take payments": takePaymentsSQL, "take due of none": takeDueOfNoneSQL,
+	"end tasks of none": endTasksOfNoneSQL, "hold account": holdAccountSQL, "last of account": lastOfAccountSQL,
+	"kept": keptSQL, "facts read": factsReadSQL, "readings": readingsSQL, "reader of": readerOfSQL,
+	"lock readings": lockReadingsSQL, "reading": readingSQL, "undoing": undoingSQL,
+	"reread accounts": rereadAccountsSQL, "unplaced": unplacedSQL,
 }

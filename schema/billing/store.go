@@ -140,7 +140,8 @@ func scanFact(row pgx.CollectableRow) (Fact, error) {
 	var f Fact
 	var data []byte
 	err := row.Scan(&f.Provider, &f.ProviderAccount, &f.Mode, &f.Kind, &f.Object, &f.Customer,
-		&f.EventID, &f.EventType, &f.ReceiptID, &f.OccurredAt, &f.Rank, &f.Origin, &data)
+		&f.EventID, &f.EventType, &f.ReceiptID, &f.OccurredAt, &f.Rank, &f.Origin,
+		&f.Reader, &f.Reading, &data)
 	if err == nil {
 		err = json.Unmarshal(data, &f.Data)
 	}

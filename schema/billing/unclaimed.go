@@ -82,7 +82,7 @@ func (s *Store) Claim(ctx context.Context, m Money, account, eventID string, at 
 	if err != nil {
 		return f, fmt.Errorf("read what is known of %s: %w", m.ID, err)
 	}
-	f.Kind, f.Object, f.Rank, f.Origin = Linked, m.ID, RankChange, FromOperator
+	f.Kind, f.Object, f.Rank, f.Origin, f.Reader, f.Reading = Linked, m.ID, RankChange, FromOperator, 0, ""
 	f.Customer, f.EventType, f.EventID, f.OccurredAt = "", "", eventID, at
 	f.Data = Data{Link: &LinkFact{Account: account, Of: m.Kind, Payment: m.Payment}}
 	return f, nil

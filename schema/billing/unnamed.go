@@ -58,7 +58,7 @@ func (f Fact) named() bool {
 // customer of a payment, "" for another object: the account of a payment is known if anything of its customer has one.
 const namedSQL = `
 select count(*) > 0 from (
-    select from facts where object = any($2::text[]) and object <> '' and kind = 'linked' and mode = $1
+    select from current_facts where object = any($2::text[]) and object <> '' and kind = 'linked' and mode = $1
     union all select from accounts where mode = $1 and id = $3
     union all select from subscriptions where mode = $1 and id = any($2) and account <> ''
     union all select from invoices where mode = $1 and id = $6 and account <> ''

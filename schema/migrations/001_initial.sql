@@ -312,15 +312,41 @@ create table facts (
     occurred_at      timestamptz not null,
     -- rank orders the facts of one object that occurred in one second.
     rank             smallint    not null,
-    origin           text        not null check (origin in ('event', 'fetched', 'import', 'operator')),
+    origin           text        not null check (origin in ('event', 'fetched', 'import', 'operator', 'reread')),
+    -- reader is the version of the reader that has read it, 0 where nothing was read. reading is the reread that it is of,
+    -- '' for the first reading of the event.
+    reader           smallint    not null default 0,
+    reading          text        not null default '',
+    -- '{}' in a later reading: the event says nothing about the object.
     data             jsonb       not null,
     recorded_at      timestamptz not null default now(),
     -- One index for both.
     primary key (receipt_id, id)
 );
--- An event says one thing about an object; and the facts of an object are read by the same index.
-create unique index facts_once on facts (object, event_id, kind, mode, provider, provider_account);
+-- Each reading of an event says one thing about an object; and the facts of an object are read by the same index.
+create unique index facts_once on facts (object, event_id, kind, mode, provider, provider_account, reading);
 create index facts_customer on facts (customer) where customer <> '';
+-- An event that was read once costs this index nothing.
+create index facts_reread on facts (object, event_id) where reading <> '';
+
+-- The facts that count: of several readings of an event the one by the newest reader, and of these the last.
+create view current_facts as
+select * from facts f
+ where data <> '{}'
+   and not exists (select from facts n
+                    where n.object = f.object and n.event_id = f.event_id and n.reading <> '' and n.kind = f.kind and n.mode = f.mode
+                      and n.provider = f.provider and n.provider_account = f.provider_account and (n.reader, n.id) > (f.reader, f.id));
+
+-- Each time that kept bodies were read again.
+create table readings (
+    id     text        primary key,
+    reader smallint    not null,
+    -- undoes is the reading that it takes back, null for none.
+    undoes text        references readings,
+    who    text        not null,
+    why    text        not null,
+    at     timestamptz not null default now()
+);
 
 -- What configuration makes of facts: plans, prices, accounts and policy, by the hash of what it says. A process whose file
 -- says another one than that in force proposes it again and again.
@@ -700,7 +726,7 @@ create unlogged table quotas (
 create table jobs (
     -- The ID of the request that made it: repeated, it is the same job.
     id          text             collate "C" primary key check (octet_length(id) between 1 and 100),
-    action      text             not null check (action in ('retry', 'skip', 'done', 'approve', 'reject', 'replay', 'run', 'refold', 'reconcile')),
+    action      text             not null check (action in ('retry', 'skip', 'done', 'approve', 'reject', 'replay', 'run', 'refold', 'reconcile', 'reread')),
     -- effect is what the action is narrowed to; '' for all that is not done. reference is what done says of it.
     effect      text             not null default '',
     reference   text             not null default '',

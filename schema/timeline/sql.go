@@ -42,9 +42,9 @@ const about = `
                       (told.what ->> 'Amount')::bigint) as amount,
              coalesce(f.data -> 'Invoice' ->> 'Currency', told.what ->> 'Currency') as currency,
              f.object as told_of
-        from facts f
+        from current_facts f
        cross join lateral (select coalesce(f.data -> 'Payment', f.data -> 'Checkout', f.data -> 'Refund', f.data -> 'Dispute', f.data -> 'Credit') as what) told
-       where f.receipt_id = r.id and f.origin = 'event'
+       where f.receipt_id = r.id and f.origin in ('event', 'reread')
        order by f.data -> 'Invoice' is null and told.what is null, f.id
        limit 1) about on true`
 

@@ -1,0 +1,214 @@
+package billing_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// A complete fact is never replaced by a partial one, nor a newer reader's by that of an older one.
+func TestCompareReadings(t *testing.T) {
+	t.Parallel()
+	lines := []billing.Line{{Price: "price_pro", Amount: 100}}
+	invoice := func(reader int, in billing.InvoiceFact) billing.Fact {
+		f := billing.Fact{Kind: billing.InvoiceSeen, Object: "in_1", Reader: reader}
+		f.EventID, f.Invoice = "evt_1", &in
+		return f
+	}
+	session := func(in billing.CheckoutFact) billing.Fact {
+		return billing.Fact{Kind: billing.CheckoutSeen, Object: "cs_1", Data: billing.Data{Checkout: &in}}
+	}
+	full := invoice(1, billing.InvoiceFact{Status: "paid", Paid: 100, Lines: lines})
+	none := full
+	none.Data = billing.Data{}
+	for name, c := range map[string]struct {
+		was, now []billing.Fact
+		version  int
+		want     []string
+	}{
+		"same":             {[]billing.Fact{full}, []billing.Fact{full}, 2, nil},
+		"part of the same": {[]billing.Fact{full}, []billing.Fact{invoice(2, billing.InvoiceFact{Status: "paid", Paid: 100, Partial: true})}, 2, nil},
+		"part of another":  {[]billing.Fact{full}, []billing.Fact{invoice(2, billing.InvoiceFact{Status: "paid", Paid: 90, Partial: true})}, 2, []string{"in_1 [Invoice.Paid] 1 lines"}},
+		"more lines":       {[]billing.Fact{invoice(1, billing.InvoiceFact{Status: "paid", Paid: 100, Partial: true})}, []billing.Fact{full}, 2, []string{"in_1 [Invoice.Lines Invoice.Partial] 1 lines"}},
+		"lines of a session stay": {[]billing.Fact{session(billing.CheckoutFact{Status: "open", Lines: lines})},
+			[]billing.Fact{session(billing.CheckoutFact{Status: "open"})}, 2, nil},
+		"newer reader":    {[]billing.Fact{invoice(3, billing.InvoiceFact{Paid: 1})}, []billing.Fact{full}, 2, nil},
+		"undone":          {[]billing.Fact{invoice(2, billing.InvoiceFact{Paid: 7})}, []billing.Fact{full}, 2, nil},
+		"no more":         {[]billing.Fact{full}, nil, 2, []string{"in_1 []"}},
+		"no more, still":  {[]billing.Fact{none}, nil, 2, nil},
+		"again":           {[]billing.Fact{none}, []billing.Fact{full}, 2, []string{"in_1 [] 1 lines"}},
+		"new":             {nil, []billing.Fact{full}, 2, []string{"in_1 [] 1 lines"}},
+		"older than this": {[]billing.Fact{full}, nil, 0, nil},
+	} {
+		keeps := func(f billing.Fact) bool { return f.Invoice != nil && f.Invoice.Paid == 7 }
+		var got []string
+		for _, f := range billing.CompareReadings(c.was, c.now, c.version, keeps) {
+			if f.Is.Reader != c.version || f.Is.Origin != billing.FromReread {
+				t.Errorf("%s: is of version %d, origin %s", name, f.Is.Reader, f.Is.Origin)
+			}
+			says := fmt.Sprint(f.Is.Object, " ", f.Fields())
+			if f.Is.Invoice != nil {
+				says += fmt.Sprint(" ", len(f.Is.Invoice.Lines), " lines")
+			}
+			got = append(got, says)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// appendReading appends facts as a reading, and returns the accounts that it is about.
+func appendReading(t *testing.T, pool *pgxpool.Pool, id string, facts ...billing.Reread) []billing.Scope {
+	t.Helper()
+	count, _, err := billing.Readings(t.Context(), pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var about []billing.Scope
+	r := billing.Rereading{ID: id, Reader: 2, Facts: facts, Before: count}
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
+		about, err = r.AppendIn(t.Context(), tx, "ada", "a fault")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.ID += "-late"
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := r.AppendIn(t.Context(), tx, "bob", "compared before")
+		return err
+	}); !errors.Is(err, billing.ErrReadAgain) {
+		t.Errorf("a reading that was compared before another one: %v", err)
+	}
+	return about
+}
+
+// rereadAs is a fact as another reading has it.
+func rereadAs(was billing.Fact, with func(*billing.Fact)) billing.Reread {
+	is := was
+	is.Origin, is.Reader = billing.FromReread, 2
+	with(&is)
+	return billing.Reread{Was: was, Is: is}
+}
+
+// Events are applied while a reading is appended and its accounts are folded, several times and side by side. The rows
+// are then what the facts come to, and nobody has lost anything.
+func TestReading_BesideLiveEvents_RowsAsTheFactsSay(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	now := at(3 * aDay)
+	const customers = 8
+	var first, later []billing.Fact
+	for n := range customers {
+		sub := of(fmt.Sprint("sub_", n), fmt.Sprint("acme", n), fmt.Sprint("cus_", n))
+		first = append(first, created(0, "active", "starter", sub))
+		for second := range 5 {
+			later = append(later, updated(50+second, "active", "starter", sub))
+		}
+		other := of(fmt.Sprint("sub_new_", n), fmt.Sprint("acme", n), fmt.Sprint("cus_", n))
+		later = append(later, created(60, "active", "enterprise", other))
+	}
+	first, later = events(first, false), events(later, false)
+	for i := range later {
+		later[i].EventID = fmt.Sprint("evt_later_", i)
+	}
+	deliver(t, pool, first, now)
+	var facts []billing.Reread
+	for i, f := range first {
+		account := fmt.Sprint("moved", i)
+		facts = append(facts, rereadAs(f, func(f *billing.Fact) {
+			s := *f.Subscription
+			s.Account = account
+			f.Subscription = &s
+		}))
+	}
+	var side sync.WaitGroup
+	side.Go(func() {
+		for _, f := range later {
+			if err := applyPatiently(t.Context(), pool, f); err != nil {
+				t.Errorf("apply %s: %v", f.EventID, err)
+			}
+		}
+	})
+	about := appendReading(t, pool, "reread-1", facts...)
+	if len(about) < customers {
+		t.Errorf("the reading is about %v", about)
+	}
+	for range 2 {
+		for _, of := range about {
+			side.Go(func() {
+				for { // a job tries again what waits too long for a lock
+					_, err := billing.RefoldReread(t.Context(), pool, of, policy, now)
+					if busy := (&pgconn.PgError{}); !errors.As(err, &busy) || busy.Code != "55P03" {
+						if err != nil {
+							t.Errorf("fold %v: %v", of, err)
+						}
+						return
+					}
+				}
+			})
+		}
+	}
+	side.Wait()
+	if left := check(t, pool, billing.Scope{}, now); len(left) > 0 {
+		t.Errorf("the rows are not what the facts come to: %q", left)
+	}
+	if n := count(t, pool, `select count(*) from grants where plan = 'enterprise'`); n != customers {
+		t.Errorf("%d of %d new subscriptions grant", n, customers)
+	}
+}
+
+// An event that turns out to tell nothing of an object takes the object away, and what it granted; an undo gives it
+// back.
+func TestReading_ObjectNotToldAnyMore_GoneUntilUndone(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	now := at(3 * aDay)
+	facts := events([]billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro")}, false)
+	deliver(t, pool, facts, now)
+	acme := billing.Scope{Mode: "live", Account: "acme"}
+	fold := func(want string) {
+		t.Helper()
+		if _, err := billing.RefoldReread(t.Context(), pool, acme, policy, now); err != nil {
+			t.Fatal(err)
+		}
+		if left := check(t, pool, billing.Scope{}, now); len(left) > 0 {
+			t.Errorf("the rows are not what the facts come to: %q", left)
+		}
+		var got string
+		if err := pool.QueryRow(t.Context(), `select concat_ws(' ', target_state, (select count(*) from subscriptions),
+			(select count(*) from invoices), (select count(*) from grants)) from accounts where id = 'acme'`).Scan(&got); err != nil || got != want {
+			t.Errorf("got %q, %v; want %q", got, err, want)
+		}
+	}
+	var gone []billing.Reread
+	for _, f := range facts {
+		gone = append(gone, rereadAs(f, func(f *billing.Fact) { f.Data = billing.Data{} }))
+	}
+	appendReading(t, pool, "reread-1", gone...)
+	fold("suspended 0 0 0")
+	undo, err := billing.Undoing(t.Context(), pool, "reread-1")
+	if err != nil || len(undo.Facts) != len(facts) {
+		t.Fatalf("undoing: %+v, %v", undo, err)
+	}
+	appendReading(t, pool, "undo-1", undo.Facts...)
+	if _, err := billing.RefoldReread(t.Context(), pool, billing.Scope{Mode: "live"}, policy, now); err != nil {
+		t.Fatal(err)
+	}
+	fold("active 1 1 1")
+	if again, err := billing.Undoing(t.Context(), pool, "reread-1"); err != nil || len(again.Facts) > 0 {
+		t.Errorf("undone twice: %+v, %v", again, err)
+	}
+	if _, err := billing.Undoing(t.Context(), pool, "reread-9"); !errors.Is(err, billing.ErrNoReading) {
+		t.Errorf("of no reading: %v", err)
+	}
+}
