@@ -145,28 +145,38 @@ func writeMeaningDiff(a *app, r meaningReport) error {
 	for _, c := range r.Settings {
 		settings = append(settings, []string{c.Name, cmp.Or(c.Was, "nothing"), cmp.Or(c.Is, "nothing")})
 	}
-	accounts := [][]string{{"ACCOUNT", "MODE", "CHANGE", "WHAT"}}
-	for _, hit := range r.Accounts[:min(shownHits, len(r.Accounts))] {
-		says := hit.Says
-		if says == "" {
-			says = output.Plural(len(hit.Differences), "row")
-		}
-		accounts = append(accounts, []string{hit.Account, hit.Mode, string(hit.Change), says})
-	}
-	if err := a.Tables(settings, accounts); err != nil {
+	if err := a.Tables(settings, hitRows(r.Accounts)); err != nil {
 		return err
 	}
 	if more := len(r.Accounts) - shownHits; more > 0 {
 		fmt.Fprintf(a.out, "and %d more; --json has all\n", more)
 	}
-	var counts []string
-	for _, change := range billing.HitChanges {
-		if n := r.Counts[change]; n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, change))
-		}
-	}
 	_, err := fmt.Fprintf(a.out, "\n%s in place of %s, as of %s: hits %s%s; nothing was done\n", r.To,
 		cmp.Or(r.InForce, "none"), output.Time(r.At), output.Plural(len(r.Accounts), "account"),
-		inBrackets(strings.Join(counts, ", ")))
+		inBrackets(hitCounts(r.Counts)))
 	return err
+}
+
+// hitRows are the first accounts that are hit.
+func hitRows(hits []billing.Hit) [][]string {
+	rows := [][]string{{"ACCOUNT", "MODE", "CHANGE", "WHAT"}}
+	for _, hit := range hits[:min(shownHits, len(hits))] {
+		says := hit.Says
+		if says == "" {
+			says = output.Plural(len(hit.Differences), "row")
+		}
+		rows = append(rows, []string{hit.Account, hit.Mode, string(hit.Change), says})
+	}
+	return rows
+}
+
+// hitCounts says how many accounts are hit by what.
+func hitCounts(counts map[billing.HitChange]int) string {
+	var list []string
+	for _, change := range billing.HitChanges {
+		if n := counts[change]; n > 0 {
+			list = append(list, fmt.Sprintf("%d %s", n, change))
+		}
+	}
+	return strings.Join(list, ", ")
 }

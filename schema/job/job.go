@@ -52,7 +52,7 @@ var Results = []Result{Done, Refused, Failed}
 type Job struct {
 	// ID is the ID of the request: a repeated request returns this job.
 	ID string `json:"id"`
-	// Action is the decision about each event, a verb; or [Refold] or [Reconcile], of accounts. Effect
+	// Action is the decision about each event, a verb; or [Refold], [Reread] or [Reconcile], of accounts. Effect
 	// narrows it to one effect. Reference is what done says of it.
 	Action    string `json:"action"`
 	Effect    string `json:"effect,omitempty"`
@@ -81,7 +81,7 @@ type Job struct {
 
 // Noun is what the job is about.
 func (j *Job) Noun() string {
-	if j.Action == Refold || j.Action == Reconcile {
+	if j.Action == Refold || j.Action == Reread || j.Action == Reconcile {
 		return "account"
 	}
 	return "event"
@@ -92,9 +92,11 @@ func (j *Job) Says() string {
 	return fmt.Sprintf("%s of %d %ss at %g a second", j.Action, j.Items, j.Noun(), j.Rate)
 }
 
-// The actions about accounts: folding them anew, and comparing them with what the provider says.
+// The actions about accounts: folding them anew by another meaning, or after bodies were read again, and comparing them
+// with what the provider says.
 const (
 	Refold    = "refold"
+	Reread    = "reread"
 	Reconcile = "reconcile"
 )
 

@@ -42,7 +42,7 @@ type Args struct {
 	// Account is the one that money is given to.
 	Account string
 	// Found is what a command has shown before it asks: a [*GapReport], a [*Reconciliation], a [*Drift], a
-	// [*MeaningSwitch], or the [*NewJob] that is made.
+	// [*MeaningSwitch], a [*RereadDecision], or the [*NewJob] that is made.
 	Found any
 }
 

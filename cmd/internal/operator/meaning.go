@@ -59,7 +59,7 @@ func DiffMeaning(ctx context.Context, pool *pgxpool.Pool, own billing.Policy, ha
 	if d.To == d.InForce {
 		return d, nil
 	}
-	found, err := foldAnew(ctx, pool, billing.Scope{}, d.to, d.At, told)
+	found, err := foldAnew(ctx, pool, billing.Rereading{}, billing.Scope{}, d.to, d.At, told)
 	if err != nil {
 		return nil, err
 	}
@@ -91,15 +91,11 @@ var applyMeaningRule = rule[*MeaningSwitch]{
 		return s, "meaning", nil
 	},
 	check: func(_ context.Context, _ *Operator, d *Decision, s *MeaningSwitch) (*change, error) {
-		switch {
-		case len(d.Request) > MaxJobID:
-			return nil, fmt.Errorf("the request ID of a job has %d characters at most", MaxJobID)
-		case s.To == s.InForce:
+		if s.To == s.InForce {
 			return nil, d.refuse("is in force already")
-		case len(d.Why) > maxJobWhy:
-			return nil, fmt.Errorf("the reason of a job has %d bytes at most", maxJobWhy)
-		case s.Rate < LeastJobRate || s.Rate > MostJobRate:
-			return nil, fmt.Errorf("the rate is between %g and %g accounts a second", LeastJobRate, MostJobRate)
+		}
+		if err := checkAccountJob(d, s.Rate); err != nil {
+			return nil, err
 		}
 		return &change{
 			target: s.To,
@@ -131,7 +127,6 @@ func (s *MeaningSwitch) apply(ctx context.Context, tx pgx.Tx, d *Decision) error
 	case err != nil:
 		return err
 	}
-	items, known := []job.Item{}, map[billing.Scope]bool{}
 	touched, err := billing.TouchedSince(ctx, tx, s.At.Add(-foldBegins))
 	if err != nil {
 		return err
@@ -139,42 +134,41 @@ func (s *MeaningSwitch) apply(ctx context.Context, tx pgx.Tx, d *Decision) error
 	for _, hit := range s.Accounts {
 		touched = append(touched, hit.Scope)
 	}
-	for _, of := range touched {
-		if !known[of] {
-			items, known[of] = append(items, job.Item{Target: targetOf(of), Name: of.Account}), true
-		}
-	}
-	if len(items) == 0 {
+	if len(touched) == 0 {
 		return nil
 	}
 	return job.MakeIn(ctx, tx, job.Job{
 		ID: d.Request, Action: job.Refold, Filter: map[string]string{"hash": s.To}, Who: d.Who, Why: d.Why,
 		Rate: s.Rate,
-	}, items)
+	}, accountItems(touched))
 }
 
 // targetOf names an account as the target of an item and of a refold.
 func targetOf(of billing.Scope) string { return of.Mode + "/" + of.Account }
 
-// refoldRule folds an account anew, by the meaning in force. A job decides it.
+// refoldRule folds an account anew, by the meaning in force and the newest reading of each event. A job decides it.
 var refoldRule = rule[billing.Scope]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (of billing.Scope, key string, err error) {
 		var found bool
 		if of.Mode, of.Account, found = strings.Cut(d.Target, "/"); !found {
 			return of, "", fmt.Errorf("%q names no account after its mode", d.Target)
 		}
-		return of, "refold/" + d.Target, nil
+		return of, d.Verb + "/" + d.Target, nil
 	},
 	check: func(ctx context.Context, o *Operator, _ *Decision, of billing.Scope) (*change, error) {
 		was, err := usedBy(ctx, o, of)
 		return &change{target: of.Account, before: map[string]any{"mode": of.Mode, "uses": was}}, err
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, of billing.Scope, r recorded) (string, any, error) {
+	answer: func(ctx context.Context, o *Operator, d *Decision, of billing.Scope, r recorded) (string, any, error) {
 		var before struct{ Uses string }
 		if err := r.read(&before, nil); err != nil {
 			return "", nil, err
 		}
-		n, err := billing.Refold(ctx, o.DB, of, o.Policy, time.Time{}) // the database's time
+		fold := billing.Refold
+		if d.Verb == job.Reread {
+			fold = billing.RefoldReread
+		}
+		n, err := fold(ctx, o.DB, of, o.Policy, time.Time{}) // the database's time
 		if err != nil {
 			return "", nil, err
 		}

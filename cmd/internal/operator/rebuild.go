@@ -29,18 +29,18 @@ func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p bill
 	if err != nil {
 		return nil, err
 	}
-	return foldAnew(ctx, pool, of, p, time.Now(), told)
+	return foldAnew(ctx, pool, billing.Rereading{}, of, p, time.Now(), told)
 }
 
-// foldAnew is [billing.Check], on a connection of its own, of pool's kind.
-func foldAnew(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p billing.Policy, at time.Time,
-	told billing.Progress) ([]billing.Difference, error) {
+// foldAnew is [billing.Foresee], on a connection of its own, of pool's kind.
+func foldAnew(ctx context.Context, pool *pgxpool.Pool, with billing.Rereading, of billing.Scope, p billing.Policy,
+	at time.Time, told billing.Progress) ([]billing.Difference, error) {
 	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the database: %w", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	return billing.Check(ctx, conn, of, p, at, told)
+	return billing.Foresee(ctx, conn, with, of, p, at, told)
 }
 
 // Drift is how the rows of an account differ from its facts.

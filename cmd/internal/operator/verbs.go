@@ -35,6 +35,7 @@ const (
 	VerbRefold    = job.Refold
 
 	VerbApplyMeaning = "apply-meaning"
+	VerbApplyReading = "apply-reading"
 )
 
 // Verb is one thing that a person can decide.
@@ -258,6 +259,10 @@ it came, and take it in as if it came now. A request that is still refused stays
 		{Name: VerbApplyMeaning, Target: "HASH", Short: "Bring another meaning of the facts into force",
 			rule: applyMeaningRule},
 		{Name: VerbRefold, Target: "MODE/ACCOUNT", Short: "Fold an account anew, by the meaning in force",
+			rule: refoldRule},
+		{Name: VerbApplyReading, Target: "READING", Short: "Have the facts of another reading of kept bodies count",
+			rule: applyReadingRule},
+		{Name: job.Reread, Target: "MODE/ACCOUNT", Short: "Fold an account anew, of which bodies were read again",
 			rule: refoldRule},
 	}
 	verbs = append(verbs, pauseVerbs()...)

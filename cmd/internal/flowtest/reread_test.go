@@ -1,0 +1,191 @@
+package flowtest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+var subscriptionID = regexp.MustCompile(`sub_[A-Za-z0-9]+`)
+
+// misreadings are what a reader with a fault found in place of what a body says: each makes the body that says so.
+var misreadings = []func(seed string, body []byte) []byte{
+	func(_ string, body []byte) []byte { return body }, // none
+	func(_ string, body []byte) []byte {
+		return bytes.ReplaceAll(body, []byte("price_starter"), []byte("price_pro"))
+	},
+	func(_ string, body []byte) []byte {
+		return bytes.ReplaceAll(body, []byte(`"quantity":1`), []byte(`"quantity":7`))
+	},
+	func(seed string, body []byte) []byte {
+		return bytes.ReplaceAll(body, []byte(`"acct-`+seed), []byte(`"lost-`+seed))
+	},
+	func(_ string, body []byte) []byte {
+		return subscriptionID.ReplaceAllFunc(body, func(id []byte) []byte { return slices.Concat(id, []byte("wrong")) })
+	},
+}
+
+// newRereadWorld is a drill world in which two customers buy for each misreading. If it is misread, events are taken as
+// the misreadings say, and the bodies that are kept say what was sent.
+func newRereadWorld(t *testing.T, misread bool) drillWorld {
+	w := drillWorld{name: "drill-" + uuid.NewString()[:8]}
+	w.rig = newRig(t, nil)
+	for n := range 2 * len(misreadings) {
+		b := buyer{T: t, seed: fmt.Sprintf("%s-%02d", w.name, n)}
+		var sent []forge.Event
+		for _, eventType := range []string{"customer.subscription.created", "invoice.paid"} {
+			e := tells(eventType, "starter", 0, namesNoPlan)(b)
+			truth := e.Body
+			if misread {
+				e.Body = misreadings[n/2](b.seed, truth)
+			}
+			w.receive(e)
+			e.Body = truth
+			sent = append(sent, e)
+		}
+		for _, e := range sent {
+			w.status(e, receipt.Processed)
+		}
+		if misread && n/2 > 0 {
+			for _, e := range sent {
+				hash := sha256.Sum256(e.Body)
+				w.exec(`update receipt_bodies set body = $2 where receipt_id = (select id from receipts where event_id = $1)`, e.ID, e.Body)
+				w.exec(`update receipts set body_hash = $2 where event_id = $1`, e.ID, hash[:])
+				w.exec(`update facts set reader = 0 where event_id = $1`, e.ID)
+			}
+		}
+	}
+	w.settled()
+	return w
+}
+
+// held is what the world holds, without the accounts that nobody has any more: they are suspended.
+func (w drillWorld) held() map[string][]string {
+	found := w.holds()
+	for name := range found {
+		found[name] = slices.DeleteFunc(found[name], func(line string) bool {
+			return strings.Contains(line, " suspended ")
+		})
+	}
+	return found
+}
+
+// reads has kept bodies read again, or a reading undone, and returns what that was to change, and its ID.
+func (w drillWorld) reads(found *operator.Reread, pause bool) (reading string) {
+	w.Helper()
+	reading = "reread-" + uuid.NewString()[:8]
+	decide := func(d operator.Decision) {
+		w.Helper()
+		d.Who, d.Why = "ada", "the reader had a fault"
+		if _, err := w.operator().Decide(w.Context(), d); err != nil {
+			w.Fatal(err)
+		}
+	}
+	apply := operator.Decision{Verb: operator.VerbApplyReading, Target: reading, Request: reading,
+		Args: operator.Args{Found: &operator.RereadDecision{Reread: found, Rate: 20}}}
+	decide(apply)
+	decide(apply) // a repeated request is one reading
+	if pause {
+		decide(operator.Decision{Verb: "pause-job", Target: reading})
+		decide(operator.Decision{Verb: "resume-job", Target: reading})
+	}
+	w.until("the job is finished", func() bool {
+		d, err := w.operator().ShowJob(w.Context(), reading, "", 100)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if d.Failed+d.Refused > 0 {
+			w.Fatalf("job %+v: %+v", d.Job, d.List)
+		}
+		return d.State == job.Finished
+	})
+	w.settled()
+	return reading
+}
+
+// What a reader with a fault has made of bodies heals: prices, seats, accounts and objects are then as if it had never
+// been. Nothing is booked or mailed for that. It can be undone, and that, too.
+func TestReread_MisreadBodies_AsInTheTwinWorld(t *testing.T) {
+	t.Parallel()
+	twin, w := newRereadWorld(t, false), newRereadWorld(t, true)
+	policy := process.BillingPolicy(w.Config)
+	wrong := w.held()
+	if want := twin.held(); maps.EqualFunc(wrong, want, slices.Equal) {
+		t.Fatal("nothing was misread")
+	}
+	w.exec(`delete from receipt_bodies where receipt_id in (select id from receipts where event_id like $1)`, "%-00%")
+	before := fmt.Sprint(w.done("finance"), w.done("email"), len(w.rows(`select from tasks`)))
+	again := func(filter billing.KeptFilter) *operator.Reread {
+		t.Helper()
+		found, err := operator.ReadAgain(t.Context(), w.Pool, policy, nil, filter, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	zero, one := 0, 1
+	if found := again(billing.KeptFilter{ReadBy: &one}); len(found.Facts) > 0 || found.Read != 2 {
+		t.Errorf("of what today's reader has read, %d facts of %d events come out differently", len(found.Facts), found.Read)
+	}
+	found := again(billing.KeptFilter{ReadBy: &zero})
+	if found.Read != 4*(len(misreadings)-1) || len(found.Gone) > 0 || len(found.Accounts) < 2*(len(misreadings)-1) {
+		t.Errorf("read %d, gone %v, hit %+v", found.Read, found.Gone, found.Counts)
+	}
+	if found := again(billing.KeptFilter{}); len(found.Gone) != 2 {
+		t.Errorf("gone are %v, want the two events whose bodies were deleted", found.Gone)
+	}
+	reading := w.reads(found, true)
+	compare := func(when string, want map[string][]string) {
+		t.Helper()
+		for name, got := range w.held() {
+			if !slices.Equal(got, want[name]) && name != "entries" {
+				t.Errorf("%s: %s\n got %q\nwant %q", when, name, got, want[name])
+			}
+		}
+		if left, err := operator.CheckRows(t.Context(), w.Pool, billing.Scope{}, policy, nil); err != nil || len(left) > 0 {
+			t.Errorf("%s the rows are not what the facts come to: %v, %v", when, left, err)
+		}
+		if after := fmt.Sprint(w.done("finance"), w.done("email"), len(w.rows(`select from tasks`))); after != before {
+			t.Errorf("%s there are %s entries, mails and tasks, before there were %s", when, after, before)
+		}
+	}
+	compare("after the reading", twin.held())
+	if found := again(billing.KeptFilter{}); len(found.Facts) > 0 {
+		t.Errorf("read once more, these differ: %+v", found.Facts)
+	}
+	undo := func(of string) string {
+		t.Helper()
+		found, err := operator.UndoReading(t.Context(), w.Pool, policy, of, nil)
+		if err != nil || len(found.Facts) == 0 {
+			t.Fatalf("undo %s: %+v, %v", of, found, err)
+		}
+		return w.reads(found, false)
+	}
+	undone := undo(reading)
+	compare("after the undo", wrong)
+	if found := again(billing.KeptFilter{}); len(found.Facts) > 0 {
+		t.Errorf("what was undone is asked for again: %+v", found.Facts)
+	}
+	if found, err := operator.UndoReading(t.Context(), w.Pool, policy, reading, nil); err != nil || len(found.Facts) > 0 {
+		t.Errorf("a second undo would change %+v, %v", found, err)
+	}
+	undo(undone)
+	compare("after the undo of the undo", twin.held())
+	if n := w.rows(`select distinct data ->> 'cause' from outbox where data ? 'cause'`); !slices.Equal(n, []string{"reread"}) {
+		t.Errorf("the news name the causes %q", n)
+	}
+}

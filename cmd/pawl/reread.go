@@ -1,0 +1,152 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// rereading is a call of pawl accounts reread.
+type rereading struct {
+	filter      billing.KeptFilter
+	mode, undo  string
+	readBy      int
+	dryRun, yes bool
+	rate        float64
+}
+
+func accountsReread(a *app) *cobra.Command {
+	r := rereading{rate: 20}
+	d := operator.Decision{Verb: operator.VerbApplyReading}
+	cmd := &cobra.Command{
+		Use:   "reread [ACCOUNT...] --why REASON",
+		Short: "Read kept bodies again, and fold anew what comes out differently",
+		Long: `Read the kept bodies of events with today's reader: those of some accounts, or all. It shows which facts come out
+differently, and whom that hits, and asks. The facts are then appended beside those of the first reading, and count in
+their place; a job folds the accounts anew. What was fetched stays, and a fact that is known in full is never replaced
+by one that is known in part. An event whose body is gone is named, and keeps its facts.
+
+Workspaces, features and the news of access follow. Nothing is booked, no letter is sent and no task of onboarding is
+opened. ` + "`--undo READING`" + ` takes a reading back: its ID is that of the job. A reader of the same version does not ask for
+what was undone again. The audit trail has who and why.
+
+Exit code 1 when a dry run finds a fact that comes out differently, else 0.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if r.undo != "" && (len(args) > 0 || cmd.Flags().Changed("type") || cmd.Flags().Changed("since") ||
+				cmd.Flags().Changed("read-by")) {
+				return usagef("accounts reread takes --undo READING, or what to read, and not both")
+			}
+			if cmd.Flags().Changed("read-by") {
+				r.filter.ReadBy = &r.readBy
+			}
+			if err := a.accountable("accounts reread", &d); err != nil && !r.dryRun {
+				return err
+			}
+			load := a.config
+			if r.dryRun {
+				load = a.configToAsk
+			}
+			return a.withSession(cmd.Context(), 0, load, func(ctx context.Context, s *session) error {
+				return r.run(ctx, s, args, d)
+			})
+		},
+	}
+	modeFlag(cmd, &r.mode, "live or test, where both have an ID")
+	cmd.Flags().StringVar(&r.filter.Type, "type", "", "only events of this type")
+	timeFlag(cmd.Flags(), &r.filter.Since, "since", "only events received since "+sinceUsage)
+	cmd.Flags().IntVar(&r.readBy, "read-by", 0, "only events that this `version` of the reader has read")
+	cmd.Flags().StringVar(&r.undo, "undo", "", "take this `reading` back")
+	cmd.Flags().Float64Var(&r.rate, "rate", r.rate, "how many accounts a second are folded anew, at most")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show what would happen, and change nothing")
+	cmd.Flags().BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
+	decisionFlags(cmd, &d, "why, for the audit trail (required)")
+	return cmd
+}
+
+func (r rereading) run(ctx context.Context, s *session, ids []string, d operator.Decision) error {
+	found, err := r.find(ctx, s, ids)
+	if err != nil {
+		return err
+	}
+	if r.dryRun || len(found.Facts) == 0 && d.Request == "" {
+		return emit(s.app, found, writeReread)
+	}
+	if !r.yes && len(found.Facts) > 0 {
+		shown := *s.app
+		shown.out, shown.Printer.Out = s.err, s.err
+		if err := writeReread(&shown, found); err != nil {
+			return err
+		}
+		n := strconv.Itoa(len(found.Facts))
+		if s.ask("To have these facts count, type how many they are: ") != n {
+			return fmt.Errorf("not confirmed, and nothing done: type %s, or write --yes", n)
+		}
+	}
+	d.Request = cmp.Or(d.Request, "reread-"+uuid.NewString()[:8])
+	d.Target, d.Found = d.Request, &operator.RereadDecision{Reread: found, Rate: r.rate}
+	answer, err := s.Decide(ctx, d)
+	if err != nil {
+		return err
+	}
+	return emit(s.app, answer, writeAnswer)
+}
+
+// find says what would change.
+func (r rereading) find(ctx context.Context, s *session, ids []string) (*operator.Reread, error) {
+	if r.undo != "" {
+		return operator.UndoReading(ctx, s.db, s.Policy, r.undo, s.folded())
+	}
+	var accounts []billing.Scope
+	for _, id := range ids {
+		named, err := operator.ShowAccount(ctx, s.db, id, r.mode)
+		if err != nil {
+			return nil, err
+		}
+		accounts = append(accounts, billing.Scope{Mode: named.Mode, Account: named.ID})
+	}
+	return operator.ReadAgain(ctx, s.db, s.Policy, accounts, r.filter, s.folded())
+}
+
+func writeReread(a *app, r *operator.Reread) error {
+	facts := [][]string{{"EVENT", "OBJECT", "READ BY", "DIFFERENCE"}}
+	for _, f := range r.Facts[:min(shownHits, len(r.Facts))] {
+		says := strings.Join(f.Fields, ", ")
+		switch {
+		case f.New:
+			says = "is new"
+		case f.Gone:
+			says = "is told no more"
+		}
+		facts = append(facts, []string{f.EventID, f.Object, strconv.Itoa(f.ReadBy), says})
+	}
+	if err := a.Tables(facts, hitRows(r.Accounts)); err != nil {
+		return err
+	}
+	if more := max(len(r.Facts), len(r.Accounts)) - shownHits; more > 0 {
+		fmt.Fprintf(a.out, "and %d more; --json has all\n", more)
+	}
+	for what, events := range map[string][]string{"the body is gone": r.Gone, "cannot be read": r.Unreadable} {
+		if len(events) > 0 {
+			fmt.Fprintf(a.out, "%s of %s: %s\n", what, output.Plural(len(events), "event"),
+				output.Clean(strings.Join(events[:min(shownItems, len(events))], ", ")))
+		}
+	}
+	did := fmt.Sprintf("version %d of the reader has read %s", r.Reader, output.Plural(r.Read, "event"))
+	if r.Undoes != "" {
+		did = "what stood before " + r.Undoes
+	}
+	_, err := fmt.Fprintf(a.out, "\n%s, as of %s: %s would count, which hits %s%s; nothing was done\n",
+		output.Clean(did), output.Time(r.At), output.Plural(len(r.Facts), "other fact"),
+		output.Plural(len(r.Accounts), "account"),
+		inBrackets(hitCounts(r.Counts)))
+	return err
+}
