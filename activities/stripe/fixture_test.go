@@ -231,7 +231,7 @@ func about(kind billing.Kind, id, customer, eventType string, rank billing.Rank,
 		Subject: billing.Subject{
 			Provider: "stripe", Mode: "live", Customer: customer, EventID: "evt_1", EventType: eventType, ReceiptID: "r_1", OccurredAt: at(occurred),
 		},
-		Kind: kind, Object: id, Rank: rank, Origin: billing.FromEvent, Data: data,
+		Kind: kind, Object: id, Rank: rank, Origin: billing.FromEvent, Reader: ReaderVersion, Data: data,
 	}
 }
 
