@@ -213,7 +213,7 @@ func TestRefundChanged_PaidBackInFull_WorkspaceReleased(t *testing.T) {
 // newest is told. A payment takes away the rest.
 func TestAccountDue_Dunning_Parks_AndGoesOn(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newRig(t, func(c *config.Config) { c.Policy.Apart = 0 }) // all comes within seconds here
 	seed := r.seed("reminded")
 	created := purchaseAt(t, seed, "customer.subscription.created", "starter", bought)
 	r.result(r.receive(rename(t, created, created.ID+"_created")), "")

@@ -514,7 +514,8 @@ func (k *knows) judge(scope string, before, now []string) (wrong []string) {
 }
 
 const noticesSQL = `
-select key from effects where kind in ('action-required-notice', 'dunning-notice', 'trial-ending-notice', 'subscription-changed-notice', 'subscription-ended-notice')
+select key from effects where kind in ('action-required-notice', 'dunning-notice', 'trial-ending-notice', 'subscription-changed-notice', 'subscription-ended-notice',
+   'access-ended-notice')
    and state = 'done' and event_id like 'evt_' || $1 || '\_%' order by done_at`
 
 const moneyNewsSQL = `

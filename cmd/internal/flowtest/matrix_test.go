@@ -101,7 +101,7 @@ var matrix = []row{
 	{
 		flow: "Record", before: []func(buyer) forge.Event{tells("refund.updated", "starter", time.Minute), tells("invoice.paid", "starter", -time.Hour)},
 		event: tells("invoice_payment.paid", "starter", 0),
-		steps: []string{"apply-facts", "provision-workspace", "refund-entry", "release-task", "relay"},
+		steps: []string{"apply-facts", "provision-workspace", "refund-entry", "release-task", "access-ended-notice", "relay"},
 	},
 	{
 		flow: workflows.ClockFlow, before: []func(buyer) forge.Event{tells("invoice.paid", "starter", -time.Hour)},
@@ -125,9 +125,9 @@ var elsewhere = map[string]string{
 	"reconcile-task":  "TestApplyDue_Case3_Settle, and AccountDue's other branches: one row of our own",
 	"review":          "the branch paid-after-end",
 	"close-review":    "the branch paid-after-end",
-	// The clock's letters about access.
+	// The clock's letters.
 	"access-ending-notice": "TestAccountDue_Grace_Told",
-	"access-ended-notice":  "TestAccountDue_Grace_Told",
+	"dunning-notice":       "TestAccountDue_Dunning_Parks_AndGoesOn",
 	// The table has one entry of each flow; these are made in the same way.
 	"refund-reversal-entry": "the branch failed-after",
 }
