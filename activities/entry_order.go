@@ -10,7 +10,8 @@ import (
 )
 
 // waits returns the result of an entry that comes after another one, as long as that is to be booked; the zero result
-// for any other. It takes no place at the sink, and claims nothing. What a person says has happened waits for nothing.
+// for any other. It takes no place at the sink, and claims nothing. An entry that a person says has happened does not
+// wait.
 //
 // It reads once more after it has said that the run waits, since the first may be settled between the two.
 func (f *Finance) waits(ctx context.Context, c effect.Call) (effect.Result, error) {

@@ -27,7 +27,7 @@ func bookings(c billing.Change) []*step {
 	return moneySteps(c.Subject, s)
 }
 
-// bookedBefore are the keys of the entries for what was paid, and for parts of it: the entries about that come after.
+// bookedBefore are the keys of the payment's entry and of those of its parts. The entries about the payment come after.
 func bookedBefore(subject billing.Subject, of billing.Ref) []string {
 	key := financeExport.key(object(subject, cmp.Or(of.Purchase, of.Invoice)))
 	return []string{key, key + ":"}

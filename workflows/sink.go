@@ -8,9 +8,9 @@ import (
 )
 
 // waitToTry waits for as long as a step is told to, and tries it again: after the wait that the last try was told, or
-// when a worker says so. It may be that the sink is out, that another effect comes first, or that a letter waits until
-// its state has settled. The timer in the Temporal UI says why. A wait spends no try. calls is how many signals had come
-// when the last try began: one that came since may be about what that try has not seen.
+// when a worker says so. It may be that the sink is out, that another effect comes first, or that a letter waits
+// until its state has settled. The timer in the Temporal UI says why. A wait spends no try. calls is how many signals
+// had come when the last try began: one that came since may be about what that try has not seen.
 func (r *run) waitToTry(ctx workflow.Context, s *step, calls int) error {
 	for s.result.State == effect.Waits {
 		r.listenForCalls()

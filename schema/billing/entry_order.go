@@ -33,8 +33,8 @@ func (s *Store) FirstToBook(ctx context.Context, receiptID string, keys []string
 	return key, nil
 }
 
-// firstToBookSQL looks first at what the ledger has. If that is nothing, the facts tell of what was paid; nothing is
-// booked of what was imported, or occurred before effects began. A run that is parked has tried all that it plans,
+// firstToBookSQL looks first into the ledger. If the key is not there, the facts say whether an entry is due; none is
+// for a payment that was imported, or occurred before effects began. A run that is parked has tried all that it plans,
 // unless it was cancelled.
 const firstToBookSQL = `
 with w as (select * from unnest($1::text[], $2::text[], $3::text[]) with ordinality as w(key, till, object, n))

@@ -38,7 +38,7 @@ func (s *Store) Woken(ctx context.Context, keys []string, workflowID string) err
 	return nil
 }
 
-// waitSQL also writes a row that is there: [Store.Woken] may be about to delete it.
+// waitSQL also writes an existing row: [Store.Woken] may be about to delete it.
 const waitSQL = `
 insert into effect_waits (key, workflow_id, first) values ($1, $2, $3)
     on conflict (key, workflow_id) do update set first = excluded.first
