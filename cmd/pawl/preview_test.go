@@ -70,7 +70,10 @@ func (l ledgerOf) ran(name, status, reason string, states map[string]string) {
 	var change billing.Change
 	if err := pgx.BeginFunc(l.Context(), l.pool, func(tx pgx.Tx) (err error) {
 		change, err = billing.Apply(l.Context(), tx, facts, process.BillingPolicy(l.cfg), "apply-facts:stripe:live:"+e.ID, time.Time{})
-		return err
+		if err != nil {
+			return err
+		}
+		return billing.KeepAddress(l.Context(), tx, stripe.ReadAddress(e.Body, subject))
 	}); err != nil {
 		l.Fatal(err)
 	}
