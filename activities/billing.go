@@ -79,7 +79,7 @@ type LoadFactsResult struct {
 	Code    string `json:",omitempty"`
 	Reason  string `json:",omitempty"`
 	Ignored bool   `json:",omitempty"`
-	// Unnamed is the customer of whom nothing tells the account yet, "" for none.
+	// Unnamed is the customer whose account is not known yet, "" for none.
 	Unnamed string `json:",omitempty"`
 	// Consumers are those of the event's source.
 	Consumers []string `json:",omitempty"`
@@ -286,7 +286,7 @@ func WithholdingOf(c billing.Change) Withholding {
 	return w
 }
 
-// WithholdingOfChange is the taking back of what a change has made of a subscription that granted before.
+// WithholdingOfChange is the taking back of a change to a subscription that granted before.
 func WithholdingOfChange(c billing.Change) Withholding {
 	w := WithholdingOf(c)
 	is := c.After.Subscription.Given()

@@ -28,19 +28,19 @@ type Sink struct {
 	Token string
 	// Policy holds the time-out, the number of tries and how long the sink remembers a key.
 	Policy effect.Policy
-	// Refusals are the answers by which the sink says something about the customer. Every other 4xx is a fault.
+	// Refusals are the answers that say something about the customer. Every other 4xx is a fault.
 	Refusals []Refusal
 	Client   *http.Client
 }
 
-// Refusal is an answer that refuses what was asked for.
+// Refusal is an answer that refuses the request.
 type Refusal struct {
 	Status int
 	// Code is what the JSON body says as "code" or "error.code"; "" stands for any answer of the status.
 	Code string
 }
 
-// maxAnswer bounds what is read of an answer: a sink's answer is a few fields.
+// maxAnswer bounds the bytes that are read of an answer: a sink's answer is a few fields.
 const maxAnswer = 64 << 10
 
 // Request is how a noun is sent to its API.
@@ -138,7 +138,7 @@ func told(resp *http.Response, answer []byte) (code, words string) {
 	}
 	var nested details
 	var plain string
-	// What is of another type stays empty.
+	// A field of another type stays empty.
 	_ = json.Unmarshal(answer, &top)
 	_ = json.Unmarshal(top.Error, &nested)
 	_ = json.Unmarshal(top.Error, &plain)

@@ -32,7 +32,7 @@ func (r *reader) checkout(f *fields) *billing.Fact {
 	return fact
 }
 
-// sessionLines returns what was bought in a session. No event carries that: a session that was fetched can.
+// sessionLines returns the lines of a session. No event carries that: a session that was fetched can.
 func (r *reader) sessionLines(f *fields) (lines []billing.Line) {
 	if f.null("line_items") {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Client asks Stripe's API for objects. It only reads: a restricted key that may read what is asked for is enough. It
+// Client asks Stripe's API for objects. It only reads: a restricted key that may read these objects is enough. It
 // asks in one API version, [Version], and keeps the answers as bytes: the readers of this package understand them like
 // any event's.
 type Client struct {
@@ -74,14 +74,13 @@ func (f Fetched) Facts(s billing.Subject) ([]billing.Fact, error) {
 
 // Subscription returns a subscription; account is the connected account that it is of, "" for the key's own.
 //
-// An error is [ErrNotFound] or an [effect.Failure], of which time-outs, 429 and answers of 500 and more can pass.
+// An error is [ErrNotFound] or an [effect.Failure]. Time-outs, 429 and answers of 500 and more can pass.
 func (c *Client) Subscription(ctx context.Context, id, account string) (Fetched, error) {
 	return c.get(ctx, api.FormatURLPath("/v1/subscriptions/%s", id), account, nil)
 }
 
-// Invoice returns an invoice with all of its lines, of which the first come with it and the rest by further requests;
-// if there are more than 500, the rest is left out, and the fact is partial. It is like [Client.Subscription]
-// otherwise.
+// Invoice returns an invoice with all of its lines. The first lines come with it, the rest by further requests. Lines
+// beyond 500 are left out, and the fact is partial. It is like [Client.Subscription] otherwise.
 func (c *Client) Invoice(ctx context.Context, id, account string) (Fetched, error) {
 	fetched, err := c.get(ctx, api.FormatURLPath("/v1/invoices/%s", id), account, nil)
 	if err != nil {

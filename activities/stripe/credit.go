@@ -3,7 +3,7 @@ package stripe
 import "github.com/pawlhq/pawl/schema/billing"
 
 // creditNote reads a credit note. What it credits is what it takes back of money that had been received, but for what
-// its refunds pay back: these are events of their own. Of an invoice that was open, it only lowers what is due.
+// its refunds pay back: these are events of their own. A credit note to an open invoice only lowers the amount due.
 func (r *reader) creditNote(f *fields) *billing.Fact {
 	credited := f.amount("amount")
 	switch {
@@ -21,13 +21,14 @@ func (r *reader) creditNote(f *fields) *billing.Fact {
 	}
 	fact.Credit = &billing.CreditFact{
 		Status: status, Invoice: f.needed("invoice", f.link("invoice")), Amount: credited,
-		Currency: f.currency("currency"), Reason: f.word("reason"), OutOfBand: min(credited, f.count("out_of_band_amount")),
-		Tax: billing.TaxOf(credited, f.count("amount"), f.taxes(taxes)),
+		Currency: f.currency("currency"), Reason: f.word("reason"),
+		OutOfBand: min(credited, f.count("out_of_band_amount")),
+		Tax:       billing.TaxOf(credited, f.count("amount"), f.taxes(taxes)),
 	}
 	return fact
 }
 
-// refundedBy returns how much of what was credited the credit note's refunds pay back. Up to 2024 it names one refund,
+// refundedBy returns how much the credit note's refunds pay back. Up to 2024 it names one refund,
 // and does not say how much of it: what was put on no balance, and not paid back in another way.
 func (r *reader) refundedBy(f *fields, credited int64) (sum int64) {
 	if !f.null("refunds") {

@@ -37,7 +37,7 @@ type Event struct {
 	Pending bool
 }
 
-// Events returns a page of what Stripe has sent, the newest first, and whether there is more. Errors are like those of
+// Events returns a page of Stripe's events, the newest first, and whether there is more. Errors are like those of
 // [Client.Page].
 func (c *Client) Events(ctx context.Context, q EventsQuery) (page []Event, more bool, err error) {
 	query := &form.Values{}

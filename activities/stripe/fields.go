@@ -16,7 +16,7 @@ const (
 	mostElements = 500
 )
 
-// fields reads the fields of one object. It keeps the first error; what is read after it does not count.
+// fields reads the fields of one object. It keeps the first error; later reads do not count.
 type fields struct {
 	object
 	// name is the object's, and begins the names of its fields: "invoice.".

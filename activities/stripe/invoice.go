@@ -12,7 +12,7 @@ func (r *reader) invoice(f *fields) *billing.Fact {
 		Status: f.needed("status", f.word("status")),
 		Due:    f.amount("amount_due"),
 		Paid:   f.amount("amount_paid"),
-		// What is left is negative where more was paid than was due.
+		// The remainder is negative where more was paid than was due.
 		Remaining:    f.whole("amount_remaining"),
 		Currency:     f.currency("currency"),
 		Reason:       f.word("billing_reason"),
@@ -66,7 +66,7 @@ func (r *reader) paymentOf(f *fields, invoice billing.Fact) []billing.Fact {
 	return []billing.Fact{tie}
 }
 
-// how says whether what is paid went through Stripe: up to 2025-02 paid_out_of_band tells. Since then only what was
+// how says whether the money went through Stripe: up to 2025-02 paid_out_of_band tells. Since then only what was
 // paid outside can be told from the invoice, and that not in every event.
 func (f *fields) how() string {
 	switch {
@@ -78,7 +78,7 @@ func (f *fields) how() string {
 	return ""
 }
 
-// balanceUsed returns what the customer's balance has paid of the invoice, negative for what it has added to it. A
+// balanceUsed returns the balance's part in paying the invoice, negative where the invoice added to the balance. A
 // credit is negative in Stripe's balance.
 func (f *fields) balanceUsed() int64 {
 	if f.null("ending_balance") {

@@ -53,7 +53,7 @@ func (r *reader) paymentIntent(f *fields) *billing.Fact {
 }
 
 // invoicePayment reads what ties a payment to its invoice since 2025-03-31.basil. The fact is about the payment: the
-// charge or payment intent. What was paid outside of Stripe has none: the fact is about the invoice payment itself.
+// charge or payment intent. A payment outside of Stripe has none: the fact is about the invoice payment itself.
 func (r *reader) invoicePayment(f *fields) *billing.Fact {
 	payment := f.in(f.object.object("payment"), "payment")
 	id := payment.link("payment_intent")

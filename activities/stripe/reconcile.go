@@ -87,7 +87,7 @@ func (c *Client) OfCustomer(ctx context.Context, id, account string, p Patience)
 	return r.held, r.leftOut, nil
 }
 
-// part is a list of what Stripe holds, as filters narrow it.
+// part is a list at Stripe, as filters narrow it.
 type part struct {
 	list    string
 	filters map[string]string
@@ -187,7 +187,7 @@ func (r *reading) orders(sessions []Listed, paid map[string]time.Time) {
 	}
 }
 
-// read returns a list of what Stripe holds, nothing where the key may not read it.
+// read returns a list from Stripe, nothing where the key may not read it.
 func (r *reading) read(ctx context.Context, of part, about string) ([]Listed, error) {
 	if _, refused := r.leftOut[of.String()]; refused {
 		return nil, nil
@@ -203,7 +203,7 @@ func (r *reading) read(ctx context.Context, of part, about string) ([]Listed, er
 	return list, nil
 }
 
-// all returns a list of what Stripe holds, the newest of it where there is more than one call reads.
+// all returns a list from Stripe, only its newest objects where it is longer than one call reads.
 func (r *reading) all(ctx context.Context, of part) (held []Listed, err error) {
 	for more := true; more; {
 		if len(held) >= mostRead {

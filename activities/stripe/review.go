@@ -14,7 +14,7 @@ const (
 	ItemsIncomplete = "items_incomplete"
 )
 
-// ReviewError says why a person must review an event: its payload does not say what is needed, and reading it again
+// ReviewError says why a person must review an event: its payload lacks a needed field, and reading it again
 // would not help. It wraps a [FieldError].
 type ReviewError struct {
 	// Code is one of the codes of this package.

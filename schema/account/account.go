@@ -87,7 +87,7 @@ type Subscription struct {
 	RenewsBy *time.Time `json:"renews_by"`
 	// Because is the event that decides.
 	Because string `json:"because"`
-	// Refused: its newest order was refused, and what it had before stays.
+	// Refused: its newest order was refused, and its earlier grant stays.
 	// Withheld: its grant is taken back. PaidBack: it was refunded in full and grants nothing. Held: a hold is on it.
 	// Uncertain: the order of two of its facts is unknown.
 	Refused   bool `json:"refused"`
@@ -315,8 +315,8 @@ func subscription(s billing.Subscription) Subscription {
 
 func invoice(i billing.Invoice) Invoice {
 	return Invoice{
-		ID: i.ID, Number: i.Number, Subscription: i.Subscription, Status: i.Status, Due: i.Due, Paid: i.Paid, Refunded: i.Refunded,
-		Currency: i.Currency,
+		ID: i.ID, Number: i.Number, Subscription: i.Subscription, Status: i.Status, Due: i.Due,
+		Paid: i.Paid, Refunded: i.Refunded, Currency: i.Currency,
 		Attempts: i.Attempts, NextAttempt: orNil(i.NextAttempt), DueAt: orNil(i.DueAt), PaidAt: orNil(i.PaidAt),
 		Stuck: i.Stuck, Because: i.Because,
 	}

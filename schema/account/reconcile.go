@@ -12,13 +12,13 @@ import (
 type Uncompared struct {
 	// Modes are those that there is a key for.
 	Modes []string
-	// Touched leaves out what was not folded since. Before leaves out what was compared later. Zero for none.
+	// Touched leaves out accounts not folded since. Before leaves out accounts compared later. Zero for none.
 	Touched, Before time.Time
 	// Share is the part of all that is wanted: one in so many. Those come first that were compared longest ago.
 	Share int
 }
 
-// uncomparedSQL takes accounts that something grants access to, or of which something can still change.
+// uncomparedSQL takes accounts that have access, or can still change.
 const uncomparedSQL = `
 with held as (
     select mode, id, reconciled_at from accounts a

@@ -11,11 +11,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Traces are what is held of a customer and may be personal data. Facts, the ledger and the audit trail hold none.
+// Traces are the records of a customer that may be personal data. Facts, the ledger and the audit trail hold none.
 type Traces struct {
 	Customer string `json:"customer"`
 	Mode     string `json:"mode"`
-	// Addresses are the rows by which the customer is written to: one for each account at the provider. Pages are where
+	// Addresses are the rows that letters to the customer use: one for each account at the provider. Pages are where
 	// the customer sees invoices.
 	Addresses []json.RawMessage `json:"addresses"`
 	Pages     []string          `json:"pages"`
@@ -75,7 +75,7 @@ select id::text, '', '', received_at, convert_from(body, 'LATIN1') from rejectio
 
 const tracedRequestsSQL = `select count(*) from effects where receipt_id = any($1) and request is not null`
 
-// FindTraces returns what is held of a customer, by the provider's ID; of a guest, by that of the checkout session.
+// FindTraces returns the traces of a customer, by the provider's ID; of a guest, by that of the checkout session.
 // mode is "live", "test", or "" where it is known in one of them only. It returns nil if nothing was ever heard of
 // the customer.
 func FindTraces(ctx context.Context, db DB, customer, mode string) (*Traces, error) {
@@ -130,7 +130,7 @@ const openTracesSQL = `select exists (select from receipts r where r.id = any($1
 
 const forgetBodiesSQL = `delete from receipt_bodies where receipt_id = any($1)`
 
-// forgetRequestsSQL also takes addresses out of what outside systems have said: a mail server repeats them.
+// forgetRequestsSQL also takes addresses out of the answers of outside systems: a mail server repeats them.
 const (
 	forgetRequestsSQL = `
 update effects set request = null, error = regexp_replace(error, '\S+@\S+', '(erased)', 'g')

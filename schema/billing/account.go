@@ -15,7 +15,7 @@ type Access struct {
 	Target  Target
 }
 
-// EndsAt returns when the clock ends the last grant of a plan, zero where one lasts, or there is none.
+// EndsAt returns when the clock ends the last grant of a plan, zero where one lasts or no grant exists.
 func (a Access) EndsAt() (last time.Time) {
 	for _, g := range a.Grants {
 		switch {

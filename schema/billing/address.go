@@ -19,14 +19,14 @@ import (
 type Address struct {
 	// Subject says whose it is and since when it is true. The customer of a guest is the checkout session.
 	Subject
-	// Rank orders what is told of one second.
+	// Rank orders the facts of one second.
 	Rank Rank
 	// Email is a bare address, "" for none. The other words are "" where they are not known.
 	Email, Name string
 	// Locale is a language tag, Zone the name of a time zone.
 	Locale, Zone string
-	// Whole is set where the object is the customer itself: what it does not say is not so. Other objects know only
-	// Email and Name.
+	// Whole is set where the object is the customer itself: a field left out is empty. Other objects know only Email
+	// and Name.
 	Whole bool
 	// Invoice and Page name a page of the provider's where the customer can see and pay an invoice, "" for none.
 	Invoice, Page string
@@ -34,7 +34,7 @@ type Address struct {
 	Forgotten time.Time
 }
 
-// said is the place in the order of what is told.
+// said is the address's place in the order of facts.
 func (a Address) said() string {
 	return fmt.Sprintf("%s %d %s", a.OccurredAt.UTC().Format(time.RFC3339), a.Rank, a.EventID)
 }
@@ -49,7 +49,7 @@ func HashEmail(email string) []byte {
 	return sum[:]
 }
 
-// KeepAddress keeps an address in tx, where what is held is older. It may be called again, and in any order.
+// KeepAddress keeps an address in tx, where the stored one is older. It may be called again, and in any order.
 func KeepAddress(ctx context.Context, tx ledger.Tx, a Address) error {
 	b := &pgx.Batch{}
 	if a.Customer != "" && (a.Whole || a.Email != "") {
@@ -72,8 +72,8 @@ func KeepAddress(ctx context.Context, tx ledger.Tx, a Address) error {
 	return nil
 }
 
-// Address returns how the subject's customer is written to, and the page of an invoice, "" for none. A customer of
-// whom nothing is held has the zero address.
+// Address returns how the subject's customer is written to, and the page of an invoice, "" for none. A customer
+// without an address has the zero one.
 func (s *Store) Address(ctx context.Context, of Subject, invoice string) (Address, error) {
 	a := Address{Subject: of, Invoice: invoice}
 	var forgotten *time.Time

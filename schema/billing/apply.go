@@ -42,7 +42,7 @@ const (
 	normal manner = iota
 	// inScratch is normal, but takes no locks, because nobody else sees the rows.
 	inScratch
-	// repairing writes rows also where the fold says what it did: their columns may say something else.
+	// repairing writes rows even where the fold's result is the same: their columns may say something else.
 	repairing
 )
 
@@ -78,7 +78,7 @@ type applying struct {
 	refunds []string
 	linked  bool
 	holds   string
-	// told are facts that follow from the event's and what was known before it; they are appended, too.
+	// told are facts that follow from the event's and the earlier ones; they are appended, too.
 	told []Fact
 	// known holds facts by their object. before holds the objects as they were, now as these facts leave them. folded
 	// names those that were folded anew.
@@ -282,7 +282,7 @@ func announce(o, was Object) {
 	}
 }
 
-// touched are the objects that were folded, of which more is known, or that have moved to another account.
+// touched are the objects that were folded, became better known, or moved to another account.
 func (a *applying) touched() []Object {
 	return slices.DeleteFunc(a.now.list(), func(o Object) bool {
 		was := a.before[keyOf(o)]

@@ -35,7 +35,7 @@ const (
 	DueBook Why = "book"
 	// DueHold: a person has held back all that an account has, or released it, and the workspace follows.
 	DueHold Why = "hold"
-	// DueRefold: the account was folded anew, which has changed what it may use, and the workspace follows.
+	// DueRefold: the account was folded anew. Its access has changed, and the workspace follows.
 	DueRefold Why = "refold"
 )
 
@@ -55,7 +55,7 @@ type Due struct {
 	// its access does, or that is held back.
 	Invoice      *Invoice      `json:",omitempty"`
 	Subscription *Subscription `json:",omitempty"`
-	// Money is what is booked.
+	// Money is the object to book.
 	Money State `json:",omitzero"`
 }
 

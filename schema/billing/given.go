@@ -2,7 +2,7 @@ package billing
 
 import "slices"
 
-// Given is what a subscription grants in the place of what was ordered.
+// Given is the grant of a subscription in the place of its order.
 type Given struct {
 	Plan     string
 	Quantity int64    `json:",omitempty"`
@@ -40,7 +40,7 @@ func (f Fact) GaveBefore() bool {
 	return f.Subscription != nil && f.Subscription.Before != nil && granting(f.Subscription.Before.Status)
 }
 
-// give decides what is granted. A refusal withholds the order that was refused: the newest one before it that was
+// give decides on the grant. A refusal withholds the order that was refused: the newest one before it that was
 // granted or paid for, and was not refused itself, is granted instead.
 func (s *Subscription) give(facts, snapshots []Fact, invoices []Invoice, p Policy) {
 	if p.GrantOnPayment {

@@ -10,7 +10,7 @@ import (
 // Hit is an account whose rows would be others by another meaning.
 type Hit struct {
 	Scope
-	// Change is what it means for the account, Says that in words.
+	// Change is the effect on the account, Says describes it in words.
 	Change HitChange `json:"change"`
 	Says   string    `json:"says"`
 	// Differences are the rows that would change.

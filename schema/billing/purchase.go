@@ -105,8 +105,8 @@ func (s *SubscriptionFact) purchase(p Policy) purchase {
 func (s sold) ofPlan() bool { return s.means.Plan != "" }
 
 // bought sums up list as one purchase. The highest plan counts, with the seats of all items of it that are not
-// metered, nor without seats. The others add their features; those at quantity 0 add nothing. The period is that of the plan's items, of
-// all items where no plan is known.
+// metered, nor without seats. The others add their features; those at quantity 0 add nothing. The period is that of the
+// plan's items, of all items where no plan is known.
 func bought(list []sold, p Policy) purchase {
 	var b purchase
 	for _, i := range list {

@@ -24,7 +24,7 @@ type Refund struct {
 	// SucceededBy is the first fact that said that it succeeded, FailedBy the first that said that it failed.
 	SucceededBy Cause `json:",omitzero"`
 	FailedBy    Cause `json:",omitzero"`
-	// Untaxed is set while its payment names an invoice of which nothing tells: it waits for the tax.
+	// Untaxed is set while its payment names an unknown invoice: it waits for the tax.
 	Untaxed bool `json:",omitempty"`
 	// CreatedAt, ByCharge and Known are as a [RefundFact]'s.
 	CreatedAt time.Time `json:",omitzero"`

@@ -11,7 +11,7 @@ import (
 // that was made before that fact be told of after all, it is a part of it.
 
 // toldAlone returns the facts of charges that alone tell of their refunds, in their order. Those that were known before
-// are asked again: a refund that had failed by then is not a part of what they say.
+// are asked again: a refund that had failed by then is not a part of their sum.
 func (a *applying) toldAlone() []Fact {
 	if a.how != normal {
 		return nil
@@ -20,7 +20,7 @@ func (a *applying) toldAlone() []Fact {
 		func(f Fact) bool { return !f.Payment.ToldAlone })
 }
 
-// refundByCharge returns the fact of what a charge alone tells, and false where all of it is known.
+// refundByCharge returns the fact of a refund that a charge alone tells, and false where all of it is known.
 func (a *applying) refundByCharge(f Fact) (Fact, bool) {
 	refunds, charge, count := each[*Refund](a.now), f.Payment.Charge, 1
 	told, known := *f.Payment.Refunded, []string{}

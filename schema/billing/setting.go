@@ -11,7 +11,7 @@ import (
 // Setting is one thing that a policy says, by the name that configuration has for it.
 type Setting struct {
 	Name string `json:"name"`
-	// Was and Is are "" where it is not set.
+	// Was and Is are "" for an unset one.
 	Was string `json:"was"`
 	Is  string `json:"is"`
 }

@@ -39,8 +39,8 @@ func (s *Store) Invoice(ctx context.Context, mode, id string) (Invoice, error) {
 	return known[Invoice](ctx, s.db, invoiceSQL, mode, id)
 }
 
-// AccessEnds returns when the clock ends the last grant of a plan to an account, zero where one lasts, or there is
-// none.
+// AccessEnds returns when the clock ends the last grant of a plan to an account, zero where one lasts or
+// no grant exists.
 func (s *Store) AccessEnds(ctx context.Context, mode, account string) (time.Time, error) {
 	rows, _ := s.db.Query(ctx, grantsSQL, mode, account) // CollectRows returns its error
 	grants, err := pgx.CollectRows(rows, scanGrant)

@@ -21,7 +21,7 @@ type Subscription struct {
 	AddOns   []string `json:",omitempty"` // features beside the plan's, sorted
 	// Prices are those of the plan and the add-ons, as [DecisionFact] names them.
 	Prices []Bought `json:",omitempty"`
-	// Instead is granted in the place of what was ordered, nil for none: while more was ordered than is paid for (see
+	// Instead is granted in the place of the order, nil for none: while more was ordered than is paid for (see
 	// Policy.GrantOnPayment), and while the order is withheld because it was refused.
 	Instead *Given `json:",omitempty"`
 	// PeriodStart and PeriodEnd bound the current period of the plan's item.

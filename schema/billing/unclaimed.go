@@ -37,7 +37,7 @@ type Money struct {
 	Untold int64 `json:"untold,omitempty"`
 	// Since is when a fact last told of it.
 	Since time.Time `json:"since"`
-	// Unclaimed is set where it is not booked.
+	// Unclaimed is set while nobody has booked it.
 	Unclaimed bool `json:"unclaimed"`
 }
 

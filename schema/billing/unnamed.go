@@ -41,7 +41,7 @@ func (s *Store) Unnamed(ctx context.Context, facts []Fact) (customer string, err
 	return customer, nil
 }
 
-// named reports whether the fact names an account of ours, or is none of the provider's.
+// named reports whether the fact names an account of ours, or is not the provider's.
 func (f Fact) named() bool {
 	switch {
 	case f.Subscription != nil:

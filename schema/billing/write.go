@@ -175,7 +175,7 @@ func (a *applying) follow(b *pgx.Batch, before Target, after Access) {
 	}
 }
 
-// tell writes the news to the outbox. A repair tells what it has changed, also of what was imported.
+// tell writes the news to the outbox. A repair tells its changes, also those of imported objects.
 func (a *applying) tell(b *pgx.Batch) error {
 	if a.change.Silent && a.how != repairing {
 		return nil
