@@ -92,6 +92,7 @@ type ParkRunResult struct {
 // tell logs how the run of an event stands now.
 func (r *Runs) tell(ctx context.Context, level slog.Level, message string, of event.Ref, more ...any) {
 	run := activity.GetInfo(ctx).WorkflowExecution
+	//nolint:sloglint // the callers' messages are constants
 	r.Log.Log(ctx, level, message, of.Log(append(more, "workflow_id", run.ID, "run_id", run.RunID)...)...)
 }
 

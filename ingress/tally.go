@@ -106,6 +106,7 @@ func (t *tally) flush(ctx context.Context) {
 	t.counts, t.lines = map[counted]receipt.SourceCount{}, map[line]*repeated{}
 	t.mu.Unlock()
 	for of, r := range lines {
+		//nolint:sloglint // the callers' messages are constants
 		t.log.Info(of.message, append([]any{"source", of.source, "class", of.class, "count", r.count}, r.event...)...)
 	}
 	err := t.store.CountSources(ctx, counts)

@@ -129,7 +129,7 @@ func TestEntryOrder_OutagesAndKills_RefundNeverFirst(t *testing.T) {
 			events = append(events, e)
 			r.receive(e)
 			if i == random.IntN(len(types)) {
-				time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond) // where the worker is when it is killed is left to chance
+				<-time.After(time.Duration(random.IntN(200)) * time.Millisecond) // where the worker is when it is killed is left to chance
 			}
 		}
 		kill()

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -76,17 +77,24 @@ func Compare(ctx context.Context, db *pgxpool.Pool, got, want Laid, dir string) 
 	return append(differences, append(is.repeated, should.repeated...)...), nil
 }
 
+// refundMoves are the columns that say when a refund has moved, and by which fact.
+var refundMoves = []string{"state.SucceededBy", "state.SucceededAt", "state.FailedBy", "state.FailedAt"}
+
+// reversedAt is the time of a refund's reversal in a journal: an answer of the provider's API dates it by the question.
+var reversedAt = regexp.MustCompile(`("kind":"refund_reversal".*)"occurred_at":"[^"]*",`)
+
 // onlyFetched reports whether the sides differ in the deciding fact alone, where one of them has it from the provider's
 // API.
 func onlyFetched(d billing.Difference) bool {
 	fetched := false
 	for _, column := range d.Columns {
-		if !strings.HasSuffix(column, "ecause") { // because, and Because of a state
+		// because and Because of a state, and since when a refund has failed or succeeded: that of an answer is when it
+		// was asked for
+		if !strings.HasSuffix(column, "ecause") && !slices.Contains(refundMoves, column) {
 			return false
 		}
 		for _, side := range []map[string]any{d.Is, d.Folded} {
-			text, _ := side[column].(string)
-			fetched = fetched || strings.HasPrefix(text, "fetched:")
+			fetched = fetched || strings.Contains(fmt.Sprint(side[column]), "fetched:")
 		}
 	}
 	return fetched
@@ -238,7 +246,7 @@ func (e *end) journals(l Laid, dir string, same *strings.Replacer) error {
 			}
 			if service == "finance" && at.First {
 				e.lists["journal of finance"] = append(e.lists["journal of finance"], same.Replace(at.Key)+" "+
-					same.Replace(string(at.Body)))
+					reversedAt.ReplaceAllString(same.Replace(string(at.Body)), "$1"))
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(count)) {
