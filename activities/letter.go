@@ -44,7 +44,7 @@ type Letter struct {
 	Because string `json:",omitempty"`
 	// Unpaid is what becomes of a trial that has no payment method by its end; see [letters.Content].
 	Unpaid string `json:",omitempty"`
-	// DueAt is the due date of an invoice that nobody tried to pay, zero for any other letter.
+	// DueAt is the due date of an invoice without an attempt to pay it. It is zero in other letters.
 	DueAt time.Time `json:",omitzero"`
 	// OccurredAt is when it happened; the letter has this date.
 	OccurredAt time.Time

@@ -205,8 +205,8 @@ func TestSendLetter_TellsAState_WaitsAndIsJudgedThen(t *testing.T) {
 	}
 }
 
-// Of the letters that ask for the payment of an invoice one goes out a day, whichever comes first, and whether or not it
-// is known to have arrived. Another invoice has its own.
+// One letter a day asks for the payment of an invoice: the first, even if nobody knows whether it arrived. Another invoice
+// has its own.
 func TestSendLetter_Series_OneADay(t *testing.T) {
 	const attempts, reminders = "action-required-notice:stripe:live:in_1:", "dunning-notice:stripe:live:in_1:"
 	for _, tt := range []struct {

@@ -95,8 +95,7 @@ func (s NotifySink) Tell(ctx context.Context, m notice.Message) error {
 		return effect.Fault("no request can be made of the URL")
 	}
 	req.Header.Set("Content-Type", "application/json")
-	// Not by Set, as in Sink: net/http would silently repeat a request without an answer.
-	req.Header["idempotency-key"] = []string{headerText(m.Key)}
+	setKey(req, headerText(m.Key))
 	if s.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.Token)
 	}

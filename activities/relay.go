@@ -141,9 +141,7 @@ func (c *Consumers) post(ctx context.Context, consumer Consumer, effectKey, atte
 		return nil, effect.Fault("make request: %w", err)
 	}
 	req.Header.Set("Content-Type", cmp.Or(kept.Get("Content-Type"), "application/json"))
-	// Not by Set, as in Sink: net/http would silently repeat a request without an answer, under the time of the
-	// first, and the ledger would count one try.
-	req.Header["idempotency-key"] = []string{headerText(attemptKey)}
+	setKey(req, headerText(attemptKey))
 	for name, value := range map[string]string{
 		"Pawl-Provider": r.Provider, "Pawl-Source": r.Source, "Pawl-Mode": r.Mode, "Pawl-Account": r.Account,
 		"Pawl-Event-Id": cmp.Or(r.RelayOf, r.EventID), "Pawl-Event-Type": r.Type, "Pawl-Receipt": r.ID,

@@ -260,7 +260,7 @@ func standings(found map[string]ledger.Grant) map[string]effect.Standing {
 	return stands
 }
 
-// Of reads the result from the standings of the effects, by key.
+// Of makes the result from how the effects stand, by key.
 func (in ReadEffectsInput) Of(stands map[string]effect.Standing) ReadEffectsResult {
 	result := ReadEffectsResult{Settled: map[string]effect.Result{}}
 	for _, key := range in.Keys {

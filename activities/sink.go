@@ -63,9 +63,7 @@ func (s *Sink) send(ctx context.Context, r Request, a *effect.Attempt) ([]byte, 
 	for name, value := range r.Header {
 		req.Header.Set(name, headerText(value))
 	}
-	// Not by Set: net/http looks for the canonical name and, where it stands, silently sends again what was
-	// not answered. How often an effect was sent, and that nobody answered, is for the ledger to know.
-	req.Header["idempotency-key"] = []string{a.IdempotencyKey}
+	setKey(req, a.IdempotencyKey)
 	if a.Correlation != "" {
 		req.Header.Set("X-Correlation-Id", headerText(a.Correlation))
 	}
@@ -86,6 +84,11 @@ func (s *Sink) send(ctx context.Context, r Request, a *effect.Attempt) ([]byte, 
 	}
 	return answer, nil
 }
+
+// setKey gives a request its idempotency key, under a name that is not canonical. net/http looks for the canonical one
+// and, if it is there, silently repeats a request without an answer. How often something was sent, and that nobody
+// answered, is for us to know.
+func setKey(req *http.Request, key string) { req.Header["idempotency-key"] = []string{key} }
 
 // judge returns the failure that an answer means, nil for none.
 func (s *Sink) judge(resp *http.Response, answer []byte, repeat bool) *effect.Failure {

@@ -140,8 +140,7 @@ func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, from 
 		return reply(c, a)
 	}
 	l.class = "no_handshake"
-	s.tally.count(l.source, receipt.Refused, l.class, r.ReceivedAt)
-	s.tally.tell(line{l.source, "deliveries refused", l.class}, noEvent)
+	s.tally.refuse(l.source, l.class, r.ReceivedAt, nil)
 	return answer(c, http.StatusBadRequest, l.class)
 }
 
@@ -150,8 +149,7 @@ func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, from 
 func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label) bool {
 	if !source.admits(from) {
 		l.class = "address_not_allowed"
-		s.tally.count(l.source, receipt.Refused, l.class, s.cfg.Now())
-		s.tally.tell(line{l.source, "deliveries refused", l.class}, noEvent)
+		s.tally.refuse(l.source, l.class, s.cfg.Now(), nil)
 		_ = answer(c, http.StatusForbidden, l.class)
 		return false
 	}
@@ -180,8 +178,7 @@ func (s *Server) refuse(c echo.Context, source *Source, l *label, r *webhook.Req
 		return unavailable(c, "unavailable")
 	}
 	l.class = string(rejection.Class)
-	s.tally.count(l.source, receipt.Refused, l.class, r.ReceivedAt)
-	s.tally.tell(line{l.source, "deliveries refused", l.class}, func() []any { return source.claims(r, rejection) })
+	s.tally.refuse(l.source, l.class, r.ReceivedAt, func() []any { return source.claims(r, rejection) })
 	s.cfg.Refused(l.source, r, rejection, from.String())
 	return answer(c, source.statusOf(rejection.Class), l.class)
 }
@@ -245,7 +242,7 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 		ref := event.Ref{ReceiptID: o.ReceiptID, Provider: d.Provider, Account: e.Account, Mode: e.Mode,
 			EventID: o.EventID, Type: e.Type, ObjectID: e.Object, Correlation: e.Correlation}
 		if o.Duplicate {
-			s.tally.tell(line{d.Source, "duplicates received", string(o.Status)}, func() []any { return ref.Log() })
+			s.tally.tell(line{d.Source, false, string(o.Status)}, func() []any { return ref.Log() })
 			continue
 		}
 		s.metrics.event(ctx, d, e, o.Status, s.cfg.Written(d.Provider, e.Type))
@@ -275,9 +272,6 @@ func (s *Source) claims(r *webhook.Request, why *webhook.Error) (claimed []any) 
 	}
 	return nil
 }
-
-// noEvent is for refusals before the body is read.
-func noEvent() []any { return nil }
 
 // CalledURL returns the URL that the provider called: that of the configuration, never of the Host
 // header, with the query that came. A fragment is never called: Twilio's holds connection overrides.

@@ -3,6 +3,7 @@ package ingress
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,7 +38,7 @@ type metrics struct {
 
 	versions versions
 
-	attributes sync.Map // label -> metric.MeasurementOption, so that a delivery builds no set
+	attributes sync.Map // label, eventLabel or provider -> metric.MeasurementOption, so that a delivery builds no set
 }
 
 type label struct {
@@ -45,6 +46,9 @@ type label struct {
 	outcome          outcome
 	class            string
 }
+
+// eventLabel are the attributes of a new event.
+type eventLabel struct{ provider, eventType, version, status string }
 
 func newMetrics(m metric.Meter) (*metrics, error) {
 	var ms metrics
@@ -87,27 +91,34 @@ func observe(m metric.Meter, connections *throttle.Connections, memory *throttle
 }
 
 func (m *metrics) delivery(ctx context.Context, l label, took time.Duration) {
-	option, ok := m.attributes.Load(l)
-	if !ok {
-		option, _ = m.attributes.LoadOrStore(l, metric.WithAttributeSet(attribute.NewSet(
-			attribute.String("provider", l.provider), attribute.String("source", l.source),
-			attribute.String("outcome", string(l.outcome)), attribute.String("class", l.class))))
-	}
-	o := option.(metric.MeasurementOption)
+	o := m.option(l, "provider", l.provider, "source", l.source, "outcome", string(l.outcome), "class", l.class)
 	m.deliveries.Add(ctx, 1, o)
 	m.accept.Record(ctx, took.Seconds(), o)
 }
 
+// option returns the attributes that stand for of, names and values by turns. It makes a set once.
+func (m *metrics) option(of any, pairs ...string) metric.MeasurementOption {
+	option, ok := m.attributes.Load(of)
+	if !ok {
+		var set []attribute.KeyValue
+		for pair := range slices.Chunk(pairs, 2) {
+			set = append(set, attribute.String(pair[0], pair[1]))
+		}
+		option, _ = m.attributes.LoadOrStore(of, metric.WithAttributeSet(attribute.NewSet(set...)))
+	}
+	return option.(metric.MeasurementOption)
+}
+
 // event counts a new event. A type without a flow is "other": anybody whose secret is known can make up any number.
 func (m *metrics) event(ctx context.Context, d *receipt.Delivery, e *receipt.New, status receipt.Status, written bool) {
-	provider, eventType, version := attribute.String("provider", d.Provider), "other", "other"
+	l := eventLabel{d.Provider, "other", "other", string(status)}
 	if written {
-		eventType, version = e.Type, m.versions.label(e.APIVersion)
+		l.eventType, l.version = e.Type, m.versions.label(e.APIVersion)
 	}
-	m.events.Add(ctx, 1, metric.WithAttributes(provider, attribute.String("type", eventType),
-		attribute.String("api_version", version), attribute.String("status", string(status))))
+	m.events.Add(ctx, 1, m.option(l, "provider", l.provider, "type", l.eventType, "api_version", l.version,
+		"status", l.status))
 	if !e.OccurredAt.IsZero() {
-		m.age.Record(ctx, d.ReceivedAt.Sub(e.OccurredAt).Seconds(), metric.WithAttributes(provider))
+		m.age.Record(ctx, d.ReceivedAt.Sub(e.OccurredAt).Seconds(), m.option(d.Provider, "provider", d.Provider))
 	}
 }
 

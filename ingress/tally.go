@@ -29,8 +29,13 @@ type tally struct {
 	lines  map[line]*repeated
 }
 
-// line is what one line of the log stands for: requests refused with a class, or duplicates.
-type line struct{ source, message, class string }
+// line is what one line of the log stands for: requests of a source that were refused with a class, or duplicates of
+// events with a status.
+type line struct {
+	source  string
+	refused bool
+	class   string
+}
 
 // repeated is how often it happened, and the event of the first.
 type repeated struct {
@@ -57,13 +62,22 @@ func (t *tally) count(source string, what receipt.Counted, name string, at time.
 		Count: 1, Last: at})
 }
 
+// refuse counts and tells a refusal. claims gives the keys of what the request says it is, nil where nothing was read.
+func (t *tally) refuse(source, class string, at time.Time, claims func() []any) {
+	t.count(source, receipt.Refused, class, at)
+	t.tell(line{source, true, class}, claims)
+}
+
 // tell counts what one line of the log will tell at the next flush. event gives the keys of the first one alone: a
 // flood costs no more.
 func (t *tally) tell(of line, event func() []any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lines[of] == nil {
-		t.lines[of] = &repeated{event: event()}
+		t.lines[of] = &repeated{}
+		if event != nil {
+			t.lines[of].event = event()
+		}
 	}
 	t.lines[of].count++
 }
@@ -106,8 +120,12 @@ func (t *tally) flush(ctx context.Context) {
 	t.counts, t.lines = map[counted]receipt.SourceCount{}, map[line]*repeated{}
 	t.mu.Unlock()
 	for of, r := range lines {
-		//nolint:sloglint // the callers' messages are constants
-		t.log.Info(of.message, append([]any{"source", of.source, "class", of.class, "count", r.count}, r.event...)...)
+		told := append([]any{"source", of.source, "class", of.class, "count", r.count}, r.event...)
+		if of.refused {
+			t.log.Info("deliveries refused", told...)
+		} else {
+			t.log.Info("duplicates received", told...)
+		}
 	}
 	err := t.store.CountSources(ctx, counts)
 	if err == nil {

@@ -223,7 +223,7 @@ func (f *flow) toTry(steps []*step) []*step {
 	return slices.DeleteFunc(f.open(steps), func(s *step) bool { return s.held })
 }
 
-// someUntried reports whether a step to try was never tried: what came before it is settled since.
+// someUntried reports whether a step was never tried. It waited for another effect, which may be settled by now.
 func someUntried(steps []*step) bool {
 	return slices.ContainsFunc(steps, func(s *step) bool { return s.result.State == "" })
 }

@@ -62,7 +62,7 @@ type Content struct {
 	Because string
 	// Unpaid is what becomes of a trial that has no payment method by its end: "cancel", "pause", or "" if it goes on.
 	Unpaid string
-	// DueAt is the due date of an invoice that nobody tried to pay, zero for any other letter.
+	// DueAt is the due date of an invoice without an attempt to pay it. It is zero in other letters.
 	DueAt time.Time
 }
 

@@ -79,7 +79,7 @@ func TestReadAddress_Email(t *testing.T) {
 	}
 }
 
-// What only decorates a letter is left out where it cannot stand there.
+// A name that a letter cannot hold is left out, and so are other decorations. The letter is sent.
 func TestReadAddress_Decoration_LeftOut(t *testing.T) {
 	t.Parallel()
 	event := invoiceEvent(t, dahlia, "invoice.paid")

@@ -31,7 +31,7 @@ func Refold(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time
 	return of.repair(ctx, pool, p, at, refolded)
 }
 
-// RefoldReread is [Repair] for an account that a later reading is about.
+// RefoldReread is [Repair] for an account whose facts were read again.
 func RefoldReread(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time) (objects int, err error) {
 	return of.repair(ctx, pool, p, at, reread)
 }

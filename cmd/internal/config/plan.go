@@ -12,7 +12,7 @@ import (
 type Plans struct {
 	// Prices says what a price ID, lookup key or product ID means.
 	Prices map[string]Price `yaml:"prices"`
-	// Ignore lists prices and products that are none of our plans.
+	// Ignore lists prices and products that belong to something else than our plans.
 	Ignore []string `yaml:"ignore"`
 	// Features lists what a plan enables; its keys are the plans there are.
 	Features map[string][]string `yaml:"features"`

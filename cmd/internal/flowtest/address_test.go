@@ -47,7 +47,7 @@ func TestCleanUpOfBodies_ThenAnEnd_CustomerIsTold(t *testing.T) {
 	}
 }
 
-// Reconciling brings the address of a customer to what Stripe has, and says nothing of it.
+// Reconciling takes over the address that Stripe has of a customer. The report does not show it.
 func TestReconcile_AddressChangedUnseen_BroughtThere(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)

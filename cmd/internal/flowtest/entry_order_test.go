@@ -99,7 +99,7 @@ func TestEntryOrder_PaymentSettled_RefundGoesOn(t *testing.T) {
 	}
 }
 
-// Whatever is out, and whoever is killed: finance never gets a refund before its payment, and each once.
+// Finance never gets a refund before its payment, and gets each once, through outages and kills.
 // PAWL_ENTRY_ORDER is how many outages and kills there are, 40 where it is not set.
 func TestEntryOrder_OutagesAndKills_RefundNeverFirst(t *testing.T) {
 	t.Parallel()

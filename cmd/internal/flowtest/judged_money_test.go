@@ -428,8 +428,8 @@ func TestClaim_BooksWhatNobodyHas(t *testing.T) {
 	}
 }
 
-// What came in for an invoice is booked once, in whatever parts and order it is told, one event after the other or all at
-// once: the entries add up to it, with its tax.
+// The entries of an invoice add up to the money that came in for it, and to its tax. Parts, order and concurrency of the
+// events make no difference.
 func TestOverpaid_EveryOrder_AddsUp(t *testing.T) {
 	t.Parallel()
 	paid := func(sum int) happening {

@@ -328,8 +328,8 @@ func TestJudged_Subscriptions(t *testing.T) {
 	}, nil)
 }
 
-// Another product is sold by the same account of Stripe's: what plans.ignore lists grants nothing, is told nobody, booked
-// nowhere and asks nobody, and neither does its money. Beside a price of ours it is none.
+// The same account at Stripe sells another product. A subscription of a price that plans.ignore lists grants nothing,
+// books nothing, tells nobody and asks nobody, and so does its money. Beside a price of ours it does not count.
 func TestJudged_NotOurs(t *testing.T) {
 	t.Parallel()
 	gym := []happening{

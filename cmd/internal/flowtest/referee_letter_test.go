@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What a customer hears beside receipts, by the rules that the documentation promises and in the model's own words. All
-// is read on the day on which it comes: a letter about what is over by then is not written. The policy is the default.
+// This file derives the letters beside receipts from the rules of the documentation, in the model's own words. It has the
+// default policy. Events are read on the day on which they come: no letter tells of something that is over by then.
 
 const (
 	refereeGrace  = 21 * aDay
