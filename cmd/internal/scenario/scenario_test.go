@@ -136,7 +136,14 @@ func line(m scenario.Moment) string {
 		}
 	}
 	var effects []string
+	refused := false
 	for _, e := range m.Effects {
+		if strings.HasSuffix(e.Key, ":change") {
+			if refused {
+				continue // how many events of a change meet its refusal depends on what comes first
+			}
+			refused = true
+		}
 		if strings.HasSuffix(e.Key, ":payment") {
 			continue // that it is asked how an invoice was paid depends on what comes first
 		}

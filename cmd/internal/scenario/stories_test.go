@@ -72,12 +72,13 @@ var stories = map[string][]string{
 		"0: active pro for a while by checkout.session.completed | finance-export, order-email, provision-workspace | access.changed, checkout.completed | ",
 		"8: suspended by checkout.session.completed: the time that was paid for is over | provision-workspace | access.changed | ",
 	},
-	// No letter tells of the change that did not come.
+	// No letter tells of the change that did not come. The news tell it, and that it was taken back. The move back to what
+	// is given already is no change.
 	"refused-upgrade": {
 		begin,
-		"5: active starter by customer.subscription.updated | finance-export, provision-workspace, provision-workspace failed, receipt-email, withhold-grant | access.changed, access.changed, invoice.paid, subscription.changed | correction",
+		"5: active starter by customer.subscription.updated | finance-export, provision-workspace, provision-workspace failed, receipt-email, withhold-grant | access.changed, access.changed, invoice.paid, subscription.changed, subscription.changed | correction",
 		"7: active starter by customer.subscription.updated | fetch-object, refund-entry | refund.succeeded | ",
-		"8: active starter by customer.subscription.updated |  | subscription.changed | ",
+		"8: active starter by customer.subscription.updated |  |  | ",
 	},
 	// One workspace, under the account that the session names, though its event is the last.
 	"checkout": {
