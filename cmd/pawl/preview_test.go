@@ -252,11 +252,14 @@ func TestAccounts_HoldDryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	cfg, pool := s.open(t, dsn)
 	l := ledgerOf{t, pool, cfg}
 	l.ran("held", "processed", "", nil)
-	for _, tt := range []struct{ verb, then string }{{"hold", "acct-held may use nothing"}, {"release", "acct-held may use pro"}} {
+	for _, tt := range []struct{ verb, letter, when, then string }{
+		{"hold", "will wait, then run access-ended-notice", "then, when what waits has run, ", "acct-held may use nothing"},
+		{"release", "", "then ", "acct-held may use pro"},
+	} {
 		before := l.everyRow()
 		r := s.pawl(t, "accounts", tt.verb, "acct-held", "--dry-run")
-		for _, want := range []string{tt.verb + "-account of acct-held would come to this. Nothing was changed.", "will run      provision-workspace", "then " + tt.then} {
-			if r.code != 0 || !strings.Contains(r.out, want) {
+		for _, want := range []string{tt.verb + "-account of acct-held would come to this. Nothing was changed.", "will run provision-workspace", tt.letter, tt.when + tt.then} {
+			if r.code != 0 || !strings.Contains(strings.Join(strings.Fields(r.out), " "), want) { // columns fit their longest cell
 				t.Errorf("%s: exit %d, want %q:\n%s%s", tt.verb, r.code, want, r.out, r.err)
 			}
 		}
