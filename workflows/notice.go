@@ -51,8 +51,9 @@ func changedSteps(c billing.Change) []*step {
 	if before == nil || now == nil || !now.Granting() || !before.Granting() || now.Version == before.Version {
 		return nil
 	}
-	// a paid invoice tells no planned end
-	if before.Evidence && now.GivesAs(*before) {
+	// A paid invoice tells no planned end. And what a subscription began as is no change of it, though a later invoice may
+	// have told first what it gives now.
+	if before.Evidence && (now.GivesAs(*before) || c.Subject.EventType == "customer.subscription.created") {
 		return nil
 	}
 	letter := subscriptionLetter("subscription-changed", c.Subject, *now)
