@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -98,7 +97,7 @@ func TestInvoicePaid_EveryFault(t *testing.T) {
 	for _, service := range []string{"workspaces", "finance", "email", "events"} {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(c *config.Config) { c.Sinks.Subscribers[0].Timeout = patience })
+			r := newRig(t, hanging)
 			for _, tr := range all {
 				if tr.service != service {
 					continue

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,7 +15,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -123,18 +121,9 @@ func (r *rig) deliver(x *telling, n int) (id string) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	object, now := x.own(h.object["id"].(string)), time.Now()
-	kept, err := r.Receipts.Insert(r.Context(), receipt.Delivery{
-		Source: "stripe", Provider: "stripe", ReceivedAt: now, Header: http.Header{},
-		Events: []receipt.New{{Account: x.own(h.account), Mode: mode, EventID: id, Identity: receipt.ByID, Type: h.kind, Object: object, Status: receipt.Received, Body: body}},
+	r.keep(receipt.New{
+		Account: x.own(h.account), Mode: mode, EventID: id, Identity: receipt.ByID, Type: h.kind, Object: x.own(h.object["id"].(string)), Status: receipt.Received, Body: body,
 	})
-	if err != nil {
-		r.Fatal(err)
-	}
-	r.starter.Offer([]receipt.Pending{{
-		Ref:    event.Ref{ReceiptID: kept[0].ReceiptID, Provider: "stripe", Account: x.own(h.account), Mode: mode, EventID: id, Type: h.kind, ObjectID: object},
-		Source: "stripe", ReceivedAt: now,
-	}})
 	return id
 }
 

@@ -20,7 +20,7 @@ import (
 // is told the newer plan again.
 func TestWorkspace_OlderTargetLandsLate_ToldTheNewerAgain(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newRig(t, hanging)
 	seed := "late-" + uuid.NewString()[:8]
 	r.fault(`{"service":"workspaces","latency_ms":6000,"ignore_version":true}`, `{"service":"workspaces","next":1000,"status":503}`)
 	older := purchase(t, seed, "customer.subscription.created", "starter")

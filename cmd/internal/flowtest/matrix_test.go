@@ -241,7 +241,7 @@ func troubled(t *testing.T, tune func(*config.Config)) *rig {
 		c.Policy.FullRefund, c.Policy.Dispute = "end", "hold"
 		stripe, consumer := c.Sources["stripe"], c.Consumers["sandbox"]
 		stripe.Relay = []string{"sandbox"}
-		consumer.Retries, consumer.Timeout = impatient, patience
+		consumer.Retries, consumer.Timeout = impatient, unloaded
 		c.Sources["stripe"], c.Consumers["sandbox"] = stripe, consumer
 		c.Sinks.Workspaces.Places, c.Sinks.Finance.Places, c.Sinks.Email.Places = 200, 200, 200
 		if tune != nil {

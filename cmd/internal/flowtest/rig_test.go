@@ -164,7 +164,7 @@ func newIdleRig(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	cfg.Policy.Reconcile, cfg.Policy.Gaps = 0, "off" // the hour may strike while a test runs
 	sinks := &cfg.Sinks
 	sinks.Workspaces.Retries, sinks.Finance.Retries, sinks.Email.Retries = impatient, impatient, impatient
-	cfg.Sinks.Workspaces.Timeout, cfg.Sinks.Finance.Timeout, cfg.Sinks.Email.Timeout = patience, patience, patience
+	sinks.Workspaces.Timeout, sinks.Finance.Timeout, sinks.Email.Timeout = unloaded, unloaded, unloaded
 	if tune != nil {
 		tune(cfg)
 	}
@@ -234,8 +234,18 @@ func write(t *testing.T, file, content string) {
 	}
 }
 
-// patience is how long a rig's worker waits for a sink.
-const patience = 2 * time.Second
+const (
+	// unloaded is how long a rig's worker waits for a sink: longer than a busy machine lets it wait.
+	unloaded = 20 * time.Second
+	// patience is that time where a sink hangs.
+	patience = 2 * time.Second
+)
+
+// hanging is for tests whose sinks hang.
+func hanging(c *config.Config) {
+	sinks := &c.Sinks
+	sinks.Workspaces.Timeout, sinks.Finance.Timeout, sinks.Email.Timeout, sinks.Subscribers[0].Timeout = patience, patience, patience, patience
+}
 
 // canary is in every place of the payload where personal data stands; it must be nowhere in Temporal.
 const canary = "canary"
@@ -298,19 +308,28 @@ func (r *rig) receive(e forge.Event) (workflowID string) {
 		r.Fatal(err)
 	}
 	object := envelope.Data.Object.ID
+	return workflows.EventInput{Ref: r.keep(receipt.New{
+		Account: envelope.Account, Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Object: object, Status: receipt.Received, Body: e.Body,
+	})}.ID()
+}
+
+// keep commits the receipt of an event of Stripe's, as a provider has it that comes again, and hands it over.
+func (r *rig) keep(e receipt.New) event.Ref {
+	r.Helper()
 	now := time.Now()
 	var kept []receipt.Outcome
 	r.until("the receipt is committed", func() (done bool) {
 		var err error
 		kept, err = r.Receipts.Insert(r.Context(), receipt.Delivery{
-			Source: "stripe", Provider: "stripe", ReceivedAt: now, Header: http.Header{},
-			Events: []receipt.New{{Account: envelope.Account, Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Object: object, Status: receipt.Received, Body: e.Body}},
+			Source: "stripe", Provider: "stripe", ReceivedAt: now, Header: http.Header{}, Events: []receipt.New{e},
 		})
-		return err == nil // a provider comes again, too
+		return err == nil
 	})
-	ref := event.Ref{ReceiptID: kept[0].ReceiptID, Provider: "stripe", Account: envelope.Account, Mode: "live", EventID: e.ID, Type: e.Type, ObjectID: object}
+	ref := event.Ref{
+		ReceiptID: kept[0].ReceiptID, Provider: "stripe", Account: e.Account, Mode: e.Mode, EventID: e.EventID, Type: e.Type, ObjectID: e.Object,
+	}
 	r.starter.Offer([]receipt.Pending{{Ref: ref, Source: "stripe", ReceivedAt: now}})
-	return workflows.EventInput{Ref: ref}.ID()
+	return ref
 }
 
 // until calls ready until it says true.
