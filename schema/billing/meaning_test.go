@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -252,8 +253,10 @@ func randomMeaning(random *rand.Rand) billing.Policy {
 	p := policy
 	p.Prices = map[string]billing.Price{}
 	for _, price := range []string{"starter", "pro", "enterprise", "new"} {
-		switch plan := pick(random, "starter", "pro", "enterprise", "pro", "sso", ""); plan {
+		switch plan := pick(random, "starter", "pro", "enterprise", "pro", "sso", "", "theirs"); plan {
 		case "":
+		case "theirs":
+			p.Prices["price_"+price] = billing.Price{NotOurs: true}
 		case "sso":
 			p.Prices["price_"+price] = billing.Price{AddOn: []string{"sso"}}
 		default:
@@ -265,19 +268,30 @@ func randomMeaning(random *rand.Rand) billing.Policy {
 	return p.Sealed()
 }
 
-// hits are the accounts that a switch to a meaning hits.
-func hits(t *testing.T, pool *pgxpool.Pool, p billing.Policy, now time.Time) []billing.Hit {
+// hits are the accounts that a switch from a meaning to another hits: those of a fold of everything, and as well those
+// of what the two say otherwise.
+func hits(t *testing.T, pool *pgxpool.Pool, from, p billing.Policy, now time.Time) []billing.Hit {
 	t.Helper()
-	conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
+	connect := func() *pgx.Conn {
+		conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+		return conn
+	}
+	all, err := billing.Check(t.Context(), connect(), billing.Scope{}, p, now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
-	found, err := billing.Check(t.Context(), conn, billing.Scope{}, p, now, nil)
+	concerned, err := billing.CheckSwitch(t.Context(), connect(), from, p, now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return billing.Hits(found)
+	if !reflect.DeepEqual(all, concerned) {
+		t.Errorf("of everything %+v\nof what the switch says %+v", all, concerned)
+	}
+	return billing.Hits(all)
 }
 
 // Whatever happened, and whatever two meanings are: facts that were folded by the first, and of which the accounts that
@@ -290,6 +304,12 @@ func TestRefold_AnyTwoMeanings_AsByTheSecondFromTheStart(t *testing.T) {
 				t.Parallel()
 				h := newHistory(seed+n, 25)
 				first, second := randomMeaning(h.random), randomMeaning(h.random)
+				if n%2 == 0 { // in prices alone
+					prices := second.Prices
+					second = first
+					second.Prices = prices
+					second = second.Sealed()
+				}
 				healed, twin := schematest.New(t), schematest.New(t)
 				now := at(h.second)
 				propose(t, healed, first)
@@ -298,14 +318,14 @@ func TestRefold_AnyTwoMeanings_AsByTheSecondFromTheStart(t *testing.T) {
 				facts := h.deliver(h.random)
 				deliverWith(t, healed, first, now, facts...)
 				deliverWith(t, twin, second, now, facts...)
-				hit := hits(t, healed, second, now)
+				hit := hits(t, healed, first, second, now)
 				switchTo(t, healed, second)
 				for _, account := range hit {
 					if _, err := billing.Refold(t.Context(), healed, account.Scope, first, now); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if left := hits(t, healed, second, now); len(left) > 0 {
+				if left := hits(t, healed, second, second, now); len(left) > 0 {
 					t.Errorf("seed %d: still hit after %d accounts were folded anew: %+v", seed+n, len(hit), left)
 				}
 				for _, account := range []string{"acme", "umbrella", "hooli", "cus_1", "cus_2"} {
@@ -343,7 +363,7 @@ func TestRefold_PriceMappedLate_GainsAndIsToldQuietly(t *testing.T) {
 		created(3, "active", "pro", of("sub_3", "hooli", "cus_3")), created(4, "active", "new", of("sub_4", "initech", "cus_4")),
 	}, false)...)
 	var got []string
-	for _, h := range hits(t, pool, newer, now) {
+	for _, h := range hits(t, pool, policy, newer, now) {
 		got = append(got, h.Account+": "+string(h.Change)+": "+h.Says)
 	}
 	if want := []string{"acme: gains access: gains pro", "initech: gains access: gains pro", "umbrella: another plan: starter becomes enterprise"}; !slices.Equal(got, want) {

@@ -223,13 +223,18 @@ func (r Rereading) AppendIn(ctx context.Context, tx pgx.Tx, who, why string) (ab
 		err = r.append(ctx, tx)
 	}
 	if err == nil {
-		rows, _ := tx.Query(ctx, rereadAccountsSQL, r.ID) // CollectRows returns its error
-		about, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Scope])
+		about, err = r.about(ctx, tx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("append reading %s: %w", r.ID, err)
 	}
 	return about, nil
+}
+
+// about returns the accounts that the facts are about, once they are appended.
+func (r Rereading) about(ctx context.Context, tx pgx.Tx) ([]Scope, error) {
+	rows, _ := tx.Query(ctx, rereadAccountsSQL, r.ID) // CollectRows returns its error
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Scope])
 }
 
 // append appends the facts.

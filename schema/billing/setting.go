@@ -48,6 +48,38 @@ func (p Policy) Completes(before Policy) bool {
 	return p.Sealed().Hash() == before.Sealed().Hash()
 }
 
+// named returns the names that facts have for prices and plans of which two policies say something else. Alone is set
+// where they differ in nothing else.
+func (p Policy) named(than Policy) (names []string, alone bool) {
+	sides := []Policy{p, than}
+	differs := func(what string, of func(Policy) any) {
+		if fmt.Sprint(of(p)) != fmt.Sprint(of(than)) {
+			names = append(names, what)
+		}
+	}
+	plans := set(slices.Concat(p.Order, than.Order, slices.Collect(maps.Keys(p.Features)), slices.Collect(maps.Keys(than.Features))))
+	for _, plan := range plans {
+		differs(plan, func(of Policy) any { return slices.Contains(of.Order, plan) })
+		differs(plan, func(of Policy) any { features, listed := of.Features[plan]; return []any{set(features), listed} })
+	}
+	changed := slices.Clone(names)
+	for _, side := range sides {
+		for name, price := range side.Prices {
+			differs(name, func(of Policy) any { means, mapped := of.Prices[name]; return []any{means, mapped} })
+			if slices.Contains(changed, price.Plan) {
+				names = append(names, name)
+			}
+		}
+	}
+	alone = (len(p.Features) == 0) == (len(than.Features) == 0) // otherwise metadata could name any plan in one of them
+	for i := range sides {
+		side := &sides[i]
+		side.Prices, side.Features = nil, nil
+		side.Order = slices.DeleteFunc(slices.Clone(side.Order), func(plan string) bool { return slices.Contains(changed, plan) })
+	}
+	return set(names), alone && sides[0].Sealed().Hash() == sides[1].Sealed().Hash()
+}
+
 // settings says each thing that a policy says, in words.
 func (p Policy) settings() map[string]string {
 	all := map[string]string{

@@ -64,8 +64,8 @@ func (a *applying) writeObject(b *pgx.Batch, o, was Object) error {
 		known, _ := was.(*Subscription)
 		if known == nil && len(related{objects: a.before}.invoicesOf(o.ID)) > 0 || known != nil &&
 			known.Account != o.Account {
-			b.Queue(moveInvoicesSQL, mode, o.ID, o.Account)
-			b.Queue(moveOfSubscriptionSQL, mode, o.ID, o.Account)
+			b.Queue(moveInvoicesSQL, mode, o.ID, o.Account, o.NotOurs)
+			b.Queue(moveOfSubscriptionSQL, mode, o.ID, o.Account, o.NotOurs)
 		}
 		if o.Ended() {
 			b.Queue(endTasksSQL, mode, o.ID)
@@ -77,7 +77,7 @@ func (a *applying) writeObject(b *pgx.Batch, o, was Object) error {
 		}
 	case *Invoice:
 		if !a.folded[keyOf(o)] { // it has moved with its customer
-			b.Queue(moveOfInvoiceSQL, mode, o.ID, o.Account)
+			b.Queue(moveOfInvoiceSQL, mode, o.ID, o.Account, o.NotOurs)
 		}
 		known, _ := was.(*Invoice)
 		a.welcome(b, known != nil, o.ID, known.welcomes(), o.welcomes())
@@ -218,10 +218,12 @@ func (r *Ref) row() (sql string, columns []any) {
 	return writeObjectSQL, []any{r.Payment, r.Invoice, r.Subscription}
 }
 
-// The following move what belongs to $2 to account $3. Finance entries stay where they were booked.
+// The following move what belongs to $2 to account $3, or to no account of ours where $4 says that it is not ours.
+// Finance entries stay where they were booked.
 const (
-	moved = ` set account = $3, state = jsonb_set(state, '{Account}', to_jsonb($3::text)), updated_at = now()
- where mode = $1 and account <> $3 and `
+	moved = ` set account = $3, state = jsonb_set(case when $4::bool then state || '{"NotOurs":true}' else state - 'NotOurs' end,
+       '{Account}', to_jsonb($3::text)), updated_at = now()
+ where mode = $1 and (account <> $3 or (state ? 'NotOurs') <> $4) and `
 
 	moveInvoicesSQL       = `update invoices` + moved + `subscription = $2 and subscription <> ''`
 	moveOfSubscriptionSQL = `update objects` + moved + `subscription = $2 and subscription <> ''`

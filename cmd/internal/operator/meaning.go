@@ -30,8 +30,8 @@ type MeaningDiff struct {
 	to billing.Policy
 }
 
-// DiffMeaning compares the meaning with that hash, or own for "", with the one in force. It folds every fact by it, as
-// [billing.Check] does, and changes nothing.
+// DiffMeaning compares the meaning with that hash, or own for "", with the one in force, as
+// [billing.CheckSwitch] does. It changes nothing.
 func DiffMeaning(ctx context.Context, pool *pgxpool.Pool, own billing.Policy, hash string,
 	told billing.Progress) (*MeaningDiff, error) {
 	d := &MeaningDiff{
@@ -59,8 +59,11 @@ func DiffMeaning(ctx context.Context, pool *pgxpool.Pool, own billing.Policy, ha
 	if d.To == d.InForce {
 		return d, nil
 	}
-	found, err := foldAnew(ctx, pool, billing.Rereading{}, billing.Scope{}, d.to, d.At, told)
-	if err != nil {
+	var found []billing.Difference
+	if err := foldAnew(ctx, pool, func(conn *pgx.Conn) (err error) {
+		found, err = billing.CheckSwitch(ctx, conn, now, d.to, d.At, told)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	d.Accounts = append(d.Accounts, billing.Hits(found)...)

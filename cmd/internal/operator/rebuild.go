@@ -15,7 +15,7 @@ import (
 // CheckRows folds facts anew by the meaning in force, or by p where none is, and returns how the rows differ from that.
 // An account that is not there is an error.
 func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p billing.Policy,
-	told billing.Progress) ([]billing.Difference, error) {
+	told billing.Progress) (found []billing.Difference, err error) {
 	if of != (billing.Scope{}) {
 		objects, err := of.Objects(ctx, pool)
 		if err != nil {
@@ -25,22 +25,24 @@ func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p bill
 			return nil, fmt.Errorf("no account %q of mode %s: `pawl accounts show` finds one by what it has, and says its ID and mode", of.Account, of.Mode)
 		}
 	}
-	p, err := billing.InForce(ctx, pool, p)
-	if err != nil {
+	if p, err = billing.InForce(ctx, pool, p); err != nil {
 		return nil, err
 	}
-	return foldAnew(ctx, pool, billing.Rereading{}, of, p, time.Now(), told)
+	err = foldAnew(ctx, pool, func(conn *pgx.Conn) (err error) {
+		found, err = billing.Check(ctx, conn, of, p, time.Now(), told)
+		return err
+	})
+	return found, err
 }
 
-// foldAnew is [billing.Foresee], on a connection of its own, of pool's kind.
-func foldAnew(ctx context.Context, pool *pgxpool.Pool, with billing.Rereading, of billing.Scope, p billing.Policy,
-	at time.Time, told billing.Progress) ([]billing.Difference, error) {
+// foldAnew calls fold with a connection of its own, of pool's kind.
+func foldAnew(ctx context.Context, pool *pgxpool.Pool, fold func(*pgx.Conn) error) error {
 	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the database: %w", err)
+		return fmt.Errorf("connect to the database: %w", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	return billing.Foresee(ctx, conn, with, of, p, at, told)
+	return fold(conn)
 }
 
 // Drift is how the rows of an account differ from its facts.

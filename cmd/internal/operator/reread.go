@@ -79,12 +79,11 @@ func ReadAgain(ctx context.Context, pool *pgxpool.Pool, p billing.Policy, accoun
 		}
 	}
 	if len(accounts) == 0 {
-		accounts = []billing.Scope{{}}
 		if err := billing.EachKept(ctx, pool, "stripe", filter, read); err != nil {
 			return nil, err
 		}
 	}
-	return r, r.foresee(ctx, pool, p, accounts, told)
+	return r, r.foresee(ctx, pool, p, told)
 }
 
 // UndoReading returns the changes that take a reading back.
@@ -99,7 +98,7 @@ func UndoReading(ctx context.Context, pool *pgxpool.Pool, p billing.Policy, read
 	}
 	r := newReread(found.Reader)
 	r.Undoes, r.found = reading, found
-	return r, r.foresee(ctx, pool, p, []billing.Scope{{}}, told)
+	return r, r.foresee(ctx, pool, p, told)
 }
 
 func newReread(version int) *Reread {
@@ -135,8 +134,7 @@ func (r *Reread) read(k billing.Kept, keeps func(billing.Fact) bool) error {
 }
 
 // foresee says what the facts come to.
-func (r *Reread) foresee(ctx context.Context, pool *pgxpool.Pool, p billing.Policy, accounts []billing.Scope,
-	told billing.Progress) error {
+func (r *Reread) foresee(ctx context.Context, pool *pgxpool.Pool, p billing.Policy, told billing.Progress) error {
 	for _, f := range r.found.Facts {
 		r.Facts = append(r.Facts, RereadFact{
 			EventID: f.Is.EventID, Kind: f.Is.Kind, Object: f.Is.Object, ReadBy: f.Was.Reader, Fields: f.Fields(),
@@ -152,12 +150,11 @@ func (r *Reread) foresee(ctx context.Context, pool *pgxpool.Pool, p billing.Poli
 		return err
 	}
 	var differences []billing.Difference
-	for _, of := range accounts {
-		found, err := foldAnew(ctx, pool, r.found, of, p, r.At, told)
-		if err != nil {
-			return err
-		}
-		differences = append(differences, found...)
+	if err := foldAnew(ctx, pool, func(conn *pgx.Conn) (err error) {
+		differences, err = billing.Foresee(ctx, conn, r.found, p, r.At, told)
+		return err
+	}); err != nil {
+		return err
 	}
 	r.Accounts = append(r.Accounts, billing.Hits(differences)...)
 	for _, hit := range r.Accounts {
