@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
@@ -107,8 +108,10 @@ type rig struct {
 	starter *dispatch.Dispatcher
 	// account, when set, is the one that the journals are read for.
 	account string
-	// patience is how long anything is waited for, two minutes where it is 0.
+	// patience is how long anything is waited for, four minutes where it is 0.
 	patience time.Duration
+	// eyes are the test's own connections, which a busy machine may take long to make.
+	eyes *pgxpool.Pool
 	// run has something run for as long as the rig lasts.
 	run func(func(context.Context))
 }
@@ -172,6 +175,12 @@ func newIdleRig(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	eyes := r.Pool.Config()
+	eyes.MaxConns, eyes.MinConns, eyes.MinIdleConns, eyes.ConnConfig.ConnectTimeout = 4, 0, 0, time.Minute
+	if r.eyes, err = pgxpool.NewWithConfig(ctx, eyes); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.eyes.Close)
 	r.Breaking = effect.Breaking{
 		Failures: 5, FirstProbe: 100 * time.Millisecond, MaxProbe: 200 * time.Millisecond,
 		Polls: 100, LeastWait: 100 * time.Millisecond, MostWait: time.Second, Back: 1000,
@@ -236,7 +245,7 @@ func write(t *testing.T, file, content string) {
 
 const (
 	// unloaded is how long a rig's worker waits for a sink: longer than a busy machine lets it wait.
-	unloaded = 20 * time.Second
+	unloaded = 10 * time.Second
 	// patience is that time where a sink hangs.
 	patience = 2 * time.Second
 )
@@ -335,7 +344,7 @@ func (r *rig) keep(e receipt.New) event.Ref {
 // until calls ready until it says true.
 func (r *rig) until(what string, ready func() bool) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), cmp.Or(r.patience, 2*time.Minute))
+	ctx, cancel := context.WithTimeout(r.Context(), cmp.Or(r.patience, 4*time.Minute))
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -436,7 +445,7 @@ func (r *rig) history(workflowID, runID string) *historypb.History {
 // rows returns what a query of one text column gives.
 func (r *rig) rows(sql string, args ...any) []string {
 	r.Helper()
-	rows, err := r.Pool.Query(r.Context(), sql, args...)
+	rows, err := cmp.Or(r.eyes, r.Pool).Query(r.Context(), sql, args...)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -457,7 +466,7 @@ func (r *rig) rows(sql string, args ...any) []string {
 
 func (r *rig) exec(sql string, args ...any) {
 	r.Helper()
-	if _, err := r.Pool.Exec(r.Context(), sql, args...); err != nil {
+	if _, err := cmp.Or(r.eyes, r.Pool).Exec(r.Context(), sql, args...); err != nil {
 		r.Fatal(err)
 	}
 }
