@@ -70,13 +70,6 @@ var written = []string{"outbox", "tasks"}
 // Progress is told how many of the objects are folded.
 type Progress func(done, all int)
 
-// Scope selects what to fold anew: one account in one mode, or everything if it is zero. A mode alone selects what
-// later readings tell of objects without an account.
-type Scope struct {
-	Mode    string `json:"mode"`
-	Account string `json:"account"`
-}
-
 // Check folds objects anew from their facts, with the code that applies them, and returns how the rows differ from
 // what that comes to. It writes to temporary tables of one transaction, which is rolled back: nobody else sees it,
 // and no row is locked. conn is for this alone: close it afterwards, since its prepared statements know the temporary
@@ -106,7 +99,8 @@ func Foresee(ctx context.Context, conn *pgx.Conn, with Rereading, p Policy, at t
 
 // CheckSwitch is [Check] for a switch from one meaning to another: where they differ in prices and plans alone, of the
 // accounts whose facts name one of those, else of all.
-func CheckSwitch(ctx context.Context, conn *pgx.Conn, from, to Policy, at time.Time, told Progress) ([]Difference, error) {
+func CheckSwitch(ctx context.Context, conn *pgx.Conn, from, to Policy, at time.Time,
+	told Progress) ([]Difference, error) {
 	return foresee(ctx, conn, to, at, told, func(f *folding) (about []Scope, err error) {
 		names, alone := to.named(from)
 		if !alone {
@@ -132,238 +126,6 @@ func CheckSwitch(ctx context.Context, conn *pgx.Conn, from, to Policy, at time.T
 	})
 }
 
-// foresee folds the accounts that pick returns, all if it returns nil.
-func foresee(ctx context.Context, conn *pgx.Conn, p Policy, at time.Time, told Progress,
-	pick func(*folding) ([]Scope, error)) (differences []Difference, err error) {
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
-	if err != nil {
-		return nil, fmt.Errorf("rebuild: %w", err)
-	}
-	defer func() {
-		if rollback := tx.Rollback(ctx); err == nil && !errors.Is(rollback, pgx.ErrTxClosed) {
-			err = rollback
-		}
-	}()
-	f := &folding{tx: tx, policy: p, at: at, told: told, objects: map[string][]string{}, folded: map[string]bool{}}
-	scopes, err := pick(f)
-	if err != nil {
-		return nil, fmt.Errorf("rebuild: %w", err)
-	}
-	if scopes != nil {
-		f.scopes = map[Scope]bool{}
-	}
-	facts, err := f.facts(ctx, scopes) // before the rows that name an account's objects are hidden
-	if err != nil {
-		return nil, fmt.Errorf("rebuild: %w", err)
-	}
-	if err := f.scratch(ctx); err != nil {
-		return nil, fmt.Errorf("rebuild: %w", err)
-	}
-	for len(facts) > 0 {
-		if err := f.fold(ctx, facts); err != nil {
-			return nil, fmt.Errorf("rebuild: %w", err)
-		}
-		if facts, err = f.reached(ctx); err != nil {
-			return nil, fmt.Errorf("rebuild: %w", err)
-		}
-	}
-	for _, table := range projections {
-		found, err := f.compare(ctx, table)
-		if err != nil {
-			return nil, fmt.Errorf("rebuild: compare %s: %w", table.name, err)
-		}
-		differences = append(differences, slices.DeleteFunc(found, Difference.empty)...)
-	}
-	return differences, nil
-}
-
-// folding is a fold in temporary tables.
-type folding struct {
-	tx     pgx.Tx
-	policy Policy
-	at     time.Time
-	told   Progress
-	// home is the schema of the other tables.
-	home string
-	// scopes are the accounts that are folded, nil for all.
-	scopes map[Scope]bool
-	// objects are those by mode that are folded whosever they are, folded are those that were found.
-	objects map[string][]string
-	folded  map[string]bool
-	// path is the search path of home.
-	path string
-}
-
-// facts returns one fact of each object of accounts that are not folded yet.
-func (f *folding) facts(ctx context.Context, scopes []Scope) ([]Fact, error) {
-	if f.scopes == nil {
-		rows, _ := f.tx.Query(ctx, objectsSQL) // CollectRows returns its error
-		return pgx.CollectRows(rows, scanFact)
-	}
-	byMode := map[string][]string{}
-	for _, of := range scopes {
-		f.scopes[of] = true
-		byMode[of.Mode] = append(byMode[of.Mode], of.Account)
-	}
-	var all []Fact
-	for mode, accounts := range byMode {
-		facts, err := factsOf(ctx, f.tx, mode, accounts, f.objects[mode])
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, facts...)
-	}
-	return slices.DeleteFunc(all, func(fact Fact) bool {
-		object := fact.object()
-		known := f.folded[object]
-		f.folded[object] = true
-		return known
-	}), nil
-}
-
-// object names the object of a fact among those of all modes and connected accounts.
-func (f Fact) object() string {
-	return strings.Join([]string{f.Mode, f.Provider, f.ProviderAccount, f.Object}, "/")
-}
-
-// fold applies the facts.
-func (f *folding) fold(ctx context.Context, facts []Fact) error {
-	if err := f.tx.Conn().DeallocateAll(ctx); err != nil { // they were prepared with the other tables
-		return err
-	}
-	for i, fact := range facts {
-		if f.told != nil && i%1000 == 0 {
-			f.told(i, len(facts))
-		}
-		if _, err := apply(ctx, f.tx, []Fact{fact}, f.policy, rebuilt, f.at, inScratch); err != nil {
-			return err
-		}
-	}
-	if f.told != nil {
-		f.told(len(facts), len(facts))
-	}
-	return nil
-}
-
-// reached returns the facts of accounts that an object has come to, and that are not folded yet.
-func (f *folding) reached(ctx context.Context) ([]Fact, error) {
-	if f.scopes == nil {
-		return nil, nil
-	}
-	rows, _ := f.tx.Query(ctx, reachedSQL) // CollectRows returns its error
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Scope])
-	found = slices.DeleteFunc(found, func(of Scope) bool { return f.scopes[of] })
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	const searchSQL = `select set_config('search_path', $1, true)`
-	if _, err := f.tx.Exec(ctx, searchSQL, f.path+", pg_temp"); err != nil { // the other tables first
-		return nil, err
-	}
-	if err := f.tx.Conn().DeallocateAll(ctx); err != nil {
-		return nil, err
-	}
-	facts, err := f.facts(ctx, found)
-	if err == nil {
-		_, err = f.tx.Exec(ctx, searchSQL, f.path)
-	}
-	return facts, err
-}
-
-// facts returns one fact of each object of an account, as [factsOf] does.
-func (s Scope) facts(ctx context.Context, db querier) ([]Fact, error) {
-	return factsOf(ctx, db, s.Mode, []string{s.Account}, nil)
-}
-
-// factsOf returns one fact of each object of accounts, and of other objects: applying it folds the object from all of its
-// facts, since it is there already. Objects come in the order in which they were heard of. The account "" has the objects
-// without account of which a later reading tells.
-func factsOf(ctx context.Context, db querier, mode string, accounts, others []string) (facts []Fact, err error) {
-	if slices.Contains(accounts, "") {
-		rows, _ := db.Query(ctx, unplacedSQL, mode) // CollectRows returns its error
-		if facts, err = pgx.CollectRows(rows, scanFact); err != nil {
-			return nil, err
-		}
-	}
-	objects, err := objectsOf(ctx, db, mode, accounts)
-	if err != nil {
-		return nil, err
-	}
-	objects = append(objects, others...)
-	// Only facts know of a lost row. The first query finds the objects of the customers, the second the objects about
-	// those.
-	for _, sql := range []string{objectsOfCustomersSQL, objectsAboutSQL} {
-		rows, _ := db.Query(ctx, sql, objects, mode) // CollectRows returns its error
-		found, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			return nil, err
-		}
-		objects = append(objects, found...)
-	}
-	rows, _ := db.Query(ctx, factOfEachSQL, objects, mode) // CollectRows returns its error
-	of, err := pgx.CollectRows(rows, scanFact)
-	return append(facts, of...), err
-}
-
-func objectsOf(ctx context.Context, db querier, mode string, accounts []string) ([]string, error) {
-	accounts = slices.DeleteFunc(slices.Clone(accounts), func(account string) bool { return account == "" })
-	rows, _ := db.Query(ctx, objectsOfAccountsSQL, mode, accounts) // CollectRows returns its error
-	return pgx.CollectRows(rows, pgx.RowTo[string])
-}
-
-// Objects returns the provider's objects of an account: those that its rows name, and its customers.
-func (s Scope) Objects(ctx context.Context, db querier) ([]string, error) {
-	objects, err := objectsOf(ctx, db, s.Mode, []string{s.Account})
-	if err != nil {
-		return nil, fmt.Errorf("list objects of account %q: %w", s.Account, err)
-	}
-	return objects, nil
-}
-
-// Told returns the objects that facts about the account tell of, and its customers.
-func (s Scope) Told(ctx context.Context, db querier) (objects []string, err error) {
-	facts, err := s.facts(ctx, db)
-	for _, f := range facts {
-		objects = append(objects, f.Object)
-	}
-	return objects, err
-}
-
-// LastFact returns the last fact that is known of an account's objects, nil for none: of those whose receipt is at rest
-// where there are any, since what belongs to another waits for it.
-func (s Scope) LastFact(ctx context.Context, db querier) (*Fact, error) {
-	objects, err := s.Objects(ctx, db)
-	if err != nil {
-		return nil, err
-	}
-	rows, _ := db.Query(ctx, lastFactSQL, objects, s.Mode) // CollectRows returns its error
-	facts, err := pgx.CollectRows(rows, scanFact)
-	if err != nil || len(facts) == 0 {
-		return nil, err
-	}
-	return &facts[0], nil
-}
-
-// scratch makes an empty table beside each that Apply writes. Temporary tables are found before all others.
-func (f *folding) scratch(ctx context.Context) error {
-	const sql = `select current_schema(), current_setting('search_path')`
-	if err := f.tx.QueryRow(ctx, sql).Scan(&f.home, &f.path); err != nil {
-		return err
-	}
-	names := slices.Clone(written)
-	for _, p := range projections {
-		names = append(names, p.name)
-	}
-	for _, name := range names {
-		like := pgx.Identifier{f.home, name}.Sanitize()
-		if _, err := f.tx.Exec(ctx, `create temporary table `+pgx.Identifier{name}.Sanitize()+` (like `+like+
-			` including all) on commit drop`); err != nil {
-			return fmt.Errorf("make a temporary table of %s (the role needs TEMPORARY on the database): %w", name, err)
-		}
-	}
-	return nil
-}
-
 // compare returns the rows of a table that are not those of the temporary one: of what was folded, and of the accounts
 // that were.
 func (f *folding) compare(ctx context.Context, p projection) ([]Difference, error) {
@@ -376,7 +138,8 @@ func (f *folding) compare(ctx context.Context, p projection) ([]Difference, erro
 		where += ` and (t.mode, t.` + p.account() + `) not in
 			(select mode, account from ` + pgx.Identifier{f.home, "due"}.Sanitize() + ` where at <= $4 and why in ('end', 'grace', 'one_off'))`
 	}
-	concerned := ` and ($2::text[] is null or (t.mode, t.` + p.account() + `) in (select * from unnest($2::text[], $3::text[]))
+	concerned := ` and ($2::text[] is null
+		or (t.mode, t.` + p.account() + `) in (select * from unnest($2::text[], $3::text[]))
 		or (t.mode, ` + p.key + `) in (select mode, ` + p.key + ` from ` + folded.Sanitize() + `))`
 	side := func(table pgx.Identifier, where string) string {
 		return `(select mode, ` + p.key + ` as key, (` + cmp.Or(p.data, "to_jsonb(t)") + `) - $1::text[] as data, ` +
@@ -394,7 +157,8 @@ func (f *folding) compare(ctx context.Context, p projection) ([]Difference, erro
 			modes, accounts = append(modes, of.Mode), append(accounts, of.Account)
 		}
 	}
-	rows, _ := f.tx.Query(ctx, sql, slices.Concat(alwaysExcept, p.except), modes, accounts, f.at) // CollectRows returns its error
+	except := slices.Concat(alwaysExcept, p.except)
+	rows, _ := f.tx.Query(ctx, sql, except, modes, accounts, f.at) // CollectRows returns its error
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Difference, error) {
 		d := Difference{Table: p.name}
 		var is, folded []byte
@@ -480,54 +244,6 @@ func (d Difference) String() string {
 	}
 	return row + ": " + strings.Join(d.Columns, ", ")
 }
-
-// says puts the payment facts that name an invoice first: the payment's owner is read before the payment is folded.
-const says = `(data ? 'Payment' and data->'Payment'->>'Invoice' is null)`
-
-// objectsSQL takes one fact of each object: one that shows it, rather than what a person decided about it.
-const objectsSQL = `
-select ` + factColumns + ` from (
-    select distinct on (mode, provider, provider_account, object) *, min(id) over (partition by mode, provider, provider_account, object) as first
-      from current_facts
-     order by mode, provider, provider_account, object, ` + says + `, (customer = ''), (data ? 'Decision'), id desc
-) f order by first`
-
-const factOfEachSQL = `
-select ` + factColumns + ` from (
-    select distinct on (mode, provider, provider_account, object) *, min(id) over (partition by mode, provider, provider_account, object) as first
-      from current_facts where object = any($1) and mode = $2
-     order by mode, provider, provider_account, object, ` + says + `, (customer = ''), (data ? 'Decision'), id desc
-) f order by first`
-
-// objectsOfCustomersSQL takes customers among other objects.
-const objectsOfCustomersSQL = `
-select object from current_facts where customer = any($1) and customer <> '' and mode = $2`
-
-// objectsAboutSQL reads all facts of three kinds: a repair is rare, and an index would cost every event.
-const objectsAboutSQL = `
-select distinct object from current_facts, jsonb_each(data) as part(name, value)
- where mode = $2 and kind in ('refund_seen', 'dispute_seen', 'warning_seen') and (value->>'Charge' = any($1) or value->>'PaymentIntent' = any($1))`
-
-const lastFactSQL = `
-select ` + factColumns + ` from current_facts f
- where object = any($1) and mode = $2
- order by (select r.status in ('processed', 'compensated') from receipts r where r.id = f.receipt_id) desc nulls last, id desc limit 1`
-
-const objectsOfAccountsSQL = `
-select distinct o.id from unnest($2::text[]) wanted (account), lateral (
-      select id from subscriptions where mode = $1 and account = wanted.account
-union select id from invoices where mode = $1 and account = wanted.account
-union select object from grants where mode = $1 and account = wanted.account
-union select customer from accounts where mode = $1 and id = wanted.account
-union select customer from subscriptions where mode = $1 and account = wanted.account
-union select customer from invoices where mode = $1 and account = wanted.account
-union select id from objects where mode = $1 and account = wanted.account
-union select object from facts where object = wanted.account and mode = $1 and kind in ('held', 'released')) o`
-
-// reachedSQL finds the accounts of what was folded, in the temporary tables.
-const reachedSQL = `
-select mode, account from subscriptions where account <> '' union select mode, account from invoices where account <> ''
-union select mode, account from objects where account <> '' union select mode, account from grants where account <> ''`
 
 // namingSQL reads all facts of a mode: a person waits for it, and an index would cost every event. It finds the objects
 // whose facts name a price or a plan, and their customers.

@@ -16,12 +16,12 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// yearOf is a year of one account: a subscription that was upgraded once, twelve invoices that were each open, paid and
-// tied to their charge, one failure, one refund in part, and a notice: 53 facts. Each ID holds the word ACCOUNT.
-func yearOf() []billing.Fact {
+// monthsOf is some months of one account: a subscription that was upgraded once, invoices that were each open, paid and
+// tied to their charge, one failure, one refund in part, and a notice: 53 facts in a year. Each ID holds the word ACCOUNT.
+func monthsOf(months int) []billing.Fact {
 	sub := of("sub_ACCOUNT", "acct_ACCOUNT", "cus_ACCOUNT")
 	facts := []billing.Fact{created(0, "active", "starter", sub), updated(200*aDay, "active", "pro", sub)}
-	for n := range 12 {
+	for n := range months {
 		at, id := n*month+hour, "in_"+strconv.Itoa(n)+"_ACCOUNT"
 		about := func(f *billing.Fact) {
 			f.Customer, f.Object = "cus_ACCOUNT", id
@@ -85,26 +85,58 @@ func own(b *testing.B, pool *pgxpool.Pool) *pgx.Conn {
 	return conn
 }
 
+// accountsOf is a database with about so many facts of accounts that are some months old. It returns the facts of one of
+// them as well, and how many rows applying these has read.
+func accountsOf(b *testing.B, facts, months int) (pool *pgxpool.Pool, one []billing.Fact, rows int) {
+	b.Helper()
+	pool, one = schematest.New(b), monthsOf(months)
+	for _, f := range one {
+		if err := pgx.BeginFunc(b.Context(), pool, func(tx pgx.Tx) error {
+			change, err := billing.Apply(b.Context(), tx, []billing.Fact{f}, policy, "apply", at(14*month))
+			rows += change.Rows
+			return err
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	multiply(b, pool, facts/len(one))
+	return pool, one, rows
+}
+
+// BenchmarkCheckSwitch compares two meanings that differ in one price, which one account of a hundred has. PAWL_ACCOUNTS
+// says how many accounts there are; they are a month old.
+func BenchmarkCheckSwitch(b *testing.B) {
+	accounts, err := strconv.Atoi(cmp.Or(os.Getenv("PAWL_ACCOUNTS"), "1000"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	pool, one, _ := accountsOf(b, accounts*len(monthsOf(1)), 1)
+	if _, err := own(b, pool).Exec(b.Context(), `update facts set data = replace(data::text, 'price_pro', 'price_rare')::jsonb
+		where object ~ '[0-9]00$' and data::text like '%price_pro%'`); err != nil {
+		b.Fatal(err)
+	}
+	from := mapped("price_rare", billing.Price{Plan: "pro"})
+	to := mapped("price_rare", billing.Price{Plan: "enterprise"})
+	for b.Loop() {
+		conn := own(b, pool)
+		found, err := billing.CheckSwitch(b.Context(), conn, from, to, at(14*month), nil)
+		if hits := billing.Hits(found); err != nil || len(hits) != accounts/100 {
+			b.Fatalf("%d accounts are hit, want %d; %v: %.3v", len(hits), accounts/100, err, found)
+		}
+		_ = conn.Close(context.WithoutCancel(b.Context()))
+	}
+	b.ReportMetric(float64(accounts), "accounts")
+	b.ReportMetric(float64(accounts*len(one)), "facts")
+}
+
 // BenchmarkCheck folds everything anew. PAWL_FACTS says how many facts there are, about.
 func BenchmarkCheck(b *testing.B) {
 	facts, err := strconv.Atoi(cmp.Or(os.Getenv("PAWL_FACTS"), "5000"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	pool := schematest.New(b)
-	one, now := yearOf(), at(14*month)
-	rows := 0
-	for _, f := range one {
-		err := pgx.BeginFunc(b.Context(), pool, func(tx pgx.Tx) error {
-			change, err := billing.Apply(b.Context(), tx, []billing.Fact{f}, policy, "apply", now)
-			rows += change.Rows
-			return err
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-	multiply(b, pool, facts/len(one))
+	pool, one, rows := accountsOf(b, facts, 12)
+	now := at(14 * month)
 	for b.Loop() {
 		conn := own(b, pool)
 		begin := time.Now()

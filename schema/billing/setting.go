@@ -57,10 +57,13 @@ func (p Policy) named(than Policy) (names []string, alone bool) {
 			names = append(names, what)
 		}
 	}
-	plans := set(slices.Concat(p.Order, than.Order, slices.Collect(maps.Keys(p.Features)), slices.Collect(maps.Keys(than.Features))))
-	for _, plan := range plans {
-		differs(plan, func(of Policy) any { return slices.Contains(of.Order, plan) })
-		differs(plan, func(of Policy) any { features, listed := of.Features[plan]; return []any{set(features), listed} })
+	plans := slices.Concat(p.Order, than.Order)
+	plans = slices.AppendSeq(slices.AppendSeq(plans, maps.Keys(p.Features)), maps.Keys(than.Features))
+	for _, plan := range set(plans) {
+		differs(plan, func(of Policy) any {
+			features, listed := of.Features[plan]
+			return []any{slices.Contains(of.Order, plan), listed, set(features)}
+		})
 	}
 	changed := slices.Clone(names)
 	for _, side := range sides {
@@ -75,7 +78,9 @@ func (p Policy) named(than Policy) (names []string, alone bool) {
 	for i := range sides {
 		side := &sides[i]
 		side.Prices, side.Features = nil, nil
-		side.Order = slices.DeleteFunc(slices.Clone(side.Order), func(plan string) bool { return slices.Contains(changed, plan) })
+		side.Order = slices.DeleteFunc(slices.Clone(side.Order), func(plan string) bool {
+			return slices.Contains(changed, plan)
+		})
 	}
 	return set(names), alone && sides[0].Sealed().Hash() == sides[1].Sealed().Hash()
 }

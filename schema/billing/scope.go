@@ -1,0 +1,133 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Scope selects what to fold anew: one account in one mode, or everything if it is zero. A mode alone selects what
+// later readings tell of objects without an account.
+type Scope struct {
+	Mode    string `json:"mode"`
+	Account string `json:"account"`
+}
+
+// facts returns one fact of each object of an account, as [factsOf] does.
+func (s Scope) facts(ctx context.Context, db querier) ([]Fact, error) {
+	return factsOf(ctx, db, s.Mode, []string{s.Account}, nil)
+}
+
+// factsOf returns one fact of each object of accounts, and of other objects: applying it folds the object from all of
+// its facts, since it is there already. Objects come in the order in which they were heard of. The account "" has the
+// objects without account of which a later reading tells.
+func factsOf(ctx context.Context, db querier, mode string, accounts, others []string) (facts []Fact, err error) {
+	if slices.Contains(accounts, "") {
+		rows, _ := db.Query(ctx, unplacedSQL, mode) // CollectRows returns its error
+		if facts, err = pgx.CollectRows(rows, scanFact); err != nil {
+			return nil, err
+		}
+	}
+	objects, err := objectsOf(ctx, db, mode, accounts)
+	if err != nil {
+		return nil, err
+	}
+	objects = append(objects, others...)
+	// Only facts know of a lost row. The first query finds the objects of the customers, the second the objects about
+	// those.
+	for _, sql := range []string{objectsOfCustomersSQL, objectsAboutSQL} {
+		rows, _ := db.Query(ctx, sql, objects, mode) // CollectRows returns its error
+		found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, found...)
+	}
+	rows, _ := db.Query(ctx, factOfEachSQL, objects, mode) // CollectRows returns its error
+	of, err := pgx.CollectRows(rows, scanFact)
+	return append(facts, of...), err
+}
+
+func objectsOf(ctx context.Context, db querier, mode string, accounts []string) ([]string, error) {
+	accounts = slices.DeleteFunc(slices.Clone(accounts), func(account string) bool { return account == "" })
+	rows, _ := db.Query(ctx, objectsOfAccountsSQL, mode, accounts) // CollectRows returns its error
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// Objects returns the provider's objects of an account: those that its rows name, and its customers.
+func (s Scope) Objects(ctx context.Context, db querier) ([]string, error) {
+	objects, err := objectsOf(ctx, db, s.Mode, []string{s.Account})
+	if err != nil {
+		return nil, fmt.Errorf("list objects of account %q: %w", s.Account, err)
+	}
+	return objects, nil
+}
+
+// Told returns the objects that facts about the account tell of, and its customers.
+func (s Scope) Told(ctx context.Context, db querier) (objects []string, err error) {
+	facts, err := s.facts(ctx, db)
+	for _, f := range facts {
+		objects = append(objects, f.Object)
+	}
+	return objects, err
+}
+
+// LastFact returns the last fact that is known of an account's objects, nil for none: of those whose receipt is at rest
+// where there are any, since what belongs to another waits for it.
+func (s Scope) LastFact(ctx context.Context, db querier) (*Fact, error) {
+	objects, err := s.Objects(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	rows, _ := db.Query(ctx, lastFactSQL, objects, s.Mode) // CollectRows returns its error
+	facts, err := pgx.CollectRows(rows, scanFact)
+	if err != nil || len(facts) == 0 {
+		return nil, err
+	}
+	return &facts[0], nil
+}
+
+// says puts the payment facts that name an invoice first: the payment's owner is read before the payment is folded.
+const says = `(data ? 'Payment' and data->'Payment'->>'Invoice' is null)`
+
+// objectsSQL takes one fact of each object: one that shows it, rather than what a person decided about it.
+const objectsSQL = `
+select ` + factColumns + ` from (
+    select distinct on (mode, provider, provider_account, object) *, min(id) over (partition by mode, provider, provider_account, object) as first
+      from current_facts
+     order by mode, provider, provider_account, object, ` + says + `, (customer = ''), (data ? 'Decision'), id desc
+) f order by first`
+
+const factOfEachSQL = `
+select ` + factColumns + ` from (
+    select distinct on (mode, provider, provider_account, object) *, min(id) over (partition by mode, provider, provider_account, object) as first
+      from current_facts where object = any($1) and mode = $2
+     order by mode, provider, provider_account, object, ` + says + `, (customer = ''), (data ? 'Decision'), id desc
+) f order by first`
+
+// objectsOfCustomersSQL takes customers among other objects.
+const objectsOfCustomersSQL = `
+select object from current_facts where customer = any($1) and customer <> '' and mode = $2`
+
+// objectsAboutSQL reads all facts of three kinds: a repair is rare, and an index would cost every event.
+const objectsAboutSQL = `
+select distinct object from current_facts, jsonb_each(data) as part(name, value)
+ where mode = $2 and kind in ('refund_seen', 'dispute_seen', 'warning_seen') and (value->>'Charge' = any($1) or value->>'PaymentIntent' = any($1))`
+
+const lastFactSQL = `
+select ` + factColumns + ` from current_facts f
+ where object = any($1) and mode = $2
+ order by (select r.status in ('processed', 'compensated') from receipts r where r.id = f.receipt_id) desc nulls last, id desc limit 1`
+
+const objectsOfAccountsSQL = `
+select distinct o.id from unnest($2::text[]) wanted (account), lateral (
+      select id from subscriptions where mode = $1 and account = wanted.account
+union select id from invoices where mode = $1 and account = wanted.account
+union select object from grants where mode = $1 and account = wanted.account
+union select customer from accounts where mode = $1 and id = wanted.account
+union select customer from subscriptions where mode = $1 and account = wanted.account
+union select customer from invoices where mode = $1 and account = wanted.account
+union select id from objects where mode = $1 and account = wanted.account
+union select object from facts where object = wanted.account and mode = $1 and kind in ('held', 'released')) o`
