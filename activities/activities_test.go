@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/groupcommit"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -41,7 +42,7 @@ func setup(t *testing.T) *bundle {
 	t.Parallel()
 	pool := schematest.New(t)
 	schematest.Receipts(t, pool, "evt_1", "evt_2", "test_1")
-	book := ledger.New(pool)
+	book := ledger.New(pool, groupcommit.Config{})
 	receipts := receipt.NewStore(pool, receipt.Options{Timeout: 10 * time.Second})
 	t.Cleanup(func() {
 		book.Close()

@@ -17,6 +17,7 @@ type Measures struct {
 	written    func(provider, eventType string) bool
 	run, whole metric.Float64Histogram
 	left       metric.Int64Counter
+	versions   event.Versions
 }
 
 // NewMeasures registers the metrics of runs.
@@ -26,27 +27,28 @@ func NewMeasures(m metric.Meter, written func(provider, eventType string) bool) 
 	whole, err2 := m.Float64Histogram("pawl_event_lag", metric.WithUnit("s"),
 		metric.WithDescription("From receiving an event to the end of its run, by flow and outcome."))
 	left, err3 := m.Int64Counter("pawl_runs",
-		metric.WithDescription("Runs that ended or wait for a person, by the event's type and the receipt's status."))
+		metric.WithDescription("Runs that ended or wait for a person, by the event's type and API version, and the receipt's status."))
 	return &Measures{written: written, run: run, whole: whole, left: left}, errors.Join(err1, err2, err3)
 }
 
 // finished measures a run that has ended. A replay or a reset begins long after its receipt, and says nothing of how
 // long an event takes.
-func (m *Measures) finished(ctx context.Context, in FinishRunInput) {
+func (m *Measures) finished(ctx context.Context, in FinishRunInput, apiVersion string) {
 	labels := metric.WithAttributes(attribute.String("flow", in.Flow), attribute.String("outcome", in.Status))
 	m.run.Record(ctx, time.Since(in.StartedAt).Seconds(), labels)
 	if received := in.ReceivedAt(); !received.IsZero() && in.ResetOf == "" && in.Replay == nil {
 		m.whole.Record(ctx, time.Since(received).Seconds(), labels)
 	}
-	m.leaves(ctx, in.Ref, in.Status)
+	m.leaves(ctx, in.Ref, apiVersion, in.Status)
 }
 
 // leaves counts that a run has left its event in a status.
-func (m *Measures) leaves(ctx context.Context, of event.Ref, status string) {
-	eventType := of.Type
-	if !m.written(of.Provider, of.Type) {
-		eventType = "other"
+func (m *Measures) leaves(ctx context.Context, of event.Ref, apiVersion, status string) {
+	eventType, version := "other", "other"
+	if m.written(of.Provider, of.Type) {
+		eventType, version = of.Type, m.versions.Label(apiVersion)
 	}
 	m.left.Add(ctx, 1, metric.WithAttributes(attribute.String("provider", of.Provider),
-		attribute.String("type", eventType), attribute.String("status", status)))
+		attribute.String("type", eventType), attribute.String("api_version", version),
+		attribute.String("status", status)))
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/standardwebhooks"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/event"
+	"github.com/pawlhq/pawl/schema/groupcommit"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -98,7 +99,7 @@ func (b *relayBench) passes(t *testing.T, d time.Duration) {
 func relaySetup(t *testing.T, url string) *relayBench {
 	t.Helper()
 	pool := schematest.New(t)
-	book := ledger.New(pool)
+	book := ledger.New(pool, groupcommit.Config{})
 	t.Cleanup(book.Close)
 	receipts := receipt.NewStore(pool, receipt.Options{Timeout: 20 * time.Second})
 	t.Cleanup(receipts.Close)

@@ -117,7 +117,8 @@ func checkRef(of event.Ref, held receipt.Receipt) error {
 // ParkRun shows on the receipt that its run waits for a person, and why. It also records the run: who
 // started it may have died before that, and a decision is sent to the run that the receipt names.
 func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, error) {
-	if _, err := r.own(ctx, in.Ref); err != nil {
+	held, err := r.own(ctx, in.Ref)
+	if err != nil {
 		return ParkRunResult{}, err
 	}
 	of := activity.GetInfo(ctx).WorkflowExecution
@@ -126,12 +127,12 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 	if err := r.Runs.MarkStarted(ctx, started); err != nil {
 		return ParkRunResult{}, fmt.Errorf("park receipt %s: %w", in.ReceiptID, err)
 	}
-	err := r.Receipts.Park(ctx, in.AsOf, in.ReceiptID, receipt.Status(in.Status), in.Reason, in.Waits)
+	err = r.Receipts.Park(ctx, in.AsOf, in.ReceiptID, receipt.Status(in.Status), in.Reason, in.Waits)
 	if err != nil && !settledOtherwise(err) {
 		return ParkRunResult{}, fmt.Errorf("park receipt %s: %w", in.ReceiptID, err)
 	}
 	code, _, _ := strings.Cut(in.Reason, ":")
-	r.Measures.leaves(ctx, in.Ref, in.Status)
+	r.Measures.leaves(ctx, in.Ref, held.APIVersion, in.Status)
 	r.tell(ctx, slog.LevelWarn, "run parked", in.Ref, "status", in.Status, "reason", code)
 	// Read the ledger only after the park is committed. A run that settles an effect looks for parked runs after it has
 	// settled it, so one of the two sees the other.
@@ -203,7 +204,7 @@ func (r *Runs) FinishRun(ctx context.Context, in FinishRunInput) (FinishRunResul
 	}
 	finished.Kind, finished.RequestedBy, finished.RunReason,
 		finished.PreviousRunID = lineage(in.ResetOf, in.Replay, false)
-	err := r.Runs.MarkFinished(ctx, finished)
+	version, err := r.Runs.MarkFinished(ctx, finished)
 	if err != nil && !settledOtherwise(err) {
 		return FinishRunResult{}, fmt.Errorf("finish run of receipt %s: %w", in.ReceiptID, err)
 	}
@@ -213,7 +214,7 @@ func (r *Runs) FinishRun(ctx context.Context, in FinishRunInput) (FinishRunResul
 		}
 	}
 	r.tell(ctx, slog.LevelInfo, "run finished", in.Ref, "flow", in.Flow, "status", in.Status)
-	r.Measures.finished(ctx, in)
+	r.Measures.finished(ctx, in, version)
 	return FinishRunResult{}, nil
 }
 

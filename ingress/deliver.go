@@ -242,6 +242,7 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 		ref := event.Ref{ReceiptID: o.ReceiptID, Provider: d.Provider, Account: e.Account, Mode: e.Mode,
 			EventID: o.EventID, Type: e.Type, ObjectID: e.Object, Correlation: e.Correlation}
 		if o.Duplicate {
+			s.metrics.repeat(ctx, d.Provider, o.Status)
 			s.tally.tell(line{d.Source, false, string(o.Status)}, func() []any { return ref.Log() })
 			continue
 		}

@@ -23,12 +23,19 @@ func TestMetrics_TypesThatNobodyKnows_AreOne(t *testing.T) {
 		b.post(t, fmt.Sprintf(`{"id":"evt_%d","type":"made.up.%[1]d"}`, i))
 		b.post(t, fmt.Sprintf(`{"id":"evt_p%d","type":"invoice.paid"}`, i))
 	}
+	b.post(t, `{"id":"evt_0","type":"made.up.0"}`)
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &all); err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]int64{}
+	got, again := map[string]int64{}, map[string]int64{}
 	for _, m := range all.ScopeMetrics[0].Metrics {
+		if m.Name == "pawl_duplicates" {
+			for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
+				status, _ := p.Attributes.Value(attribute.Key("status"))
+				again[status.AsString()] += p.Value
+			}
+		}
 		if m.Name != "pawl_events" {
 			continue
 		}
@@ -39,5 +46,8 @@ func TestMetrics_TypesThatNobodyKnows_AreOne(t *testing.T) {
 	}
 	if len(got) != 2 || got["invoice.paid"] != 10 || got["other"] != 10 {
 		t.Errorf("counted %v, want ten of invoice.paid and ten others", got)
+	}
+	if len(again) != 1 || again["received"] != 1 {
+		t.Errorf("duplicates %v, want one of what is received", again)
 	}
 }

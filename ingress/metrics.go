@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/pawlhq/pawl/ingress/throttle"
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -35,8 +36,9 @@ type metrics struct {
 	handed     metric.Int64Counter
 	events     metric.Int64Counter
 	age        metric.Float64Histogram
+	again      metric.Int64Counter
 
-	versions versions
+	versions event.Versions
 
 	attributes sync.Map // label, eventLabel or provider -> metric.MeasurementOption, so that a delivery builds no set
 }
@@ -47,12 +49,18 @@ type label struct {
 	class            string
 }
 
+// repeatLabel are the attributes of a duplicate.
+type repeatLabel struct {
+	provider string
+	status   receipt.Status
+}
+
 // eventLabel are the attributes of a new event.
 type eventLabel struct{ provider, eventType, version, status string }
 
 func newMetrics(m metric.Meter) (*metrics, error) {
 	var ms metrics
-	var errs [5]error
+	var errs [6]error
 	ms.deliveries, errs[0] = m.Int64Counter("pawl_deliveries",
 		metric.WithDescription("Requests to a source, by what became of them."))
 	ms.accept, errs[1] = m.Float64Histogram("pawl_accept_seconds", metric.WithUnit("s"),
@@ -63,6 +71,8 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 		metric.WithDescription("New events by type, API version and the status that they are kept with."))
 	ms.age, errs[4] = m.Float64Histogram("pawl_event_age", metric.WithUnit("s"),
 		metric.WithDescription("From when an event occurred, as its provider says, to when it came."))
+	ms.again, errs[5] = m.Int64Counter("pawl_duplicates",
+		metric.WithDescription("Later deliveries of events, by the status of the receipt then."))
 	return &ms, errors.Join(errs[:]...)
 }
 
@@ -113,7 +123,7 @@ func (m *metrics) option(of any, pairs ...string) metric.MeasurementOption {
 func (m *metrics) event(ctx context.Context, d *receipt.Delivery, e *receipt.New, status receipt.Status, written bool) {
 	l := eventLabel{d.Provider, "other", "other", string(status)}
 	if written {
-		l.eventType, l.version = e.Type, m.versions.label(e.APIVersion)
+		l.eventType, l.version = e.Type, m.versions.Label(e.APIVersion)
 	}
 	m.events.Add(ctx, 1, m.option(l, "provider", l.provider, "type", l.eventType, "api_version", l.version,
 		"status", l.status))
@@ -122,27 +132,7 @@ func (m *metrics) event(ctx context.Context, d *receipt.Delivery, e *receipt.New
 	}
 }
 
-// mostVersions is how many API versions have a label of their own. An endpoint has one, and another while it is moved.
-const mostVersions = 16
-
-// versions are the API versions that have come.
-type versions struct {
-	mu    sync.Mutex
-	known map[string]bool
-}
-
-// label returns the version, or "other" once there are too many.
-func (v *versions) label(version string) string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if !v.known[version] {
-		if len(v.known) == mostVersions {
-			return "other"
-		}
-		if v.known == nil {
-			v.known = map[string]bool{}
-		}
-		v.known[version] = true
-	}
-	return version
+// repeat counts a later delivery of an event whose receipt has the status.
+func (m *metrics) repeat(ctx context.Context, provider string, status receipt.Status) {
+	m.again.Add(ctx, 1, m.option(repeatLabel{provider, status}, "provider", provider, "status", string(status)))
 }

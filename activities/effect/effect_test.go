@@ -26,6 +26,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/breaker"
+	"github.com/pawlhq/pawl/schema/groupcommit"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -51,7 +52,7 @@ func setup(t *testing.T) *bundle {
 	for i := range 8 {
 		schematest.Receipts(t, b.pool, fmt.Sprintf("evt_%d", i))
 	}
-	book := ledger.New(b.pool)
+	book := ledger.New(b.pool, groupcommit.Config{})
 	t.Cleanup(book.Close)
 	var err error
 	b.config = effect.Config{Log: slog.New(slog.DiscardHandler),
@@ -638,7 +639,7 @@ func TestDo_HeldByAnother_SlowDatabase_WaitsNoLonger(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(slow.Close)
-	book := ledger.New(slow)
+	book := ledger.New(slow, groupcommit.Config{})
 	t.Cleanup(book.Close)
 	b.runner.Ledger = book
 	_, err = b.do(call("evt_2", 0), policy, "x", never(t))

@@ -71,7 +71,7 @@ func NewRunner(c Config) (*Runner, error) {
 	r.lag, errs[2] = c.Meter.Float64Histogram("pawl_effect_lag", metric.WithUnit("s"),
 		metric.WithDescription("From receiving an event to an effect that is done, by kind."))
 	r.calls, errs[3] = c.Meter.Float64Histogram("pawl_sink_call", metric.WithUnit("s"),
-		metric.WithDescription("What a call to a sink takes, by sink and outcome: ok or failed."))
+		metric.WithDescription("What a call to a sink takes, by sink and outcome."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("make metrics of effects: %w", err)
 	}
@@ -286,13 +286,27 @@ func (r *Runner) Stale(ctx context.Context, c Call) {
 	r.stale.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", c.Kind)))
 }
 
+// said is how metrics name what a sink made of an attempt.
+func said(err error) string {
+	var unwanted *NotWanted
+	var ours *infrastructure
+	switch {
+	case errors.As(err, &unwanted):
+		return "skipped"
+	case errors.As(err, &ours):
+		return "infrastructure"
+	}
+	class, _ := Classify(err)
+	return string(class)
+}
+
 // call makes an attempt, and measures what it takes.
 func (r *Runner) call(ctx context.Context, g *Gate, a *Attempt, fn func(context.Context, *Attempt) (any, error)) (any,
 	error) {
 	began, outcome := time.Now(), "ok"
 	value, err := fn(ctx, a)
 	if err != nil {
-		outcome = "failed"
+		outcome = said(err)
 	}
 	if g != nil {
 		r.calls.Record(ctx, time.Since(began).Seconds(), metric.WithAttributes(attribute.String("sink", g.sink),

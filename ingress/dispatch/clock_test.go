@@ -13,7 +13,7 @@ import (
 func rested(t *testing.T, b *bench, change ...func(*receipt.New)) receipt.Pending {
 	t.Helper()
 	p := b.insert(t, change...)
-	if err := b.starts.MarkFinished(t.Context(), run.Finished{
+	if _, err := b.starts.MarkFinished(t.Context(), run.Finished{
 		Ref: p.Ref, WorkflowID: "stripe:" + p.EventID, RunID: "first", StartedAt: time.Now(), Outcome: "processed", Status: receipt.Processed,
 	}); err != nil {
 		t.Fatal(err)

@@ -335,7 +335,7 @@ func TestSearchOnce_RunCompletesMeanwhile_LeftAlone(t *testing.T) {
 	b.temporal.set(func(tp *temporal) {
 		tp.ended = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
 		tp.meanwhile = func() {
-			if err := b.starts.MarkFinished(t.Context(), run.Finished{Ref: p.Ref, WorkflowID: "stripe:evt_1", RunID: "run-1",
+			if _, err := b.starts.MarkFinished(t.Context(), run.Finished{Ref: p.Ref, WorkflowID: "stripe:evt_1", RunID: "run-1",
 				StartedAt: time.Now(), Outcome: "processed", Status: receipt.Processed}); err != nil {
 				t.Error(err)
 			}
@@ -359,7 +359,7 @@ func TestSearchOnce_ParkedAfterItsRunHasFinished_AsItEnded(t *testing.T) {
 				t.Parallel()
 				b := setup(t)
 				p := begun(t, b)
-				if err := b.starts.MarkFinished(t.Context(), run.Finished{Ref: p.Ref, WorkflowID: "stripe:evt_1", RunID: "run-1",
+				if _, err := b.starts.MarkFinished(t.Context(), run.Finished{Ref: p.Ref, WorkflowID: "stripe:evt_1", RunID: "run-1",
 					StartedAt: time.Now(), Outcome: string(outcome), Status: outcome}); err != nil {
 					t.Fatal(err)
 				}

@@ -51,6 +51,23 @@ type Config struct {
 	// Timeout bounds one flush, commit included, and is longer by the flush's [Size.Time]; default 1 s. Postgres' own
 	// statement_timeout does not bound a COMMIT that waits for a disk or a standby.
 	Timeout time.Duration
+	// Flushed, where it is set, is told of each flush of Name. It must not block.
+	Flushed func(Flushed)
+	Name    string
+}
+
+// Flushed is a flush: how many requests it had, how long it took, and whether it failed.
+type Flushed struct {
+	Name     string
+	Requests int
+	Took     time.Duration
+	Failed   bool
+}
+
+// Named returns the bounds for a committer of that name.
+func (c Config) Named(name string) Config {
+	c.Name = name
+	return c
 }
 
 // Committer groups requests. Make one with [New]; it is safe for concurrent use.
@@ -236,7 +253,11 @@ func (c *Committer[Req, Res]) flushOnce(batch []*call[Req, Res]) (results []Res,
 	for i, call := range batch {
 		reqs[i] = call.req
 	}
+	began := time.Now()
 	results, err = c.flush(ctx, reqs)
+	if c.cfg.Flushed != nil {
+		c.cfg.Flushed(Flushed{c.cfg.Name, len(reqs), time.Since(began), err != nil})
+	}
 	if err == nil && len(results) != len(reqs) {
 		err = fmt.Errorf("group commit: %d results for %d requests", len(results), len(reqs))
 	}

@@ -277,3 +277,22 @@ func TestDo_Timeout_GrowsWithSize(t *testing.T) {
 		}
 	}
 }
+
+func TestDo_FlushedTold(t *testing.T) {
+	t.Parallel()
+	var told []groupcommit.Flushed
+	cfg := groupcommit.Config{Flushed: func(f groupcommit.Flushed) { told = append(told, f) }}
+	c := groupcommit.New(cfg.Named("receipts"), func(_ context.Context, reqs []int) ([]int, error) {
+		if reqs[0] < 0 {
+			return nil, errors.New("the disk is full")
+		}
+		return reqs, nil
+	})
+	for _, n := range []int{1, -1} {
+		_, _ = c.Do(t.Context(), n)
+	}
+	c.Close()
+	if len(told) != 2 || told[0].Name != "receipts" || told[0].Requests != 1 || told[0].Failed || !told[1].Failed {
+		t.Errorf("told %+v, want one flush and one that failed", told)
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/schema/groupcommit"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -19,7 +20,7 @@ func TestFlush_HolderAndTakenOver_EachGetsItsOwn(t *testing.T) {
 			t.Parallel()
 			pool := schematest.New(t)
 			schematest.Receipts(t, pool, "evt_1")
-			s := New(pool)
+			s := New(pool, groupcommit.Config{})
 			t.Cleanup(s.Close)
 			c := Claim{Ref: schematest.Ref("evt_1"), Key: "finance-export:stripe:live:1", Kind: "finance-export", WorkflowID: "w", RunID: "r", Lease: time.Minute}
 			for token := range int64(2) {
@@ -77,7 +78,7 @@ func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 	}
 	t.Cleanup(pool.Close)
 	schematest.Receipts(t, pool, "evt_1")
-	s := New(pool)
+	s := New(pool, groupcommit.Config{})
 	t.Cleanup(s.Close)
 	claim := func(key string) op {
 		return op{claim: &Claim{Ref: schematest.Ref("evt_1"), Key: key, Kind: "kind", WorkflowID: "w", RunID: "r", Lease: time.Minute}}
@@ -128,7 +129,7 @@ func TestFlush_ExclusiveHeld_RefusedWithoutAnError(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	schematest.Receipts(t, pool, "evt_1")
-	s := New(pool)
+	s := New(pool, groupcommit.Config{})
 	t.Cleanup(s.Close)
 	claim := func(key, exclusive string) *Claim {
 		return &Claim{Ref: schematest.Ref("evt_1"), Key: key, Kind: "k", Exclusive: exclusive, WorkflowID: "w", RunID: "r", Lease: time.Minute}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/schema/groupcommit"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -20,7 +21,7 @@ func BenchmarkClaimFinish(b *testing.B) {
 		b.Run(fmt.Sprint(2*parallel), func(b *testing.B) {
 			pool := schematest.New(b)
 			schematest.Receipts(b, pool, "evt_1")
-			store := ledger.New(pool)
+			store := ledger.New(pool, groupcommit.Config{})
 			b.Cleanup(store.Close)
 			var n atomic.Int64
 			b.ReportAllocs()
@@ -69,7 +70,7 @@ func BenchmarkClaimFinish_OthersWait(b *testing.B) {
 		b.Run(fmt.Sprint(waiters), func(b *testing.B) {
 			pool := schematest.New(b)
 			schematest.Receipts(b, pool, "evt_1")
-			store := ledger.New(pool)
+			store := ledger.New(pool, groupcommit.Config{})
 			b.Cleanup(store.Close)
 			holder := benchmarked(-1)
 			holder.Exclusive, holder.Lease = "workspace:acme", time.Hour

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/schema/groupcommit"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -27,7 +28,7 @@ func setup(t *testing.T) bundle {
 	t.Helper()
 	t.Parallel()
 	pool := schematest.New(t)
-	store := ledger.New(pool)
+	store := ledger.New(pool, groupcommit.Config{})
 	t.Cleanup(store.Close)
 	return bundle{t, pool, store}
 }

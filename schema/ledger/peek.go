@@ -112,6 +112,19 @@ select e.kind, r.mode, count(*)::int as effects, min(e.lease_until) as since fro
  where (e.state = 'uncertain' or e.state = 'claimed' and e.committing) and e.lease_until < now() - $1::interval
  group by e.kind, r.mode order by e.kind, r.mode`
 
+const owedSQL = `
+select count(*)::int, coalesce(extract(epoch from now() - min(claimed_at)), 0)::float8
+  from effects where state in ('claimed', 'failed', 'uncertain') and kind = any($1)`
+
+// Owed counts the effects of these kinds that have begun and are not done, and returns since how many seconds the first
+// of them is.
+func (s *Store) Owed(ctx context.Context, kinds []string) (count int, seconds float64, err error) {
+	if err := s.pool.QueryRow(ctx, owedSQL, kinds).Scan(&count, &seconds); err != nil {
+		return 0, 0, fmt.Errorf("count what is owed: %w", err)
+	}
+	return count, seconds, nil
+}
+
 // Doubtful counts the effects that have been in doubt for so long. It writes nothing.
 func Doubtful(ctx context.Context, db interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)

@@ -22,10 +22,10 @@ type Store struct {
 	turns *turns
 }
 
-// New returns the ledger of a migrated database. Close it to stop its committer.
-func New(pool *pgxpool.Pool) *Store {
+// New returns the ledger of a migrated database, with the bounds of its group commits. Close it to stop its committer.
+func New(pool *pgxpool.Pool, commit groupcommit.Config) *Store {
 	s := &Store{pool: pool, turns: newTurns()}
-	s.group = groupcommit.New(groupcommit.Config{}, s.flush)
+	s.group = groupcommit.New(commit.Named("effects"), s.flush)
 	return s
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -89,32 +88,31 @@ func (s *Store) Load(ctx context.Context, id string) (Receipt, Body, error) {
 // openCountsSQL is two statements for two partial indexes. What waits for another entry is not late: the event of that
 // one is.
 const openCountsSQL = `
-select status, count(*), coalesce(extract(epoch from
+select status, mode, coalesce(type like any($1::text[]), false) as financial, count(*)::int, coalesce(extract(epoch from
        now() - min(received_at) filter (where reason_code <> '` + WaitsForEntry + `')), 0)::float8 as seconds
-  from receipts where status in ('processing', 'retrying', 'needs_review', 'dead') group by status
+  from receipts where status in ('processing', 'retrying', 'needs_review', 'dead') group by status, mode, financial
 union all
-select 'received', count(*), extract(epoch from now() - min(received_at))::float8
-  from receipts where status = 'received' having count(*) > 0`
+select 'received', mode, coalesce(type like any($1::text[]), false) as financial, count(*)::int, extract(epoch from now() - min(received_at))::float8
+  from receipts where status = 'received' group by mode, financial`
 
-// Waiting is how many receipts have an open status, and the age of the oldest of them.
-type Waiting struct {
-	Count  int
-	Oldest time.Duration
+// Open is what the receipts of an open status have in common. Financial says that money hangs on their types.
+type Open struct {
+	Status    Status
+	Mode      string
+	Financial bool
 }
 
-// Waiting counts, per status, the receipts that wait for their workflow, are being worked on, or are parked. A status
-// without receipts is missing.
-func (s *Store) Waiting(ctx context.Context) (map[Status]Waiting, error) {
-	counts, err := query[struct {
-		Status  Status
-		Count   int
-		Seconds float64
-	}](ctx, s, "count open receipts", openCountsSQL)
-	open := map[Status]Waiting{}
-	for _, c := range counts {
-		open[c.Status] = Waiting{c.Count, time.Duration(c.Seconds * float64(time.Second))}
-	}
-	return open, err
+// Waiting is how many open receipts are alike, and the age in seconds of the oldest.
+type Waiting struct {
+	Open
+	Count   int
+	Seconds float64
+}
+
+// Waiting counts the receipts that wait for their workflow, are being worked on, or are parked. Those whose types match
+// a pattern of SQL's are financial. A combination without receipts is missing.
+func (s *Store) Waiting(ctx context.Context, financial []string) ([]Waiting, error) {
+	return query[Waiting](ctx, s, "count open receipts", openCountsSQL, financial)
 }
 
 // query collects the rows of a statement, within the read time-out. doing begins its error.

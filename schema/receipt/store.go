@@ -57,9 +57,9 @@ type Store struct {
 func NewStore(pool *pgxpool.Pool, o Options) *Store {
 	o = o.WithDefaults()
 	s := &Store{pool: pool, timeout: o.Timeout, readTimeout: o.ReadTimeout}
-	s.inserts = groupcommit.New(o.Commit, s.flushInserts)
-	s.bulk = groupcommit.New(o.Commit, s.flushInserts)
-	s.duplicates = groupcommit.New(o.Commit, s.flushDuplicates)
+	s.inserts = groupcommit.New(o.Commit.Named("receipts"), s.flushInserts)
+	s.bulk = groupcommit.New(o.Commit.Named("large"), s.flushInserts)
+	s.duplicates = groupcommit.New(o.Commit.Named("duplicates"), s.flushDuplicates)
 	return s
 }
 

@@ -441,13 +441,18 @@ func TestOpen_CountsAndAges(t *testing.T) {
 	if _, err := pool.Exec(ctx, `update receipts set received_at = now() - case event_id when 'evt_1' then interval '1 hour' when 'evt_2' then interval '1 minute' else interval '0' end`); err != nil {
 		t.Fatal(err)
 	}
-	open, err := s.Waiting(ctx)
-	if err != nil || len(open) != 2 || open[receipt.Processing].Count != 1 || open[receipt.Received].Count != 2 {
+	if _, err := pool.Exec(ctx, `update receipts set mode = 'live', type = case event_id when 'evt_2' then 'invoice.paid' else 'invoicexpaid' end`); err != nil {
+		t.Fatal(err)
+	}
+	open, err := s.Waiting(ctx, []string{"charge.%", `invoice.paid`, `invoice\_x%`})
+	if err != nil || len(open) != 3 {
 		t.Errorf("open are %v, %v", open, err)
 	}
-	for status, want := range map[receipt.Status]time.Duration{receipt.Processing: time.Hour, receipt.Received: time.Minute} {
-		if got := open[status].Oldest; got < want || got > want+time.Minute {
-			t.Errorf("the oldest that is %s is %s old, want %s", status, got, want)
+	for _, o := range open {
+		want := map[receipt.Open]float64{{Status: receipt.Processing, Mode: "live"}: 3600, {Status: receipt.Received, Mode: "live"}: 0,
+			{Status: receipt.Received, Mode: "live", Financial: true}: 60}[o.Open]
+		if o.Count != 1 || o.Seconds < want || o.Seconds > want+60 {
+			t.Errorf("open is %+v, want one that is %v s old", o, want)
 		}
 	}
 }

@@ -42,24 +42,31 @@ type Finished struct {
 
 // MarkFinished closes a run and sets its receipt's status in one transaction. A run that nobody has recorded (a
 // reset; or a run that ended before its start was marked) is recorded as well. A receipt that differs from f.Ref
-// counts as not found. It may be called twice: the second call changes nothing but the closing time.
+// counts as not found. It may be called twice: the second call changes nothing but the closing time. It returns the API
+// version that the receipt has.
 //
 // A status that the graph does not allow closes the run and returns a *[receipt.TransitionError]. If a later workflow
 // task has written the status, nothing is changed and [receipt.ErrOutrun] is returned.
-func (s *Store) MarkFinished(ctx context.Context, f Finished) error {
+func (s *Store) MarkFinished(ctx context.Context, f Finished) (apiVersion string, err error) {
 	id, err := receipt.ParseID(f.ReceiptID)
 	if err != nil {
-		return err
+		return "", err
 	}
 	f.id = id
-	refused, err := s.finished.Do(ctx, f)
+	ended, err := s.finished.Do(ctx, f)
 	if err == nil {
-		err = refused
+		err = ended.refused
 	}
 	if err != nil {
-		return fmt.Errorf("finish run %s of receipt %s: %w", f.RunID, f.ReceiptID, err)
+		return ended.apiVersion, fmt.Errorf("finish run %s of receipt %s: %w", f.RunID, f.ReceiptID, err)
 	}
-	return nil
+	return ended.apiVersion, nil
+}
+
+// ended is what became of a run's end.
+type ended struct {
+	apiVersion string
+	refused    error
 }
 
 // finishedSQL is told which statuses each of the new ones may follow ($10), so that the one table of
@@ -70,12 +77,12 @@ func (s *Store) MarkFinished(ctx context.Context, f Finished) error {
 // changed it, and the second run is neither closed nor refused.
 const finishedSQL = `
 with ended as materialized (
-    select i.*, held.status as was, held.fence as before, coalesce(held.fence > i.fence, false) as outrun
+    select i.*, held.api_version, held.status as was, held.fence as before, coalesce(held.fence > i.fence, false) as outrun
       from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::timestamptz[],
                   $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[])
            as i(id, workflow_id, run_id, previous_run_id, started_at, outcome, status, reason, last_error, follows, fence, kind, requested_by, run_reason,
                 event_id, provider, account, mode, type)
-     cross join lateral (select r.status, r.fence from receipts r
+     cross join lateral (select r.status, r.fence, r.api_version from receipts r
                           where r.id = i.id and (r.event_id, r.provider, r.account, r.mode, r.type) = (i.event_id, i.provider, i.account, i.mode, i.type)
                             for no key update) held
 ), ran as (
@@ -92,7 +99,7 @@ with ended as materialized (
      where r.id = i.id and i.was = any(string_to_array(i.follows, ' '))
     returning r.id
 )
-select id, was, before, id in (select id from moved) from ended`
+select id, was, before, id in (select id from moved), api_version from ended`
 
 // lastReports returns the last report of each run, in the order of locks: receipts, then runs. An upsert may meet a
 // row only once, and a run may be finished twice at the same moment: the later task counts, and the last report of
@@ -116,7 +123,7 @@ func lastReports(reqs []Finished) []Finished {
 	return rows
 }
 
-func (s *Store) flushFinished(ctx context.Context, reqs []Finished) ([]error, error) {
+func (s *Store) flushFinished(ctx context.Context, reqs []Finished) ([]ended, error) {
 	rows := lastReports(reqs)
 	n := len(rows)
 	ids, at, asOf := make([][16]byte, n), make([]time.Time, n), make([]*time.Time, n)
@@ -143,27 +150,30 @@ func (s *Store) flushFinished(ctx context.Context, reqs []Finished) ([]error, er
 		was   receipt.Status
 		fence *time.Time
 		moved bool
+		api   string
 	}
 	states := map[uuid.UUID]state{}
 	var id [16]byte
-	var was string
+	var was, api string
 	var before *time.Time
 	var moved bool
-	if _, err := pgx.ForEachRow(found, []any{&id, &was, &before, &moved}, func() error {
-		states[id] = state{receipt.Status(was), before, moved}
+	if _, err := pgx.ForEachRow(found, []any{&id, &was, &before, &moved, &api}, func() error {
+		states[id] = state{receipt.Status(was), before, moved, api}
 		return nil
 	}); err != nil {
 		return nil, err
 	}
-	results := make([]error, len(reqs))
+	results := make([]ended, len(reqs))
 	for i, f := range reqs {
-		switch st, held := states[f.id]; {
+		st, held := states[f.id]
+		results[i].apiVersion = st.api
+		switch {
 		case !held:
-			results[i] = receipt.ErrNotFound
+			results[i].refused = receipt.ErrNotFound
 		case !f.AsOf.IsZero() && st.fence != nil && st.fence.After(f.AsOf):
-			results[i] = receipt.ErrOutrun
+			results[i].refused = receipt.ErrOutrun
 		case !st.moved:
-			results[i] = &receipt.TransitionError{From: st.was, To: f.Status}
+			results[i].refused = &receipt.TransitionError{From: st.was, To: f.Status}
 		}
 	}
 	return results, nil

@@ -20,8 +20,9 @@ func TestStatus_OfTheLaterWorkflowTask_Stands(t *testing.T) {
 	s := setup(t)
 	write := func(id string, task time.Time, to receipt.Status) error {
 		if to == receipt.Processed || to == receipt.Compensated {
-			return s.MarkFinished(t.Context(), run.Finished{Ref: s.get(t, id).Ref(), WorkflowID: "w" + id, RunID: "r", StartedAt: began,
+			_, err := s.MarkFinished(t.Context(), run.Finished{Ref: s.get(t, id).Ref(), WorkflowID: "w" + id, RunID: "r", StartedAt: began,
 				Outcome: string(to), Status: to, AsOf: task})
+			return err
 		}
 		return s.receipts.TransitionAsOf(t.Context(), task, id, to, string(to), string(to))
 	}
@@ -76,8 +77,9 @@ func TestStatus_OfTheLaterWorkflowTask_CommittedMeanwhile_Stands(t *testing.T) {
 	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for name, write := range map[string]func(id string) error{
 		"finish": func(id string) error {
-			return s.MarkFinished(t.Context(), run.Finished{Ref: s.get(t, id).Ref(), WorkflowID: "w", RunID: "r", StartedAt: began,
+			_, err := s.MarkFinished(t.Context(), run.Finished{Ref: s.get(t, id).Ref(), WorkflowID: "w", RunID: "r", StartedAt: began,
 				Outcome: "processed", Status: receipt.Processed, AsOf: began})
+			return err
 		},
 		"park": func(id string) error {
 			return s.receipts.TransitionAsOf(t.Context(), began, id, receipt.Dead, "exhausted", "exhausted")

@@ -16,7 +16,7 @@ func TestAskRerun_LateMarkOfTheRunBefore_WishStands(t *testing.T) {
 	pool := s.pool
 	id := s.insert(t, "evt_1")
 	first := run.Started{ReceiptID: id, WorkflowID: "stripe:evt_1", RunID: "run-1", StartedAt: time.Now()}
-	if err := s.MarkFinished(t.Context(), run.Finished{Ref: s.get(t, id).Ref(), WorkflowID: "stripe:evt_1", RunID: "run-1", StartedAt: first.StartedAt, Outcome: "processed", Status: receipt.Processed}); err != nil {
+	if _, err := s.MarkFinished(t.Context(), run.Finished{Ref: s.get(t, id).Ref(), WorkflowID: "stripe:evt_1", RunID: "run-1", StartedAt: first.StartedAt, Outcome: "processed", Status: receipt.Processed}); err != nil {
 		t.Fatal(err)
 	}
 	wish := receipt.Rerun{Request: "r1", Who: "ada", Why: "again", Previous: "run-1"}

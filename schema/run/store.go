@@ -35,15 +35,15 @@ type Store struct {
 	readTimeout time.Duration
 
 	started  *groupcommit.Committer[Started, struct{}]
-	finished *groupcommit.Committer[Finished, error]
+	finished *groupcommit.Committer[Finished, ended]
 }
 
 // NewStore returns a store on pool; see [receipt.NewStore].
 func NewStore(pool *pgxpool.Pool, o receipt.Options) *Store {
 	o = o.WithDefaults()
 	s := &Store{pool: pool, timeout: o.Timeout, readTimeout: o.ReadTimeout}
-	s.started = groupcommit.New(o.Commit, s.flushStarted)
-	s.finished = groupcommit.New(o.Commit, s.flushFinished)
+	s.started = groupcommit.New(o.Commit.Named("starts"), s.flushStarted)
+	s.finished = groupcommit.New(o.Commit.Named("ends"), s.flushFinished)
 	return s
 }
 

@@ -97,7 +97,7 @@ func TestRuns_StartedAndFinished(t *testing.T) {
 	}
 	end := run.Finished{Ref: s.get(t, id).Ref(), WorkflowID: "stripe:evt_1", RunID: "run-1", StartedAt: start.StartedAt, Outcome: "processed", Status: receipt.Processed}
 	for range 2 {
-		if err := s.MarkFinished(ctx, end); err != nil {
+		if _, err := s.MarkFinished(ctx, end); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,7 +107,7 @@ func TestRuns_StartedAndFinished(t *testing.T) {
 	}
 	reset := end
 	reset.RunID, reset.Kind, reset.PreviousRunID, reset.Outcome, reset.Status = "run-2", run.Reset, "run-1", "compensated", receipt.Compensated
-	if err := s.MarkFinished(ctx, reset); err != nil {
+	if _, err := s.MarkFinished(ctx, reset); err != nil {
 		t.Fatal(err)
 	}
 	if r := s.get(t, id); r.Status != receipt.Compensated {
@@ -134,7 +134,7 @@ func TestMarkFinished_BeforeStarted(t *testing.T) {
 	s := setup(t)
 	id := s.insert(t, "evt_1")
 	end := run.Finished{Ref: s.get(t, id).Ref(), WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Outcome: "processed", Status: receipt.Processed}
-	if err := s.MarkFinished(t.Context(), end); err != nil {
+	if _, err := s.MarkFinished(t.Context(), end); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.MarkStarted(t.Context(), run.Started{ReceiptID: id, WorkflowID: "w", RunID: "r", StartedAt: time.Now()}); err != nil {
@@ -155,7 +155,7 @@ func TestMarkFinished_Ignored_AfterItsStart(t *testing.T) {
 	if err := s.MarkStarted(t.Context(), run.Started{ReceiptID: id, WorkflowID: "w", RunID: "r", StartedAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.MarkFinished(t.Context(), run.Finished{Ref: s.get(t, id).Ref(), WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Outcome: "ignored", Status: receipt.Ignored}); err != nil {
+	if _, err := s.MarkFinished(t.Context(), run.Finished{Ref: s.get(t, id).Ref(), WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Outcome: "ignored", Status: receipt.Ignored}); err != nil {
 		t.Fatal(err)
 	}
 	if r := s.get(t, id); r.Status != receipt.Ignored {
@@ -168,14 +168,14 @@ func TestMarkFinished_RefusedAndUnknown(t *testing.T) {
 	s := setup(t)
 	id := s.insert(t, "evt_1", func(e *receipt.New) { e.Status, e.Reason = receipt.Ignored, "type" })
 	var refused *receipt.TransitionError
-	err := s.MarkFinished(t.Context(), run.Finished{Ref: s.get(t, id).Ref(), WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Status: receipt.Processed})
+	_, err := s.MarkFinished(t.Context(), run.Finished{Ref: s.get(t, id).Ref(), WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Status: receipt.Processed})
 	if !errors.As(err, &refused) || refused.From != receipt.Ignored {
 		t.Errorf("got %v, want a transition from ignored refused", err)
 	}
 	if r := s.get(t, id); r.Status != receipt.Ignored {
 		t.Errorf("status %s, want ignored", r.Status)
 	}
-	err = s.MarkFinished(t.Context(), run.Finished{Ref: event.Ref{ReceiptID: uuid.NewString()}, WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Status: receipt.Processed})
+	_, err = s.MarkFinished(t.Context(), run.Finished{Ref: event.Ref{ReceiptID: uuid.NewString()}, WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Status: receipt.Processed})
 	if !errors.Is(err, receipt.ErrNotFound) {
 		t.Errorf("got %v, want ErrNotFound", err)
 	}
@@ -200,7 +200,7 @@ func TestRuns_OverlappingBatches(t *testing.T) {
 		})
 		wg.Go(func() {
 			f := run.Finished{Ref: a.get(t, ids[len(ids)-1-i]).Ref(), WorkflowID: "w" + ids[len(ids)-1-i], RunID: "r", StartedAt: time.Now(), Status: receipt.Processed}
-			if err := b.MarkFinished(t.Context(), f); err != nil {
+			if _, err := b.MarkFinished(t.Context(), f); err != nil {
 				t.Error(err)
 			}
 		})
@@ -254,8 +254,9 @@ func TestMarkFinished_TwoRunsInOneFlush_LaterTaskStands(t *testing.T) {
 	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	finish := func(id, runID string, task time.Time, to receipt.Status) func(context.Context) error {
 		return func(ctx context.Context) error {
-			return s.MarkFinished(ctx, run.Finished{Ref: s.get(t, id).Ref(), WorkflowID: "w", RunID: runID, StartedAt: began,
+			_, err := s.MarkFinished(ctx, run.Finished{Ref: s.get(t, id).Ref(), WorkflowID: "w", RunID: runID, StartedAt: began,
 				Outcome: string(to), Status: to, AsOf: task})
+			return err
 		}
 	}
 	for _, later := range []string{"a", "b"} {

@@ -25,6 +25,15 @@ type Notify struct {
 	Runbooks string `yaml:"runbooks" default:"https://github.com/pawlhq/pawl/blob/main/docs/operations.md" form:"url"`
 }
 
+// FinancialLike returns the types of events that money hangs on, as patterns of SQL's like.
+func (n *Notify) FinancialLike() []string {
+	patterns := []string{}
+	for _, pattern := range n.Financial {
+		patterns = append(patterns, strings.ReplaceAll(strings.ReplaceAll(pattern, "_", `\_`), "*", "%"))
+	}
+	return patterns
+}
+
 // NotifySink is one way to tell people.
 type NotifySink struct {
 	// Kind is "slack", "webhook" or "mail".

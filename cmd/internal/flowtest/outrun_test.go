@@ -18,6 +18,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/event"
+	"github.com/pawlhq/pawl/schema/groupcommit"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/run"
@@ -50,7 +51,7 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	w.RegisterWorkflow(workflows.Relay)
 	starts := run.NewStore(pool, receipt.Options{Timeout: 10 * time.Second})
 	defer starts.Close()
-	book := ledger.New(pool)
+	book := ledger.New(pool, groupcommit.Config{})
 	defer book.Close()
 	runs := &activities.Runs{Log: slog.New(slog.DiscardHandler), Receipts: receipts, Runs: starts, Ledger: book, Audit: audit.New(pool, slog.New(slog.DiscardHandler)), Measures: measures}
 	named := func(name string, f any) { w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }

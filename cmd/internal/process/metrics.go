@@ -3,17 +3,22 @@ package process
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/groupcommit"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 // gauge is a figure that is exported. Its unit is "s" or "".
@@ -31,8 +36,8 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 		gauges []gauge
 	}{
 		{n.readReceipts, []gauge{
-			{"pawl_receipts_open", "", "Receipts that are worked on or wait for a person, by status."},
-			{"pawl_receipts_oldest", "s", "Time since the oldest receipt that is worked on or waits for a person came in, by status; 0 where there is none."},
+			{"pawl_receipts_open", "", "Receipts that are worked on or wait for a person, by status and mode, and whether money hangs on them."},
+			{"pawl_receipts_oldest", "s", "Time since the oldest receipt that is worked on or waits for a person came in, by the same; 0 where there is none."},
 			{"pawl_runs_compensated", "", "Runs that ended within the last hour by taking back what they had done."},
 			{"pawl_due_oldest", "s", "How long what the clock does has waited for its run, what waits longest; 0 when nothing waits."},
 		}},
@@ -61,6 +66,15 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 			return err
 		}, []gauge{{"pawl_effects_uncertain", "", "Effects of which nobody knows whether they happened."}}},
 		{func(ctx context.Context, set set) error {
+			count, seconds, err := book.Owed(ctx, undos())
+			set("pawl_undos_open", float64(count))
+			set("pawl_undos_oldest", seconds)
+			return err
+		}, []gauge{
+			{"pawl_undos_open", "", "Effects that take others back and are not done."},
+			{"pawl_undos_oldest", "s", "Time since the first of them was tried; 0 where there is none."},
+		}},
+		{func(ctx context.Context, set set) error {
 			count, waits, err := events.Pending(ctx)
 			set("pawl_outbox_pending", float64(count))
 			set("pawl_outbox_oldest_seconds", waits.Seconds())
@@ -73,6 +87,64 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 		faults = append(faults, export(meter, f.read, f.gauges))
 	}
 	return errors.Join(faults...)
+}
+
+// undos are the kinds of effects that take others back.
+func undos() (kinds []string) {
+	for _, k := range workflows.Catalogue() {
+		if k.Undo != "" && !slices.Contains(kinds, k.Undo) {
+			kinds = append(kinds, k.Undo)
+		}
+	}
+	return kinds
+}
+
+// measureCommits returns what measures group commits.
+func measureCommits(meter metric.Meter) (func(groupcommit.Flushed), error) {
+	took, err1 := meter.Float64Histogram("pawl_group_commit", metric.WithUnit("s"),
+		metric.WithDescription("What a group commit takes, by its subject and outcome."))
+	requests, err2 := meter.Int64Counter("pawl_group_commit_requests",
+		metric.WithDescription("Requests that shared group commits, by their subject."))
+	return func(f groupcommit.Flushed) {
+		outcome := "ok"
+		if f.Failed {
+			outcome = "failed"
+		}
+		of := attribute.String("of", f.Name)
+		took.Record(context.Background(), f.Took.Seconds(), metric.WithAttributes(of,
+			attribute.String("outcome", outcome)))
+		requests.Add(context.Background(), int64(f.Requests), metric.WithAttributes(of))
+	}, errors.Join(err1, err2)
+}
+
+// observePools exports the connections to the database, by pool.
+func observePools(meter metric.Meter, pools map[string]*pgxpool.Pool) error {
+	waits, err := meter.Int64ObservableCounter("pawl_pool_waits",
+		metric.WithDescription("Times that something had to wait for a connection, by pool."))
+	if err != nil {
+		return err
+	}
+	if _, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for name, pool := range pools {
+			label := metric.WithAttributes(attribute.String("pool", name))
+			o.ObserveInt64(waits, pool.Stat().EmptyAcquireCount(), label)
+		}
+		return nil
+	}, waits); err != nil {
+		return err
+	}
+	return export(meter, func(_ context.Context, set set) error {
+		for name, pool := range pools {
+			label, stat := attribute.String("pool", name), pool.Stat()
+			set("pawl_pool_connections", float64(stat.AcquiredConns()), label, attribute.String("state", "in_use"))
+			set("pawl_pool_connections", float64(stat.IdleConns()), label, attribute.String("state", "idle"))
+			set("pawl_pool_places", float64(stat.MaxConns()), label)
+		}
+		return nil
+	}, []gauge{
+		{"pawl_pool_connections", "", "Connections to the database, by pool and state."},
+		{"pawl_pool_places", "", "How many there may be, by pool."},
+	})
 }
 
 // export has gauges read together at each collection, in two seconds at most. A reading that fails shows nothing.
@@ -106,12 +178,22 @@ func export(meter metric.Meter, read func(context.Context, set) error, gauges []
 }
 
 func (n *Node) readReceipts(ctx context.Context, set set) error {
-	waiting, waitingErr := n.Receipts.Waiting(ctx)
+	found, waitingErr := n.Receipts.Waiting(ctx, n.Config.Notify.FinancialLike())
+	waiting := map[receipt.Open]receipt.Waiting{}
+	for _, w := range found {
+		waiting[w.Open] = w
+	}
 	for _, status := range []receipt.Status{receipt.Received, receipt.Processing, receipt.Retrying,
 		receipt.NeedsReview, receipt.Dead} {
-		label := attribute.String("status", string(status))
-		set("pawl_receipts_open", float64(waiting[status].Count), label)
-		set("pawl_receipts_oldest", waiting[status].Oldest.Seconds(), label)
+		for _, mode := range []webhook.Mode{webhook.Live, webhook.Test} {
+			for _, financial := range []bool{false, true} {
+				w := waiting[receipt.Open{Status: status, Mode: string(mode), Financial: financial}]
+				labels := []attribute.KeyValue{attribute.String("status", string(status)),
+					attribute.String("mode", string(mode)), attribute.Bool("financial", financial)}
+				set("pawl_receipts_open", float64(w.Count), labels...)
+				set("pawl_receipts_oldest", w.Seconds, labels...)
+			}
+		}
 	}
 	takenBack, takenErr := n.Runs.Compensated(ctx, time.Hour)
 	set("pawl_runs_compensated", float64(takenBack))

@@ -26,6 +26,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/telemetry"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/groupcommit"
 	"github.com/pawlhq/pawl/schema/health"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/run"
@@ -42,6 +43,7 @@ type Node struct {
 	Receipts, intake *receipt.Store
 	Runs, starts     *run.Store
 	Temporal         client.Client
+	commits          groupcommit.Config
 
 	// Breaking says when a sink counts as out. It is set before RunWorker.
 	Breaking effect.Breaking
@@ -91,15 +93,20 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 	if err != nil {
 		return nil, fmt.Errorf("temporal client: %w", err)
 	}
+	flushed, err := measureCommits(tel.Meter())
+	if err != nil {
+		return nil, err
+	}
+	commits := receipt.Options{Commit: groupcommit.Config{Flushed: flushed}}
 	n := &Node{
 		Config: cfg, log: log, providers: providers, telemetry: tel, Temporal: temporal, gates: newGates(cfg),
 		back: make(chan string, 64), Breaking: effect.DefaultBreaking,
-		Pool: pool, Receipts: receipt.NewStore(pool, receipt.Options{}), Runs: run.NewStore(pool, receipt.Options{}),
-		IntakePool: intake, intake: receipt.NewStore(intake, receipt.Options{}),
-		starts: run.NewStore(intake, receipt.Options{}),
+		Pool: pool, Receipts: receipt.NewStore(pool, commits), Runs: run.NewStore(pool, commits),
+		commits: commits.Commit, IntakePool: intake, intake: receipt.NewStore(intake, commits),
+		starts: run.NewStore(intake, commits),
 	}
 	n.resets = newResets(temporal, n.Runs.Intervened, log)
-	return n, nil
+	return n, observePools(tel.Meter(), map[string]*pgxpool.Pool{"effects": pool, "intake": intake})
 }
 
 // Close ends what New opened.

@@ -50,12 +50,25 @@ func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 		('test', 'review', 'in_1', 'open', '', '', now(), null)`); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := n.Pool.Exec(t.Context(), `insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, claimed_at) values
+		('reverse-finance-entry:stripe:live:in_1', 'reverse-finance-entry', 'failed', gen_random_uuid(), '', '', '', now(), now() - interval '2 hours'),
+		('withhold-grant:stripe:live:in_1', 'withhold-grant', 'done', gen_random_uuid(), '', '', '', now(), now() - interval '3 hours'),
+		('finance-export:stripe:live:in_1', 'finance-export', 'failed', gen_random_uuid(), '', '', '', now(), now() - interval '4 hours')`); err != nil {
+		t.Fatal(err)
+	}
 	n.effects.Read(t.Context(), n.gates.all(), n.Runs.SinkWaiters)
 	got := scraped(t, n)
 	for name, want := range map[string]float64{
-		`pawl_receipts_open{status="processing"}`:           1,
-		`pawl_receipts_open{status="retrying"}`:             0,
-		`pawl_receipts_oldest_seconds{status="processing"}`: 3600,
+		`pawl_receipts_open{financial="true",mode="live",status="processing"}`:           1,
+		`pawl_receipts_open{financial="false",mode="live",status="processing"}`:          0,
+		`pawl_receipts_open{financial="true",mode="test",status="retrying"}`:             0,
+		`pawl_receipts_oldest_seconds{financial="true",mode="live",status="processing"}`: 3600,
+		`pawl_undos_open`:                                             1,
+		`pawl_undos_oldest_seconds`:                                   7200,
+		`pawl_pool_connections{pool="effects",state="idle"}`:          1,
+		`pawl_pool_places{pool="intake"}`:                             8,
+		`pawl_group_commit_requests_total{of="receipts"}`:             1,
+		`pawl_group_commit_seconds_count{of="receipts",outcome="ok"}`: 1,
 		out:                                   120,
 		`pawl_sink_places{sink="finance"}`:    7,
 		`pawl_sink_in_flight{sink="finance"}`: 0,

@@ -174,7 +174,7 @@ func (n *Node) keepWorking(ctx context.Context, equipped func(context.Context, w
 // Equip makes what a worker runs: the ledger, which the caller closes, the publisher of the outbox and the activities.
 func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all []any, err error) {
 	meter := n.telemetry.Meter()
-	book = ledger.New(n.Pool)
+	book = ledger.New(n.Pool, n.commits)
 	effects, err := effect.NewRunner(effect.Config{
 		Log:    n.log,
 		Ledger: book, Meter: meter,

@@ -76,11 +76,7 @@ func pages(page bool, mode string) notice.Severity {
 
 // parked is the events that wait for a person.
 func (c causes) parked(ctx context.Context) (list []notice.Cause, err error) {
-	var financial []string
-	for _, pattern := range c.cfg.Notify.Financial {
-		financial = append(financial, strings.ReplaceAll(strings.ReplaceAll(pattern, "_", `\_`), "*", "%"))
-	}
-	found, err := timeline.ReadParked(ctx, c.DB, financial)
+	found, err := timeline.ReadParked(ctx, c.DB, c.cfg.Notify.FinancialLike())
 	for _, p := range found {
 		about, kind := "other", "event"
 		if p.Financial {

@@ -25,6 +25,21 @@ var buckets = []float64{
 	.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 6 * 3600, 24 * 3600,
 }
 
+// ahead are more bounds, for the age of events whose provider's clock is ahead of ours.
+var ahead = []float64{-300, -60, -5, -1, 0}
+
+// bounded is the view of histograms. One view for all: a histogram that two match is exported twice.
+func bounded(i sdkmetric.Instrument) (sdkmetric.Stream, bool) {
+	bounds := buckets
+	if i.Name == "pawl_event_age" {
+		bounds = append(ahead, buckets...)
+	}
+	return sdkmetric.Stream{
+		Name: i.Name, Description: i.Description, Unit: i.Unit,
+		Aggregation: sdkmetric.AggregationExplicitBucketHistogram{Boundaries: bounds},
+	}, i.Kind == sdkmetric.InstrumentKindHistogram
+}
+
 // Telemetry is the metrics of one process.
 type Telemetry struct {
 	provider *sdkmetric.MeterProvider
@@ -44,10 +59,7 @@ func New(log *slog.Logger) (*Telemetry, error) {
 	}
 	// Its default writes to the standard logger, in a form of its own.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("metrics are left out", "error", err) }))
-	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter), sdkmetric.WithView(sdkmetric.NewView(
-		sdkmetric.Instrument{Kind: sdkmetric.InstrumentKindHistogram},
-		sdkmetric.Stream{Aggregation: sdkmetric.AggregationExplicitBucketHistogram{Boundaries: buckets}},
-	)))
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter), sdkmetric.WithView(bounded))
 	return &Telemetry{provider: provider, registry: registry, log: log}, nil
 }
 

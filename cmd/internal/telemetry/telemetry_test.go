@@ -30,12 +30,22 @@ func TestHandler_OursAndTemporals_Exported(t *testing.T) {
 	temporal.Counter("temporal_request").Inc(2)
 	temporal.Timer("temporal_latency").Record(20 * time.Millisecond)
 
+	age, err := tel.Meter().Float64Histogram("pawl_event_age", metric.WithUnit("s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	age.Record(t.Context(), -30) // its provider's clock is ahead
+	age.Record(t.Context(), 2)
+
 	answer := httptest.NewRecorder()
 	tel.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 	for _, want := range []string{
 		`pawl_deliveries_total{provider="stripe"} 3`,
 		`temporal_request_total{namespace="default"} 2`,
 		`temporal_latency_seconds_bucket{namespace="default",le="0.025"} 1`,
+		`pawl_event_age_seconds_bucket{le="-60"} 0`,
+		`pawl_event_age_seconds_bucket{le="-5"} 1`,
+		`pawl_event_age_seconds_bucket{le="2.5"} 2`,
 		"go_goroutines",
 	} {
 		if !strings.Contains(answer.Body.String(), want) {
