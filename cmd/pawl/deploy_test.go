@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -37,6 +38,7 @@ type composeFile struct {
 
 type composeService struct {
 	Image     string          `yaml:"image"`
+	Profiles  []string        `yaml:"profiles"`
 	Restart   string          `yaml:"restart"`
 	Command   []string        `yaml:"command"`
 	Volumes   []string        `yaml:"volumes"`
@@ -136,8 +138,11 @@ func TestCompose_Services_AreApart(t *testing.T) {
 		"temporal-namespace": "ingress temporal temporal-ui worker",
 		"mail":               "worker",
 		"migrate":            "ingress postgres worker",
-		"ingress":            "migrate postgres temporal temporal-namespace temporal-ui worker",
-		"worker":             "ingress mail migrate postgres temporal temporal-namespace temporal-ui",
+		"ingress":            "migrate postgres prometheus temporal temporal-namespace temporal-ui worker",
+		"worker":             "ingress mail migrate postgres prometheus temporal temporal-namespace temporal-ui",
+		"prometheus":         "alertmanager grafana ingress worker",
+		"alertmanager":       "grafana prometheus",
+		"grafana":            "alertmanager prometheus",
 	}
 	for name, s := range c.Services {
 		var near []string
@@ -168,6 +173,48 @@ func TestCompose_Services_AreApart(t *testing.T) {
 		secrets := c.Services[name].Secrets
 		if !slices.Contains(secrets, composeSecret{url, "pawl_database_url"}) || len(secrets) != 2 {
 			t.Errorf("%s has the secrets %v, want its own database URL and the source's", name, secrets)
+		}
+	}
+}
+
+// The profile scrapes the ports that pawl.yaml names, loads the rules, and shows the dashboard.
+func TestCompose_Signals_ScrapeAndShowWhatIsThere(t *testing.T) {
+	t.Parallel()
+	var configured struct{ Ops map[string]string }
+	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))), &configured); err != nil {
+		t.Fatal(err)
+	}
+	type target struct {
+		Names []string
+		Port  string
+	}
+	var scraped struct {
+		Rules   []string `yaml:"rule_files"`
+		Scrapes []struct {
+			DNS []target `yaml:"dns_sd_configs"`
+		} `yaml:"scrape_configs"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(repository, "deploy", "compose", "signals", "prometheus.yml"))), &scraped); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, of := range scraped.Scrapes[0].DNS {
+		got[of.Names[0]] = "0.0.0.0:" + of.Port
+	}
+	if !maps.Equal(got, configured.Ops) {
+		t.Errorf("scraped %v, of the ports %v", got, configured.Ops)
+	}
+	services := compose(t).Services
+	if !slices.Equal(scraped.Rules, []string{"/etc/prometheus/rules/*.yaml"}) ||
+		!slices.Contains(services["prometheus"].Volumes, "./deploy/alerts/pawl.yaml:/etc/prometheus/rules/pawl.yaml:ro") {
+		t.Errorf("the rules %q are not those that are mounted", scraped.Rules)
+	}
+	if !slices.Contains(services["grafana"].Volumes, "./deploy/grafana/pawl.json:/var/lib/grafana/dashboards/pawl.json:ro") {
+		t.Error("the dashboard is not mounted")
+	}
+	for name, s := range services {
+		if signals := []string{"alertmanager", "grafana", "prometheus"}; slices.Contains(signals, name) != slices.Equal(s.Profiles, []string{"signals"}) {
+			t.Errorf("%s has the profiles %q", name, s.Profiles)
 		}
 	}
 }

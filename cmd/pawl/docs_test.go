@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -378,6 +379,37 @@ func TestDocs_Metrics_AreThoseRegistered(t *testing.T) {
 		if !registered[name] {
 			t.Errorf("docs/metrics.md explains %s, which nothing registers", name)
 		}
+	}
+}
+
+// The dashboard asks for metrics that there are, and each of its panels says what it shows.
+func TestDeploy_Dashboard_MetricsExist(t *testing.T) {
+	t.Parallel()
+	var dashboard struct {
+		Panels []struct {
+			Title, Type, Description string
+			Targets                  []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(repository, "deploy", "grafana", "pawl.json"))), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	registered, asked := instruments(t), 0
+	for _, panel := range dashboard.Panels {
+		if panel.Type != "row" && (panel.Description == "" || len(panel.Targets) == 0) {
+			t.Errorf("%s does not say what it shows, or asks for nothing", panel.Title)
+		}
+		for _, target := range panel.Targets {
+			for _, name := range regexp.MustCompile(`pawl_[a-z_]+`).FindAllString(target.Expr, -1) {
+				asked++
+				if !registered[strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")] {
+					t.Errorf("%s asks for %s, which nothing registers", panel.Title, name)
+				}
+			}
+		}
+	}
+	if asked < 20 {
+		t.Errorf("it asks for %d metrics: the reader of this test no longer finds them", asked)
 	}
 }
 
