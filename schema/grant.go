@@ -3,6 +3,7 @@ package schema
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -35,6 +36,20 @@ func grantWorker(ctx context.Context, tx pgx.Tx, role string) error {
 	return grant(ctx, tx, role, "grant select, insert, update, delete on all tables in schema public to %s",
 		"revoke update, delete on operator_actions from %s", "revoke insert, update, delete on "+versionTable+
 			" from %s")
+}
+
+// readers selects the views for readers outside of pawl, whose names alone begin so.
+const readers = `
+select viewname from pg_views where schemaname = 'public' and viewname like 'pawl\_%' order by 1`
+
+// grantReader lets role read the views for readers, and nothing else.
+func grantReader(ctx context.Context, tx pgx.Tx, role string) error {
+	rows, _ := tx.Query(ctx, readers) // CollectRows returns its error
+	views, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	return grant(ctx, tx, role, "grant select on "+strings.Join(views, ", ")+" to %s")
 }
 
 // grant gives role the rights of the statements, and takes all others.

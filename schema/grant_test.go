@@ -84,12 +84,12 @@ func TestSetRoles_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
 			t.Fatalf("%s: %v", sql, err)
 		}
 	}
-	exec(`create role grant_ingress; create role grant_worker; grant truncate on all tables in schema public to grant_ingress`)
+	exec(`create role grant_ingress; create role grant_worker; create role grant_reader; grant truncate on all tables in schema public to grant_ingress`)
 	t.Cleanup(func() {
-		_, _ = owner.Exec(context.Background(), `drop owned by grant_ingress, grant_worker; drop role grant_ingress, grant_worker`)
+		_, _ = owner.Exec(context.Background(), `drop owned by grant_ingress, grant_worker, grant_reader; drop role grant_ingress, grant_worker, grant_reader`)
 	})
 	for range 2 { // it is called at each migration
-		if err := schema.SetRoles(t.Context(), dsn, schema.Roles{Ingress: []string{"grant_ingress"}, Worker: []string{"grant_worker", "pawl"}}, quiet); err != nil {
+		if err := schema.SetRoles(t.Context(), dsn, schema.Roles{Ingress: []string{"grant_ingress"}, Worker: []string{"grant_worker", "pawl"}, Reader: []string{"grant_reader"}}, quiet); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,7 +99,12 @@ func TestSetRoles_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
 		where c.oid = 'operator_actions'::regclass and a.grantee = c.relowner and a.privilege_type in ('UPDATE', 'DELETE')`).Scan(&kept); err != nil || kept != 2 {
 		t.Errorf("the owner has %d of its two rights (%v)", kept, err)
 	}
-	ingress, worker := as(t, dsn, "grant_ingress"), as(t, dsn, "grant_worker")
+	ingress, worker, reader := as(t, dsn, "grant_ingress"), as(t, dsn, "grant_worker"), as(t, dsn, "grant_reader")
+	for _, view := range []string{"accounts", "entries", "events", "features", "invoices", "subscriptions", "tasks"} {
+		if !allowed(t, reader, "select * from pawl_"+view) || !allowed(t, worker, "select * from pawl_"+view) {
+			t.Errorf("not allowed: pawl_%s", view)
+		}
+	}
 	intake, rest := map[string]string{}, map[string]string{}
 	for _, statements := range []map[string]string{receipt.Statements, rejection.Statements} {
 		for name, sql := range statements {
@@ -133,7 +138,7 @@ func TestSetRoles_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
 		t.Errorf("an ingress asks for the version: %v", err)
 	}
 	for sql, who := range map[string][]*pgxpool.Pool{
-		`select * from effects`: {ingress}, `update effects set state = 'done'`: {ingress}, `select * from accounts`: {ingress},
+		`select * from effects`: {ingress, reader}, `select * from addresses`: {reader}, `select * from receipt_bodies`: {reader}, `update effects set state = 'done'`: {ingress}, `select * from accounts`: {ingress, reader}, `select * from pawl_accounts`: {ingress},
 		`select body from receipt_bodies`: {ingress}, `delete from receipt_bodies`: {ingress}, `delete from receipts`: {ingress}, `delete from runs`: {ingress},
 		`select * from redeliveries`: {ingress}, `delete from redeliveries`: {ingress}, `delete from source_counts`: {ingress},
 		`delete from outbox`: {ingress}, `select * from operator_actions`: {ingress},
@@ -142,7 +147,7 @@ func TestSetRoles_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
 	} {
 		for _, pool := range who {
 			if allowed(t, pool, sql) {
-				t.Errorf("allowed to %s: %s", map[bool]string{true: "an ingress", false: "a worker"}[pool == ingress], sql)
+				t.Errorf("allowed to %s: %s", map[*pgxpool.Pool]string{ingress: "an ingress", worker: "a worker", reader: "a reader"}[pool], sql)
 			}
 		}
 	}

@@ -56,6 +56,18 @@ func TestAccounts_Show(t *testing.T) {
 			t.Errorf("the screen does not say %q:\n%s%s", want, r.out, r.err)
 		}
 	}
+	r = s.pawl(t, "accounts", "list", "--mode", "live", "--limit", "2")
+	if !strings.Contains(r.out, "acme     live  active     pro × 3  active  2026-12-24") || !strings.Contains(r.out, "its workspace has not followed yet") ||
+		!strings.Contains(r.err, "go on with --after live/barred") {
+		t.Errorf("the list is:\n%s%s", r.out, r.err)
+	}
+	next := decode[[]account.Listed](t, s.pawl(t, "accounts", "list", "--after", "live/barred", "--json"))
+	if len(next) != 4 || next[0].ID != "billed" || next[3].Mode != "test" {
+		t.Errorf("the list goes on with %+v", next)
+	}
+	if r := s.pawl(t, "accounts", "list", "--after", "barred"); r.code != 2 || !strings.Contains(r.err, "live/acme") {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
 	// Who has nothing is told why.
 	for id, want := range map[string]string{
 		"late": "because    sub_late is past due, and the grace is over, by evt_late\n", "once": "because    cs_1 was paid for until 2026-01-08",

@@ -95,7 +95,7 @@ that is repeated.`,
 		if found == nil {
 			found = []audit.Row{}
 		}
-		return newest(a, found, limit, func(r audit.Row) string { return strconv.FormatInt(r.ID, 10) }), err
+		return newest(a, found, limit, func(r audit.Row) string { return "--older-than " + strconv.FormatInt(r.ID, 10) }), err
 	}, func(a *app, found []audit.Row) error {
 		rows := [][]string{{"NUMBER", "TIME", "WHO", "ACTION", "TARGET", "WHY"}}
 		for _, r := range found {

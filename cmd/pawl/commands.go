@@ -20,7 +20,7 @@ func commands(a *app) []*cobra.Command {
 		status(a),
 		of("events", "The events that were received", eventsList(a), eventsShow(a), eventsBody(a)),
 		of("jobs", "The bulk jobs: one decision about many events", jobsList(a), jobsShow(a)),
-		of("accounts", "The accounts and what they may use", accountsShow(a), accountsReread(a)),
+		of("accounts", "The accounts and what they may use", accountsList(a), accountsShow(a), accountsReread(a)),
 		rebuild(a),
 		group("meaning", "What configuration makes of the facts", meaningShow(a), meaningDiff(a), meaningApply(a)),
 		of("money", "The money that is not booked", moneyUnclaimed(a)),

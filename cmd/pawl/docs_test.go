@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -181,6 +182,35 @@ func TestDocs_Queries_AreUnderstood(t *testing.T) {
 	}
 	if found < 5 {
 		t.Errorf("found %d queries in the documentation: the reader of this test no longer finds them", found)
+	}
+}
+
+// Whoever reports on pawl's data may rely on every column of docs/data.md, and finds every column there.
+func TestDocs_Data_ColumnsAreThoseOfTheViews(t *testing.T) {
+	t.Parallel()
+	rows, err := schematest.New(t).Query(t.Context(), `select table_name, column_name from information_schema.columns
+		where table_schema = 'public' and table_name like 'pawl\_%' order by table_name, ordinal_position`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string][]string{}
+	var view, column string
+	if _, err := pgx.ForEachRow(rows, []any{&view, &column}, func() error {
+		there[view] = append(there[view], column)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	told := map[string][]string{}
+	for line := range strings.Lines(read(t, filepath.Join(repository, "docs", "data.md"))) {
+		if name, found := strings.CutPrefix(line, "## "); found {
+			view = strings.TrimSpace(name)
+		} else if m := regexp.MustCompile("^\\| `(\\w+)` \\|").FindStringSubmatch(line); m != nil {
+			told[view] = append(told[view], m[1])
+		}
+	}
+	if len(there) < 5 || !maps.EqualFunc(there, told, slices.Equal) {
+		t.Errorf("docs/data.md tells of %v; the views have %v", told, there)
 	}
 }
 

@@ -35,7 +35,7 @@ func eventsList(a *app) *cobra.Command {
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]timeline.Receipt, error) {
 		f.Limit = oneMore(limit)
 		found, err := operator.ListEvents(ctx, s.db, f)
-		return newest(a, found, limit, func(r timeline.Receipt) string { return r.ID }), err
+		return newest(a, found, limit, func(r timeline.Receipt) string { return "--older-than " + r.ID }), err
 	}, writeReceipts)
 }
 

@@ -110,14 +110,14 @@ func moment(text string, now time.Time) (time.Time, error) {
 }
 
 // newest returns the first limit rows, if one more was asked for, and says when there are more. after
-// names the last one, for a list that can go on; nil for one that cannot.
+// is the flag that goes on behind the last one; nil for a list that cannot.
 func newest[T any](a *app, found []T, limit int, after func(T) string) []T {
 	if len(found) <= limit {
 		return found
 	}
 	more := "use --limit"
 	if after != nil {
-		more += ", or go on with --older-than " + after(found[limit-1])
+		more += ", or go on with " + after(found[limit-1])
 	}
 	fmt.Fprintf(a.err, "there are more than these %d: %s\n", limit, more)
 	return found[:limit]

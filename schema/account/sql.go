@@ -3,6 +3,7 @@ package account
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
 	"find":         findSQL,
+	"list":         listSQL,
 	"quoted":       quotedSQL,
 	"account":      accountSQL,
 	"traced modes": tracedModesSQL, "traced": tracedSQL, "traced addresses": tracedAddressesSQL,

@@ -620,6 +620,40 @@ create table finance_entries (
 );
 create index finance_entries_account on finance_entries (account, mode, created_at);
 
+-- Views for readers outside of pawl: docs/data.md says what each column holds. Their names and columns stay. They hold no
+-- personal data but the provider's IDs.
+create view pawl_accounts as
+select a.mode, a.id as account, a.provider, a.customer, coalesce(nullif(a.target_state, ''), 'none') as access,
+       a.target_plan as plan, a.target_quantity as quantity, a.target_features as features, a.target_version as version, a.held,
+       array(select distinct s.status from subscriptions s where s.mode = a.mode and s.account = a.id and not s.ended and s.status <> ''
+              order by s.status) as statuses,
+       (select case when bool_and(coalesce(g.ends, g.until) is not null) then max(coalesce(g.ends, g.until)) end from grants g
+         where g.mode = a.mode and g.account = a.id and g.plan <> '' and coalesce(g.ends, 'infinity') > now() and not a.held) as until,
+       coalesce((select w.version from workspaces w where w.mode = a.mode and w.account = a.id), 0) as workspace_version,
+       a.created_at, a.updated_at
+  from accounts a;
+create view pawl_features as
+select mode, account, feature, enabled, updated_at from entitlements;
+create view pawl_subscriptions as
+select mode, id as subscription, account, customer, status, plan, quantity, (state ->> 'PeriodEnd')::timestamptz as period_end,
+       (state ->> 'EndsAt')::timestamptz as ends_at, (state ->> 'EndedAt')::timestamptz as ended_at, updated_at
+  from subscriptions;
+create view pawl_invoices as
+select mode, id as invoice, coalesce(state ->> 'Number', '') as number, account, customer, subscription, status,
+       coalesce((state ->> 'Due')::bigint, 0) as due, coalesce((state ->> 'Paid')::bigint, 0) as paid,
+       coalesce((state ->> 'Refunded')::bigint, 0) as refunded, currency, (state ->> 'PeriodStart')::timestamptz as period_start,
+       (state ->> 'PeriodEnd')::timestamptz as period_end, (state ->> 'PaidAt')::timestamptz as paid_at, updated_at
+  from invoices;
+create view pawl_entries as
+select effect_key as entry, created_at as booked_at, mode, account, kind, object, invoice, amount, tax, currency, reference
+  from finance_entries;
+create view pawl_tasks as
+select mode, kind, object, account, state, title, due_by, taken_by, created_at as opened_at, updated_at from tasks;
+create view pawl_events as
+select id as receipt, event_id as event, provider, account as provider_account, mode, source, type, object_id as object, occurred_at,
+       received_at, status, reason_code, updated_at
+  from receipts;
+
 -- Internal events, written in the transaction of the change that they announce. Order is kept
 -- per account: the relay only ever takes the oldest unpublished row of an account.
 create table outbox (

@@ -1,0 +1,55 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Listed is an account in a list: a row of the view pawl_accounts, which docs/data.md describes.
+type Listed struct {
+	Mode     string   `json:"mode"`
+	ID       string   `json:"id"`
+	Customer string   `json:"customer"`
+	Access   string   `json:"access"`
+	Plan     string   `json:"plan"`
+	Quantity int64    `json:"quantity"`
+	Features []string `json:"features"`
+	Version  int64    `json:"version"`
+	Held     bool     `json:"held"`
+	// Statuses are those of its subscriptions that have not ended.
+	Statuses []string `json:"statuses"`
+	// Until is when access ends, or is expected to; nil for no time known.
+	Until *time.Time `json:"until"`
+	// Workspace is the version that the workspace was brought to, 0 for none.
+	Workspace int64 `json:"workspace_version"`
+}
+
+// Filter narrows a list of accounts: all that is set must hold.
+type Filter struct {
+	Mode, Access, Plan, Status string
+	// Before leaves out accounts whose access ends later, or at no time known.
+	Before time.Time
+	// After is the account behind which the list goes on.
+	After Name
+	// Limit is how many are listed at most.
+	Limit int
+}
+
+const listSQL = `
+select mode, account, customer, access, plan, quantity, features, version, held, statuses, until, workspace_version from pawl_accounts
+ where ($1 = '' or mode = $1) and ($2 = '' or access = $2) and ($3 = '' or plan = $3) and ($4 = '' or $4 = any(statuses))
+   and ($5::timestamptz is null or until < $5) and (mode, account) > ($6, $7)
+ order by mode, account limit $8`
+
+// List returns the accounts that pass f, by mode and ID.
+func List(ctx context.Context, db DB, f Filter) ([]Listed, error) {
+	found, err := list(ctx, db, pgx.RowToStructByPos[Listed], listSQL, f.Mode, f.Access, f.Plan, f.Status,
+		orNil(f.Before), f.After.Mode, f.After.ID, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list accounts: %w", err)
+	}
+	return found, nil
+}
