@@ -461,6 +461,8 @@ func TestDeploy_Alerts_MetricsAndRunbooksExist(t *testing.T) {
 	if len(rules.Groups) == 0 || len(rules.Groups[0].Rules) < 5 {
 		t.Fatalf("read only %+v", rules)
 	}
+	tests := read(t, filepath.Join(repository, "deploy", "alerts", "testdata", "pawl.yaml")) +
+		read(t, filepath.Join(repository, "deploy", "alerts", "testdata", "days.yaml"))
 	registered, runbooks := instruments(t), anchors(read(t, filepath.Join(repository, "docs", "operations.md")))
 	for _, rule := range rules.Groups[0].Rules {
 		used := regexp.MustCompile(`pawl_[a-z_]+`).FindAllString(rule.Expr, -1)
@@ -468,7 +470,7 @@ func TestDeploy_Alerts_MetricsAndRunbooksExist(t *testing.T) {
 			t.Errorf("%s asks for no metric of ours", rule.Alert)
 		}
 		for _, name := range used {
-			if !registered[strings.TrimSuffix(name, "_bucket")] {
+			if !registered[strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")] {
 				t.Errorf("%s asks for %s, which nothing registers", rule.Alert, name)
 			}
 		}
@@ -476,7 +478,14 @@ func TestDeploy_Alerts_MetricsAndRunbooksExist(t *testing.T) {
 		if !ok || !slices.Contains(runbooks, anchor) {
 			t.Errorf("%s leads to %q, which is no runbook", rule.Alert, rule.Annotations["runbook"])
 		}
-		if severity := rule.Labels["severity"]; severity != "page" && severity != "ticket" {
+		if rule.Annotations["cost"] == "" {
+			t.Errorf("%s does not say what it costs whom", rule.Alert)
+		}
+		quiet := strings.Contains(tests, "alertname: "+rule.Alert+", exp_alerts: []")
+		if !quiet || !strings.Contains(tests, "alertname: "+rule.Alert+"\n        exp_alerts:\n          - ") {
+			t.Errorf("no test shows that %s fires, and that it does not", rule.Alert)
+		}
+		if severity := rule.Labels["severity"]; severity != "page" && severity != "ticket" && severity != "incident" {
 			t.Errorf("%s has severity %q", rule.Alert, severity)
 		}
 	}

@@ -35,6 +35,8 @@ type Server struct {
 	// Oldest is the age of the oldest transaction, zero without any, and OldestBy its role.
 	Oldest   time.Duration
 	OldestBy string
+	// StandbyLag is how long the slowest standby takes to replay, nil without any, or where the role may not see it.
+	StandbyLag *time.Duration
 	// SeesAll says that the role may see the transactions of all roles, and not its own only.
 	SeesAll bool
 	// Now is the server's clock.
@@ -55,6 +57,7 @@ select split_part(current_setting('server_version'), ' ', 1) as version, current
        (select count(*) from pg_stat_activity where backend_type = 'client backend' or datname is not null and backend_type is null)::int as connections,
        current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as most,
        coalesce(oldest.lasts, interval '0') as oldest, coalesce(oldest.who, '') as oldest_by,
+       (select max(coalesce(replay_lag, interval '0')) from pg_stat_replication where state is not null) as standby_lag,
        pg_has_role('pg_read_all_stats', 'member') as sees_all,
        clock_timestamp() as now
   from (select 1) as one

@@ -154,6 +154,14 @@ create table source_counts (
     primary key (source, what, name, day)
 );
 
+-- How many requests each source has admitted in each hour: a row for each, by which its silence is told from its habit.
+create table source_hours (
+    source text        not null,
+    hour   timestamptz not null,
+    count  bigint      not null default 0,
+    primary key (source, hour)
+);
+
 -- Deliveries that operators sent to see whether one arrives: for a day, and no events.
 create table probes (
     id           text        not null,

@@ -33,8 +33,15 @@ type SourceCount struct {
 }
 
 const countSourcesSQL = `
-insert into source_counts (source, what, name, day, count, last)
-select * from unnest($1::text[], $2::text[], $3::text[], $4::date[], $5::bigint[], $6::timestamptz[])
+with counted as (
+    select * from unnest($1::text[], $2::text[], $3::text[], $4::date[], $5::bigint[], $6::timestamptz[])
+               as i(source, what, name, day, count, last)
+), hours as (
+    insert into source_hours (source, hour, count)
+    select source, date_trunc('hour', last), sum(count) from counted where what = 'admitted' group by 1, 2 order by 1, 2
+    on conflict (source, hour) do update set count = source_hours.count + excluded.count
+)
+insert into source_counts (source, what, name, day, count, last) select * from counted
 on conflict (source, what, name, day) do update
    set count = source_counts.count + excluded.count, last = greatest(source_counts.last, excluded.last)`
 
@@ -79,27 +86,34 @@ func (s *Store) SecretUses(ctx context.Context) ([]SecretUse, error) {
 	return query[SecretUse](ctx, s, "read uses of secrets", secretUsesSQL)
 }
 
-// Silence is a source that has delivered nothing since Last.
+// Silence is a source that has delivered nothing since Last, and how many deliveries were to be expected since.
 type Silence struct {
-	Source string
-	Last   time.Time
+	Source   string
+	Last     time.Time
+	Expected int
 }
 
-// silentSQL takes ten deliveries on each of fourteen days before the last one for a habit.
+// silentSQL expects of the hours since a source's last delivery as much as it delivered in the same hours of the weeks
+// before, four at most. The hour of the last delivery and the one that has not ended do not count.
 const silentSQL = `
-with seen as materialized (
-    select source, day, sum(count) as count, max(last) as last from source_counts where what = 'admitted' and source = any($1) group by source, day
-), newest as (
-    select source, max(last) as last from seen group by source
+with seen as (
+    select source, min(hour) as first, max(hour) as last from source_hours where source = any($1) group by source
+), known as (
+    select source, last, least(4, floor(extract(epoch from last - first) / 604800))::int as weeks from seen
+     where last - first >= interval '14 days'
+), expected as (
+    select k.source, k.weeks, coalesce(sum(h.count), 0) as count
+      from known k cross join generate_series(1, k.weeks) w
+      left join source_hours h on h.source = k.source and h.hour > k.last - w * interval '7 days'
+                              and h.hour <= now() - w * interval '7 days' - interval '1 hour'
+     group by k.source, k.weeks
 )
-select source, last from newest n
- where last < now() - interval '24 hours'
-   and (select count(*) from seen s where s.source = n.source and s.count >= 10
-           and s.day between (n.last at time zone 'utc')::date - 14 and (n.last at time zone 'utc')::date - 1) = 14
- order by source`
+select e.source, (e.count / e.weeks)::int as expected,
+       (select max(c.last) from source_counts c where c.source = e.source and c.what = 'admitted') as last
+  from expected e where e.count / e.weeks >= 10 order by e.source`
 
-// Silent returns those of the sources that have delivered ten times or more on each of fourteen days, and nothing for
-// 24 hours since.
+// Silent returns the silent ones of the sources: they have delivered for 14 days or more, and nothing since at least
+// ten deliveries were to be expected.
 func Silent(ctx context.Context, pool *pgxpool.Pool, sources []string) ([]Silence, error) {
 	rows, _ := pool.Query(ctx, silentSQL, sources) // CollectRows returns its error
 	silent, err := pgx.CollectRows(rows, pgx.RowToStructByName[Silence])

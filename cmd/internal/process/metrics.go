@@ -86,7 +86,7 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 	} {
 		faults = append(faults, export(meter, f.read, f.gauges))
 	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, n.observeStanding(meter))...)
 }
 
 // undos are the kinds of effects that take others back.

@@ -57,6 +57,8 @@ type Node struct {
 	telemetry *telemetry.Telemetry
 	// fits is set when the database's schema is known to be this binary's, stopping when a stop was asked for.
 	fits, stopping atomic.Bool
+	// auditBroken is what the last walk of the audit trail has found.
+	auditBroken atomic.Bool
 	// meaning is the hash of that in force, once this node has proposed another.
 	meaning atomic.Pointer[string]
 	// parts are those that run; see join.

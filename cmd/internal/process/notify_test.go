@@ -147,6 +147,9 @@ var planted = []string{
 	`insert into source_counts (source, what, name, day, count, last)
 		select s, 'admitted', 'secret-1', ((now() - n * interval '24 hours' - interval '1 minute') at time zone 'utc')::date, case s when 'stripe' then 10 else 9 end, now() - n * interval '24 hours' - interval '1 minute'
 		  from unnest('{stripe,removed}'::text[]) s, generate_series(1, 16) n`,
+	`insert into source_hours (source, hour, count)
+		select s, date_trunc('hour', now()) - n * interval '1 hour', case s when 'stripe' then 10 else 0 end
+		  from unnest('{stripe,removed}'::text[]) s, generate_series(4, 28 * 24) n where n > 23 or n = 4`,
 	`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, attempts, last_error, created_at)
 		values (gen_random_uuid(), 'live', 'acme', 'invoice.paid', gen_random_uuid(), 'k', '{}', 7, 'subscriber crm: answered 503', now() - interval '20 minutes')`,
 }
@@ -159,7 +162,7 @@ var told = []string{
 	"page sink finance is out: f.test answered 503", "ticket in doubt: 2 effects of kind receipt-email (live)",
 	"ticket a retry job has ended, and 1 of 3 events have failed",
 	"ticket the meaning of the facts was changed to bb", "ticket a worker's file says another meaning of the facts than that in force: cc",
-	"page source stripe is silent: it delivered every day, and nothing for 24 hours", "ticket subscriber crm does not take its news",
+	"page source stripe is silent: 30 deliveries were to be expected since its last one", "ticket subscriber crm does not take its news",
 }
 
 // Each cause is told once, by two workers who look and send at the same time, to each of three sinks; a pager gets pages
@@ -227,7 +230,7 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 			t.Errorf("mail %s", m.Data)
 		}
 	}
-	one.exec(t, `delete from receipts`, `delete from tasks`, `delete from breakers`, `delete from effects`, `delete from jobs`, `delete from meaning_switches`, `delete from meanings`, `delete from outbox`, `delete from source_counts`)
+	one.exec(t, `delete from receipts`, `delete from tasks`, `delete from breakers`, `delete from effects`, `delete from jobs`, `delete from meaning_switches`, `delete from meanings`, `delete from outbox`, `delete from source_counts`, `delete from source_hours`)
 	hook.bodies = nil
 	together()
 	if len(hook.bodies) != 0 {

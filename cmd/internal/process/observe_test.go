@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -18,6 +20,8 @@ func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 	t.Parallel()
 	n := open(t, schematest.NewDSN(t), func(cfg *config.Config) {
 		noTemporal(t, cfg)
+		cfg.Sources = map[string]config.Source{"stripe": {Provider: "stripe", Secrets: []config.Secret{{NotAfter: time.Now().Add(time.Hour)}, {NotAfter: time.Now().Add(24 * time.Hour)}}},
+			"endless": {Provider: "stripe", Secrets: []config.Secret{{NotAfter: time.Now().Add(time.Hour)}, {}}}}
 		cfg.Sinks.Finance = config.HTTPSink{Endpoint: config.Endpoint{URL: "http://127.0.0.1:1"}, Sending: config.Sending{Bounds: config.Bounds{Places: 7}}}
 	})
 	book, publisher, _, err := n.Equip()
@@ -27,6 +31,12 @@ func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 	t.Cleanup(book.Close)
 	if err := n.observe(n.telemetry.Meter(), book, publisher.Outbox); err != nil {
 		t.Fatal(err)
+	}
+	if err := n.checkAudit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := scraped(t, n); got[`pawl_audit_broken`] != 0 || got[`pawl_database_bytes`] < 1e6 || got[`pawl_database_places`] < 10 {
+		t.Errorf("the server: %v", got)
 	}
 	kept, err := n.Receipts.Insert(t.Context(), receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now().Add(-time.Hour), Events: []receipt.New{
 		{EventID: "evt_1", Mode: "live", Type: "invoice.paid", Identity: receipt.ByID, Status: receipt.Received, Body: []byte("{}")},
@@ -56,6 +66,13 @@ func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 		('finance-export:stripe:live:in_1', 'finance-export', 'failed', gen_random_uuid(), '', '', '', now(), now() - interval '4 hours')`); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := n.Pool.Exec(t.Context(), `insert into operator_actions (request_id, actor, action, target, reason, before, after, prev_hash, hash)
+		values ('r', 'ada', 'retry', 'evt_1', 'x', '{}', '{}', '', 'made up')`); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.checkAudit(t.Context()); !errors.Is(err, audit.ErrBroken) {
+		t.Errorf("a row that was slipped in: %v", err)
+	}
 	n.effects.Read(t.Context(), n.gates.all(), n.Runs.SinkWaiters)
 	got := scraped(t, n)
 	for name, want := range map[string]float64{
@@ -63,6 +80,8 @@ func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 		`pawl_receipts_open{financial="false",mode="live",status="processing"}`:          0,
 		`pawl_receipts_open{financial="true",mode="test",status="retrying"}`:             0,
 		`pawl_receipts_oldest_seconds{financial="true",mode="live",status="processing"}`: 3600,
+		`pawl_audit_broken`:                                           1,
+		`pawl_secret_ends_seconds{source="stripe"}`:                   86400 - 60,
 		`pawl_undos_open`:                                             1,
 		`pawl_undos_oldest_seconds`:                                   7200,
 		`pawl_pool_connections{pool="effects",state="idle"}`:          1,

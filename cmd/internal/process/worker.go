@@ -52,7 +52,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 		return nil
 	})
 	n.notify(ctx, group)
-	group.Go(func() error { audit.New(n.Pool, n.log).Watch(ctx, headWatch); return nil })
+	group.Go(func() error { n.watchAudit(ctx); return nil })
 	group.Go(func() error { _ = n.UntilDone(ctx, "set up the schedules", n.EnsureSchedules); return nil })
 	group.Go(func() error {
 		n.every(ctx, time.Minute, "cannot propose the meaning of the file", n.propose)

@@ -125,7 +125,8 @@ func (c causes) sources(ctx context.Context) (list []notice.Cause, err error) {
 	for _, s := range silent {
 		list = append(list, notice.Cause{
 			Name: s.Source, Severity: pages(true, string(c.cfg.Sources[s.Source].Mode)), Since: s.Last, Count: 1,
-			What:    "source " + s.Source + " is silent: it delivered every day, and nothing for 24 hours",
+			What: fmt.Sprintf("source %s is silent: %d deliveries were to be expected since its last one", s.Source,
+				s.Expected),
 			Command: "gaps " + operator.ShellWord(s.Source) + " --from 3d", Runbook: "have-all-events-come",
 		})
 	}

@@ -1,0 +1,103 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/health"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// auditWatch is how often a worker walks the audit trail.
+const auditWatch = 10 * time.Minute
+
+// watchAudit logs new heads of the audit trail, and walks it now and again, until ctx ends.
+func (n *Node) watchAudit(ctx context.Context) {
+	var walks sync.WaitGroup
+	walks.Go(func() { n.every(ctx, auditWatch, "verify the audit trail", n.checkAudit) })
+	audit.New(n.Pool, n.log).Watch(ctx, headWatch)
+	walks.Wait()
+}
+
+// checkAudit walks the audit trail, and remembers whether it is broken.
+func (n *Node) checkAudit(ctx context.Context) error {
+	_, _, err := audit.New(n.Pool, n.log).Verify(ctx, "")
+	broken := errors.Is(err, audit.ErrBroken)
+	if broken || err == nil {
+		n.auditBroken.Store(broken)
+	}
+	return err
+}
+
+// observeStanding exports how the server stands, and what goes wrong without an event that shows it.
+func (n *Node) observeStanding(meter metric.Meter) error {
+	return errors.Join(export(meter, n.readServer, []gauge{
+		{"pawl_database_bytes", "", "Size of the database."},
+		{"pawl_database_oldest_transaction", "s", "Age of the oldest transaction; 0 where there is none."},
+		{"pawl_database_connections", "", "Open connections of the server."},
+		{"pawl_database_places", "", "How many there may be."},
+		{"pawl_database_standby_lag", "s", "How long the slowest standby takes to replay; nothing without one."},
+	}), export(meter, n.readSilent, []gauge{
+		{"pawl_source_silent", "s", "Time since the last delivery of a source that has fallen silent; nothing else."},
+	}), export(meter, n.readOwn, []gauge{
+		{"pawl_audit_broken", "", "1 where the audit trail was tampered with."},
+		{"pawl_secret_ends", "s", "Time until a source has no active secret any more; nothing where one has no end."},
+	}))
+}
+
+func (n *Node) readServer(ctx context.Context, set set) error {
+	s, err := health.Read(ctx, n.Pool)
+	if err != nil {
+		return err
+	}
+	set("pawl_database_bytes", float64(s.Size))
+	set("pawl_database_oldest_transaction", s.Oldest.Seconds())
+	set("pawl_database_connections", float64(s.Connections))
+	set("pawl_database_places", float64(s.Most))
+	if s.StandbyLag != nil {
+		set("pawl_database_standby_lag", s.StandbyLag.Seconds())
+	}
+	return nil
+}
+
+func (n *Node) readSilent(ctx context.Context, set set) error {
+	silent, err := receipt.Silent(ctx, n.Pool, slices.Collect(maps.Keys(n.Config.Sources)))
+	for _, s := range silent {
+		set("pawl_source_silent", time.Since(s.Last).Seconds(), attribute.String("source", s.Source),
+			attribute.String("mode", string(n.Config.Sources[s.Source].Mode)))
+	}
+	return err
+}
+
+// readOwn tells what this process knows by itself.
+func (n *Node) readOwn(_ context.Context, set set) error {
+	broken := 0.0
+	if n.auditBroken.Load() {
+		broken = 1
+	}
+	set("pawl_audit_broken", broken)
+	for name, source := range n.Config.Sources {
+		var last time.Time
+		for _, s := range source.Secrets {
+			if s.NotAfter.IsZero() {
+				last = time.Time{}
+				break
+			}
+			if s.NotAfter.After(last) {
+				last = s.NotAfter
+			}
+		}
+		if !last.IsZero() {
+			set("pawl_secret_ends", time.Until(last).Seconds(), attribute.String("source", name))
+		}
+	}
+	return nil
+}
