@@ -25,8 +25,8 @@ type Subscriber struct {
 	Types []string
 }
 
-// takes reports whether it takes events of a type.
-func (s Subscriber) takes(kind string) bool {
+// Takes reports whether it takes events of a type.
+func (s Subscriber) Takes(kind string) bool {
 	noun, _, _ := strings.Cut(kind, ".")
 	return len(s.Types) == 0 || slices.Contains(s.Types, kind) || slices.Contains(s.Types, noun+".*")
 }
@@ -203,7 +203,7 @@ func (p *Publisher) lease() time.Duration {
 func (p *Publisher) publish(ctx context.Context, e outbox.Event) outbox.Settled {
 	settled := outbox.Settled{ID: e.ID, DeliveredTo: e.DeliveredTo, Published: true}
 	for _, s := range p.Subscribers {
-		if !s.takes(e.Type) || slices.Contains(e.DeliveredTo, s.Name) {
+		if e.OnlyTo != "" && e.OnlyTo != s.Name || !s.Takes(e.Type) || slices.Contains(e.DeliveredTo, s.Name) {
 			continue
 		}
 		if err := p.post(ctx, s, e); err != nil {

@@ -98,6 +98,25 @@ func TestPublisher_Types(t *testing.T) {
 	}
 }
 
+// What is told to one subscriber goes to no other, and to nobody where that one is gone.
+func TestPublisher_OnlyTo(t *testing.T) {
+	b := setup(t)
+	crm, other := activitiestest.NewSink(t), activitiestest.NewSink(t)
+	for _, to := range []string{"crm", "gone", ""} {
+		b.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, only_to) values ($1, 'live', 'acme', 'access.snapshot', $2, 'announce', $3, $4)`,
+			uuid.New(), uuid.New(), news("acme"), to)
+	}
+	p := b.publisher(activities.Subscriber{Name: "crm", URL: crm.URL}, activities.Subscriber{Name: "other", URL: other.URL})
+	for b.publish(p) {
+	}
+	if len(crm.Requests()) != 2 || len(other.Requests()) != 1 {
+		t.Errorf("crm was told %d times, the other %d times", len(crm.Requests()), len(other.Requests()))
+	}
+	if left := b.lines(`select only_to from outbox where published_at is null`); len(left) != 0 {
+		t.Errorf("%q wait for nobody", left)
+	}
+}
+
 func TestPublisher_CloudEvent(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)

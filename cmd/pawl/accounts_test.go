@@ -68,6 +68,22 @@ func TestAccounts_Show(t *testing.T) {
 	if r := s.pawl(t, "accounts", "list", "--after", "barred"); r.code != 2 || !strings.Contains(r.err, "live/acme") {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
+	r = s.pawl(t, "accounts", "announce", "--all", "--mode", "live", "--provision", "--dry-run")
+	if r.code != 0 || !strings.Contains(r.out, "would tell of 4 accounts, and bring 4 workspaces to their targets; nothing was done") || strings.Contains(r.out, "billed") {
+		t.Errorf("exit %d: the announcement is to be:\n%s%s", r.code, r.out, r.err)
+	}
+	for want, args := range map[string][]string{
+		"not both":                        {"acme", "--all", "--why", "new"},
+		"needs --why":                     {"--all", "--yes"},
+		`no subscriber is named "nobody"`: {"--all", "--to", "nobody", "--why", "new", "--yes"},
+		"not confirmed":                   {"--all", "--provision", "--why", "new"},
+		"no subscriber would be told":     {"--all", "--why", "new", "--yes"},
+		"nothing to tell":                 {"billed", "--provision", "--why", "new", "--yes"},
+	} {
+		if r := s.pawl(t, append([]string{"accounts", "announce"}, args...)...); r.code == 0 || !strings.Contains(r.err, want) {
+			t.Errorf("announce %v: exit %d: %s", args, r.code, r.err)
+		}
+	}
 	// Who has nothing is told why.
 	for id, want := range map[string]string{
 		"late": "because    sub_late is past due, and the grace is over, by evt_late\n", "once": "because    cs_1 was paid for until 2026-01-08",

@@ -128,5 +128,9 @@ func writeImport(a *app, result importer.Result) error {
 	for _, id := range slices.Sorted(maps.Keys(result.LeftOut)) {
 		rows = append(rows, []string{"left out", output.Clean(id) + output.Because(output.Clean(result.LeftOut[id]))})
 	}
-	return a.Table(rows)
+	if err := a.Table(rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(a.out, "nobody is told, and no workspace has changed: pawl accounts announce --all --provision --dry-run shows what is to do")
+	return err
 }

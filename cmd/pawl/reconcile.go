@@ -112,24 +112,30 @@ func (r reconcileAll) run(ctx context.Context, a *app, source string, d operator
 		}
 		n := len(made.Accounts)
 		of := output.Plural(n, "account")
-		switch {
-		case dryRun || n == 0:
+		if dryRun || n == 0 {
 			return emit(a, map[string]int{"accounts": n}, func(a *app, _ map[string]int) error {
 				_, err := fmt.Fprintf(a.out, "would compare %s; nothing was done\n", of)
 				return err
 			})
-		case !yes && a.ask("Compare "+of+", and bring them to what Stripe says. To go on, type how many they are: ") !=
-			strconv.Itoa(n):
-			return fmt.Errorf("not confirmed, and nothing done: type %d, or write --yes", n)
 		}
-		d.Verb, d.Request = operator.VerbStartJob, cmp.Or(d.Request, "reconcile-"+uuid.NewString()[:8])
-		d.Target, d.Found = d.Request, made
-		answer, err := s.Decide(ctx, d)
-		if err != nil {
-			return err
-		}
-		return emit(a, answer, writeAnswer)
+		return s.startJob(ctx, made, "Compare "+of+", and bring them to what Stripe says.", d, yes)
 	})
+}
+
+// startJob makes a job about accounts, and starts it, once a person has typed how many they are.
+func (s *session) startJob(ctx context.Context, made *operator.NewJob, does string, d operator.Decision,
+	yes bool) error {
+	n := strconv.Itoa(len(made.Accounts))
+	if !yes && s.ask(does+" To go on, type how many they are: ") != n {
+		return fmt.Errorf("not confirmed, and nothing done: type %s, or write --yes", n)
+	}
+	d.Verb, d.Request = operator.VerbStartJob, cmp.Or(d.Request, made.Action+"-"+uuid.NewString()[:8])
+	d.Target, d.Found = d.Request, made
+	answer, err := s.Decide(ctx, d)
+	if err != nil {
+		return err
+	}
+	return emit(s.app, answer, writeAnswer)
 }
 
 func runReconcile(ctx context.Context, s *session, r *operator.Reconciler, mode string, dryRun, yes bool,

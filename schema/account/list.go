@@ -29,7 +29,7 @@ type Listed struct {
 
 // Filter narrows a list of accounts: all that is set must hold.
 type Filter struct {
-	Mode, Access, Plan, Status string
+	Mode, ID, Access, Plan, Status string
 	// Before leaves out accounts whose access ends later, or at no time known.
 	Before time.Time
 	// After is the account behind which the list goes on.
@@ -42,12 +42,13 @@ const listSQL = `
 select mode, account, customer, access, plan, quantity, features, version, held, statuses, until, workspace_version from pawl_accounts
  where ($1 = '' or mode = $1) and ($2 = '' or access = $2) and ($3 = '' or plan = $3) and ($4 = '' or $4 = any(statuses))
    and ($5::timestamptz is null or until < $5) and (mode, account) > ($6, $7)
+   and ($9 = '' or account = $9)
  order by mode, account limit $8`
 
 // List returns the accounts that pass f, by mode and ID.
 func List(ctx context.Context, db DB, f Filter) ([]Listed, error) {
 	found, err := list(ctx, db, pgx.RowToStructByPos[Listed], listSQL, f.Mode, f.Access, f.Plan, f.Status,
-		orNil(f.Before), f.After.Mode, f.After.ID, f.Limit)
+		orNil(f.Before), f.After.Mode, f.After.ID, f.Limit, f.ID)
 	if err != nil {
 		return nil, fmt.Errorf("list accounts: %w", err)
 	}

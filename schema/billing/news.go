@@ -40,7 +40,7 @@ type subscriptionNews struct {
 	SourceEvent  string `json:"source_event"`
 }
 
-// accessNews is the data of access.changed: what the account may use now.
+// accessNews is the data of access.changed and access.snapshot: what the account may use now.
 type accessNews struct {
 	Account     string   `json:"account"`
 	Mode        string   `json:"mode"`
@@ -50,7 +50,8 @@ type accessNews struct {
 	Quantity    int64    `json:"quantity"`
 	Features    []string `json:"features"`
 	SourceEvent string   `json:"source_event"`
-	// Cause is "meaning" or "rebuild" where no event has changed it: the facts were folded anew.
+	// Cause is "meaning", "reread" or "rebuild" where no event has changed it: the facts were folded anew. It is
+	// "announce" where nothing has.
 	Cause string `json:"cause,omitempty"`
 }
 
@@ -109,14 +110,19 @@ func (a *applying) newsOfAccess(before, after Access) []news {
 	if t.Version == before.Target.Version {
 		return nil
 	}
-	data := accessNews{
-		Account: after.Account, Mode: a.subject.Mode, Version: t.Version, State: t.State, Plan: t.Plan,
-		Quantity: t.Quantity, Features: texts(t.Features), SourceEvent: a.subject.EventID,
-	}
+	data := t.news(Scope{a.subject.Mode, after.Account}, a.subject.EventID)
 	if a.how == repairing {
 		data.Cause = a.key
 	}
 	return []news{{after.Account, "access.changed", data}}
+}
+
+// news is what subscribers are told of an account's target.
+func (t Target) news(of Scope, event string) accessNews {
+	return accessNews{
+		Account: of.Account, Mode: of.Mode, Version: t.Version, State: t.State, Plan: t.Plan, Quantity: t.Quantity,
+		Features: texts(t.Features), SourceEvent: event,
+	}
 }
 
 // timestamp writes a time as RFC 3339; "" for none.

@@ -35,6 +35,7 @@ var Statements = map[string]string{
 	"reopen task":          reopenTaskSQL,
 	"end tasks":            endTasksSQL,
 	"workspace":            workspaceSQL,
+	"has workspace":        hasWorkspaceSQL,
 	"finance entry":        financeEntrySQL,
 	"objects":              objectsSQL,
 	"objects of accounts":  objectsOfAccountsSQL,

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,7 +53,7 @@ var Results = []Result{Done, Refused, Failed}
 type Job struct {
 	// ID is the ID of the request: a repeated request returns this job.
 	ID string `json:"id"`
-	// Action is the decision about each event, a verb; or [Refold], [Reread] or [Reconcile], of accounts. Effect
+	// Action is the decision about each event, a verb; or one of [OfAccounts]. Effect
 	// narrows it to one effect. Reference is what done says of it.
 	Action    string `json:"action"`
 	Effect    string `json:"effect,omitempty"`
@@ -81,7 +82,7 @@ type Job struct {
 
 // Noun is what the job is about.
 func (j *Job) Noun() string {
-	if j.Action == Refold || j.Action == Reread || j.Action == Reconcile {
+	if slices.Contains(OfAccounts, j.Action) {
 		return "account"
 	}
 	return "event"
@@ -92,13 +93,17 @@ func (j *Job) Says() string {
 	return fmt.Sprintf("%s of %d %ss at %g a second", j.Action, j.Items, j.Noun(), j.Rate)
 }
 
-// The actions about accounts: folding them anew by another meaning, or after bodies were read again, and comparing them
-// with what the provider says.
+// The actions about accounts: folding them anew by another meaning, or after bodies were read again, comparing them
+// with what the provider says, and telling subscribers what they may use.
 const (
 	Refold    = "refold"
 	Reread    = "reread"
 	Reconcile = "reconcile"
+	Announce  = "announce"
 )
+
+// OfAccounts lists the actions about accounts.
+var OfAccounts = []string{Refold, Reread, Reconcile, Announce}
 
 // Left counts the events without a result.
 func (j *Job) Left() int { return j.Items - j.Done - j.Refused - j.Failed }

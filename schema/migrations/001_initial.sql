@@ -679,6 +679,8 @@ create table outbox (
     -- when it may be taken next: its delivery's lease, its retry, or that it stands back behind an older one
     next_at      timestamptz not null default now(),
     last_error   text        not null default '',
+    -- the one subscriber that it is for, '' for all
+    only_to      text        not null default '',
     -- the subscribers that have taken it, so that a retry asks only the others
     delivered_to text[]      not null default '{}',
     published_at timestamptz
@@ -768,7 +770,7 @@ create unlogged table quotas (
 create table jobs (
     -- The ID of the request that made it: repeated, it is the same job.
     id          text             collate "C" primary key check (octet_length(id) between 1 and 100),
-    action      text             not null check (action in ('retry', 'skip', 'done', 'approve', 'reject', 'replay', 'run', 'refold', 'reconcile', 'reread')),
+    action      text             not null check (action in ('retry', 'skip', 'done', 'approve', 'reject', 'replay', 'run', 'refold', 'reconcile', 'reread', 'announce')),
     -- effect is what the action is narrowed to; '' for all that is not done. reference is what done says of it.
     effect      text             not null default '',
     reference   text             not null default '',

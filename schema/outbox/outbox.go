@@ -38,14 +38,17 @@ type Event struct {
 	// Attempts counts how often it was taken as the oldest of its account.
 	Attempts    int
 	DeliveredTo []string
+	// OnlyTo is the one subscriber that it is for, "" for all.
+	OnlyTo string
 	// Correlation is that of the receipt.
 	Correlation string
 }
 
-// News is an internal event before it is written: its type, the account whose subscribers get it, and its data.
+// News is an internal event before it is written: its type, the account that it is about, the one subscriber that
+// gets it ("" for all), and its data.
 type News struct {
-	Account, Type string
-	Data          json.RawMessage
+	Account, Type, OnlyTo string
+	Data                  json.RawMessage
 }
 
 // Write adds a statement to b that writes news to the outbox, in their order: those of one change, in its transaction.
@@ -56,19 +59,19 @@ func Write(b *pgx.Batch, mode, receiptID, effectKey string, news []News) {
 	if len(news) == 0 {
 		return
 	}
-	accounts, types, data, behind := make([]string, len(news)), make([]string, len(news)),
-		make([]json.RawMessage, len(news)), make([]bool, len(news))
+	accounts, types, only := make([]string, len(news)), make([]string, len(news)), make([]string, len(news))
+	data, behind := make([]json.RawMessage, len(news)), make([]bool, len(news))
 	for i, n := range news {
 		behind[i] = slices.Contains(accounts[:i], n.Account)
-		accounts[i], types[i], data[i] = n.Account, n.Type, n.Data
+		accounts[i], types[i], only[i], data[i] = n.Account, n.Type, n.OnlyTo, n.Data
 	}
-	b.Queue(writeSQL, mode, receiptID, effectKey, accounts, types, data, behind)
+	b.Queue(writeSQL, mode, receiptID, effectKey, accounts, types, data, behind, only)
 }
 
 const writeSQL = `
-insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, next_at)
-select gen_random_uuid(), $1, n.account, n.type, $2::uuid, $3, n.data, now() + case when n.behind then interval '5 minutes' else interval '0' end
-  from unnest($4::text[], $5::text[], $6::jsonb[], $7::boolean[]) as n(account, type, data, behind)`
+insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, only_to, next_at)
+select gen_random_uuid(), $1, n.account, n.type, $2::uuid, $3, n.data, n.only_to, now() + case when n.behind then interval '5 minutes' else interval '0' end
+  from unnest($4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[]) as n(account, type, data, behind, only_to)`
 
 // mostPassed is how many due events one take goes through. Those that are not the oldest of their account stand back,
 // so that the next take does not meet them.
@@ -117,7 +120,7 @@ select ` + eventColumns + ` from oldest
  cross join lateral (select n.* from outbox n where n.published_at is null and n.mode = oldest.mode and n.account = oldest.account and n.id > oldest.id
                       order by n.id limit $3 - 1) e`
 
-const eventColumns = `e.id, e.event_id::text, e.mode, e.account, e.type, e.receipt_id::text, e.data, e.created_at, e.attempts, e.delivered_to,
+const eventColumns = `e.id, e.event_id::text, e.mode, e.account, e.type, e.receipt_id::text, e.data, e.created_at, e.attempts, e.delivered_to, e.only_to,
        coalesce((select r.correlation_id from receipts r where r.id = e.receipt_id), '')`
 
 // Take takes due events of up to limit accounts: the oldest of each account and those that follow it, in the order in

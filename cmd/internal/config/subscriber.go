@@ -21,7 +21,7 @@ type Subscriber struct {
 // internalEvents maps the nouns of internal events to their verbs; those of a dispute are Stripe's statuses.
 // docs/sinks.openapi.yaml describes them.
 var internalEvents = map[string][]string{
-	"access":       {"changed"},
+	"access":       {"changed", "snapshot"},
 	"checkout":     {"completed"},
 	"dispute":      nil,
 	"invoice":      {"paid", "closed"},

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -41,6 +42,8 @@ type Args struct {
 	Mode, Kind string
 	// Account is the one that money is given to.
 	Account string
+	// To says who is told of an account.
+	To billing.Announcement
 	// Found is what a command has shown before it asks: a [*GapReport], a [*Reconciliation], a [*Drift], a
 	// [*MeaningSwitch], a [*RereadDecision], or the [*NewJob] that is made.
 	Found any

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -142,7 +143,8 @@ func (w *JobWorker) take(ctx context.Context, j *job.Job, item job.Item) error {
 func (w *JobWorker) decide(ctx context.Context, j *job.Job, item job.Item) (says string, err error) {
 	d := Decision{
 		Verb: j.Action, Target: item.Target, Who: j.Who, Why: j.Why + " (job " + j.ID + ")",
-		Request: requestOf(j.ID, item.Target), Args: Args{Effect: j.Effect, Reference: j.Reference},
+		Request: requestOf(j.ID, item.Target), Args: Args{Effect: j.Effect, Reference: j.Reference,
+			To: billing.Announcement{OnlyTo: j.Filter["to"], Provision: j.Filter["provision"] == "true"}},
 	}
 	if j.Action == job.Reconcile {
 		return w.reconcile(ctx, d, j.Filter["source"])

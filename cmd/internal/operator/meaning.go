@@ -149,15 +149,18 @@ func (s *MeaningSwitch) apply(ctx context.Context, tx pgx.Tx, d *Decision) error
 // targetOf names an account as the target of an item and of a refold.
 func targetOf(of billing.Scope) string { return of.Mode + "/" + of.Account }
 
+// findScope reads the target of a job's item.
+func findScope(_ context.Context, _ *Operator, d *Decision) (of billing.Scope, key string, err error) {
+	var found bool
+	if of.Mode, of.Account, found = strings.Cut(d.Target, "/"); !found {
+		return of, "", fmt.Errorf("%q names no account after its mode", d.Target)
+	}
+	return of, d.Verb + "/" + d.Target, nil
+}
+
 // refoldRule folds an account anew, by the meaning in force and the newest reading of each event. A job decides it.
 var refoldRule = rule[billing.Scope]{
-	find: func(_ context.Context, _ *Operator, d *Decision) (of billing.Scope, key string, err error) {
-		var found bool
-		if of.Mode, of.Account, found = strings.Cut(d.Target, "/"); !found {
-			return of, "", fmt.Errorf("%q names no account after its mode", d.Target)
-		}
-		return of, d.Verb + "/" + d.Target, nil
-	},
+	find: findScope,
 	check: func(ctx context.Context, o *Operator, _ *Decision, of billing.Scope) (*change, error) {
 		was, err := usedBy(ctx, o, of)
 		return &change{target: of.Account, before: map[string]any{"mode": of.Mode, "uses": was}}, err

@@ -264,6 +264,8 @@ it came, and take it in as if it came now. A request that is still refused stays
 			rule: applyReadingRule},
 		{Name: job.Reread, Target: "MODE/ACCOUNT", Short: "Fold an account anew, of which bodies were read again",
 			rule: refoldRule},
+		{Name: job.Announce, Target: "MODE/ACCOUNT", Short: "Tell subscribers what an account may use",
+			rule: announceRule},
 	}
 	verbs = append(verbs, pauseVerbs()...)
 }

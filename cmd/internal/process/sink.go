@@ -125,7 +125,8 @@ func Relays(c *config.Config) map[string][]string {
 	return of
 }
 
-func subscribers(c *config.Config) []activities.Subscriber {
+// Subscribers are those of internal events.
+func Subscribers(c *config.Config) []activities.Subscriber {
 	var list []activities.Subscriber
 	for _, s := range c.Sinks.Subscribers {
 		list = append(list, activities.Subscriber{Name: s.Name, URL: s.URL, Token: s.Token.Value(), Timeout: s.Timeout,

@@ -1,0 +1,63 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/job"
+)
+
+// AnnounceJob is a job that announces accounts. Those that were never granted anything are left out.
+func AnnounceJob(to billing.Announcement, accounts []account.Listed) *NewJob {
+	j := &NewJob{Job: job.Job{Action: job.Announce, Filter: map[string]string{
+		"to": to.OnlyTo, "provision": strconv.FormatBool(to.Provision),
+	}}}
+	for _, a := range slices.DeleteFunc(accounts, func(a account.Listed) bool { return a.Version == 0 }) {
+		j.Accounts = append(j.Accounts, job.Item{Target: a.Mode + "/" + a.ID, Name: a.ID})
+	}
+	return j
+}
+
+// announceRule tells subscribers what an account may use. A job decides it.
+var announceRule = rule[billing.Scope]{
+	find: findScope,
+	check: func(ctx context.Context, o *Operator, d *Decision, of billing.Scope) (*change, error) {
+		last, err := of.LastFact(ctx, o.DB)
+		if err != nil {
+			return nil, err
+		}
+		t, err := billing.New(o.DB).Target(ctx, of.Mode, of.Account)
+		if err != nil {
+			return nil, err
+		}
+		if last == nil || t.Version == 0 {
+			return nil, d.refuse("was never granted anything: there is nothing to tell")
+		}
+		return &change{
+			target: of.Account,
+			before: map[string]any{"mode": of.Mode, "version": t.Version},
+			after:  map[string]any{"to": d.To.OnlyTo, "provision": d.To.Provision},
+			do: func(ctx context.Context, tx pgx.Tx) error {
+				_, _, err := billing.Announce(ctx, tx, of, d.To, *last)
+				return err
+			},
+		}, nil
+	},
+	answer: func(ctx context.Context, o *Operator, d *Decision, of billing.Scope, _ recorded) (string, any, error) {
+		found, err := account.List(ctx, o.DB, account.Filter{Mode: of.Mode, ID: of.Account, Limit: 1})
+		if err != nil || len(found) == 0 {
+			return "", nil, err
+		}
+		says := fmt.Sprintf("version %d: %s", found[0].Version, Uses(found[0].Plan, found[0].Quantity))
+		if d.To.Provision && found[0].Workspace < found[0].Version {
+			says += "; its workspace follows"
+		}
+		return says, nil, nil
+	},
+}
