@@ -189,16 +189,7 @@ func (s MailSink) failure(err error) error {
 // compose writes the message. Everything in it follows from the letter and the address, so that a repeat is the same
 // mail; go-mail refuses addresses that would smuggle in headers.
 func (m *Mail) compose(l Letter, to billing.Address, from, messageID string) ([]byte, error) {
-	content := letters.Content{
-		Account: l.Account, Number: cmp.Or(l.Number, l.Object), Plan: l.Plan,
-		Quantity: l.Quantity, URL: to.Page, EndsAt: l.EndsAt.UTC(), DueAt: l.DueAt.UTC(),
-		Unpaid: l.Unpaid, Because: l.Because,
-		PeriodStart: l.PeriodStart.UTC(), PeriodEnd: l.PeriodEnd.UTC(), OccurredAt: l.OccurredAt.UTC(),
-	}
-	if l.Currency != "" {
-		content.Amount = stripe.Money(l.Amount, l.Currency)
-	}
-	subject, text, err := m.Letters.Write(l.Template, content)
+	subject, text, err := m.write(l, to)
 	if err != nil {
 		return nil, effect.Fault("compose letter: %w", err)
 	}
@@ -221,6 +212,20 @@ func (m *Mail) compose(l Letter, to billing.Address, from, messageID string) ([]
 		return nil, effect.Fault("write letter: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// write fills the letter's template.
+func (m *Mail) write(l Letter, to billing.Address) (subject, text string, err error) {
+	content := letters.Content{
+		Account: l.Account, Number: cmp.Or(l.Number, l.Object), Plan: l.Plan,
+		Quantity: l.Quantity, URL: to.Page, EndsAt: l.EndsAt.UTC(), DueAt: l.DueAt.UTC(),
+		Unpaid: l.Unpaid, Because: l.Because,
+		PeriodStart: l.PeriodStart.UTC(), PeriodEnd: l.PeriodEnd.UTC(), OccurredAt: l.OccurredAt.UTC(),
+	}
+	if l.Currency != "" {
+		content.Amount = stripe.Money(l.Amount, l.Currency)
+	}
+	return m.Letters.Write(l.Template, content)
 }
 
 // messageID derives the stable Message-ID from the effect's key: readable, and unique by its hash.

@@ -171,6 +171,34 @@ func (l *Outlook) ForecastLetter(ctx context.Context, in EffectInput[Letter]) (F
 	return f, err
 }
 
+// WrittenLetter is a letter as it would go out now.
+type WrittenLetter struct {
+	Template string `json:"letter"`
+	// To is the customer's address, and Page the page that the letter leads to; "" where none is held.
+	To   string `json:"to"`
+	Page string `json:"-"`
+	// Subject and Text are "" where the letter is off: it has no template then.
+	Subject string `json:"subject"`
+	Text    string `json:"text"`
+}
+
+// WriteLetter writes a letter with what is held of the customer, wanted or not. A customer who was forgotten has no
+// address.
+func (l *Outlook) WriteLetter(ctx context.Context, in EffectInput[Letter]) (w WrittenLetter, err error) {
+	w.Template = in.For.Template
+	of := billing.Subject{Provider: in.Effect.Provider, ProviderAccount: in.Effect.Account, Mode: in.For.Mode,
+		Customer: in.For.Customer}
+	to, err := l.state.Address(ctx, of, in.For.Object)
+	if err != nil {
+		return w, err
+	}
+	w.To, w.Page = to.Email, to.Page
+	if !l.of.Mail.Letters.Off(w.Template) {
+		w.Subject, w.Text, err = l.of.Mail.write(in.For, to)
+	}
+	return w, err
+}
+
 // ForecastTask is the forecast of each activity of [Tasks]: it is done.
 func (l *Outlook) ForecastTask(ctx context.Context, in EffectInput[Task]) (Forecast, error) {
 	return l.forecast(ctx, in.Effect, effect.Policy{}, func() (any, error) { return nil, nil })

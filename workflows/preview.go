@@ -27,6 +27,8 @@ type Asked struct {
 	// them.
 	ReasonCode, Reason string
 	Waits              activities.Waits
+	// Letters asks for the letters as they would go out, too.
+	Letters bool
 }
 
 // Outlook answers a preview as activities answer a run. It changes nothing. An *activities.Outlook is one.
@@ -42,6 +44,8 @@ type Outlook interface {
 	ForecastAlignment(context.Context, activities.EffectInput[activities.WorkspaceRef]) (activities.Forecast, error)
 	ForecastEntry(context.Context, activities.EffectInput[activities.Entry]) (activities.Forecast, error)
 	ForecastLetter(context.Context, activities.EffectInput[activities.Letter]) (activities.Forecast, error)
+	// WriteLetter writes a letter as it would go out, wanted or not.
+	WriteLetter(context.Context, activities.EffectInput[activities.Letter]) (activities.WrittenLetter, error)
 	ForecastTask(context.Context, activities.EffectInput[activities.Task]) (activities.Forecast, error)
 	ForecastRelay(context.Context, activities.EffectInput[activities.Delivery]) (activities.Forecast, error)
 	ForecastFetch(context.Context, activities.EffectInput[activities.Wanted]) (activities.Forecast, error)
@@ -114,7 +118,15 @@ func (p *preview) of(e engine) (Previewed, error) {
 	}
 	p.ended.Effects = []PreviewedEffect{}
 	for _, s := range p.seen {
-		p.ended.Effects = append(p.ended.Effects, p.effect(s))
+		e := p.effect(s)
+		if letter, is := s.work.(work[activities.Letter]); is && p.Letters {
+			written, err := p.outlook.WriteLetter(p.context, letter.input(p.f.call(s)))
+			if err != nil {
+				return Previewed{}, fmt.Errorf("preview %s: %w", s.key, err)
+			}
+			e.Letter = &written
+		}
+		p.ended.Effects = append(p.ended.Effects, e)
 	}
 	return p.ended, nil
 }

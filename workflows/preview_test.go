@@ -313,6 +313,10 @@ func (h *history) ForecastLetter(_ context.Context, in activities.EffectInput[ac
 	return h.forecast(in)
 }
 
+func (h *history) WriteLetter(_ context.Context, in activities.EffectInput[activities.Letter]) (activities.WrittenLetter, error) {
+	return activities.WrittenLetter{Template: in.For.Template}, nil
+}
+
 func (h *history) ForecastTask(_ context.Context, in activities.EffectInput[activities.Task]) (activities.Forecast, error) {
 	return h.forecast(in)
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
@@ -76,6 +77,8 @@ type PreviewedEffect struct {
 	// Amount is an entry's, in minor units of Currency, negative for money that goes out; nil for any other effect.
 	Amount   *int64 `json:"amount,omitempty"`
 	Currency string `json:"currency,omitempty"`
+	// Letter is the letter that it sends, where that is asked for; else nil.
+	Letter *activities.WrittenLetter `json:"letter,omitempty"`
 }
 
 // Previewed is what would happen: to the effects, in the order in which the run comes to them, and to the receipt.

@@ -84,6 +84,14 @@ func TestAccounts_Show(t *testing.T) {
 			t.Errorf("announce %v: exit %d: %s", args, r.code, r.err)
 		}
 	}
+	for want, args := range map[string][]string{
+		`there is no letter "bill"`: {"bill", "--event", "evt_1"}, "needs --event": {"receipt"}, `no event "evt_1"`: {"--event", "evt_1"},
+		"needs --why": {"--event", "evt_1", "--reveal"},
+	} {
+		if r := s.pawl(t, append([]string{"letters", "preview"}, args...)...); r.code == 0 || !strings.Contains(r.err, want) {
+			t.Errorf("letters preview %v: exit %d: %s", args, r.code, r.err)
+		}
+	}
 	// Who has nothing is told why.
 	for id, want := range map[string]string{
 		"late": "because    sub_late is past due, and the grace is over, by evt_late\n", "once": "because    cs_1 was paid for until 2026-01-08",

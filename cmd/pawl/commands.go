@@ -23,6 +23,7 @@ func commands(a *app) []*cobra.Command {
 		of("accounts", "The accounts and what they may use", accountsList(a), accountsShow(a), accountsReread(a),
 			accountsAnnounce(a)),
 		rebuild(a),
+		group("letters", "The letters to customers", lettersPreview(a)),
 		group("meaning", "What configuration makes of the facts", meaningShow(a), meaningDiff(a), meaningApply(a)),
 		of("money", "The money that is not booked", moneyUnclaimed(a)),
 		of("tasks", "What a person has to do", tasksList(a), tasksShow(a)),
