@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -39,6 +40,9 @@ const codeWithheld = "withheld"
 
 // codeNotOurs is the code of a run about another product.
 const codeNotOurs = "not_ours"
+
+// codeUnknownPrice is the code of a run that did all that does not depend on what a price means.
+const codeUnknownPrice = billing.TaskPrice
 
 // review asks a person to review an object, once for each object, whichever event completes the reason for it.
 type review struct {
@@ -139,6 +143,9 @@ func (w *billingFlow) run() (EventResult, error) {
 	switch {
 	case refused != "":
 		return w.finish(processed, reason{codeWithheld, refused})
+	case change.After.Subscription != nil && len(change.After.Subscription.Asks) > 0:
+		return w.finish(processed, reason{codeUnknownPrice, "waits for the meaning of price " +
+			strings.Join(change.After.Subscription.Asks, ", ") + " in plans.prices: what it gives follows by itself"})
 	case change.NotOurs():
 		return w.finish(processed, reason{codeNotOurs, "its prices are in plans.ignore: nothing follows"})
 	}

@@ -54,7 +54,7 @@ object; of an event that was parked before it was read it is not known.`,
 		if r.Jobs, err = job.New(s.db).Open(ctx); err != nil {
 			return r, err
 		}
-		if r.Tasks, err = account.CountTasks(ctx, s.db); err != nil {
+		if r.Tasks, err = account.CountTasks(ctx, s.db, false); err != nil {
 			return r, err
 		}
 		if r.Notices, err = notice.New(s.db).Now(ctx); err != nil {

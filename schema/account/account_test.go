@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,17 +181,19 @@ func TestTasks_CountedByKind_DueFirst(t *testing.T) {
 	db := setup(t)
 	exec(t, db, `insert into tasks (mode, kind, object, state, title, effect_key, created_at, due_by) values
 		('live', 'dispute', 'dp_1', 'open', 'answer', 'z', '2026-01-01', '2026-01-20'), ('live', 'dispute', 'dp_2', 'open', 'answer', 'z', '2026-01-02', '2026-01-10'),
-		('live', 'dispute', 'dp_3', 'done', 'answer', 'z', '2025-01-01', '2025-01-10')`)
-	counts, err := account.CountTasks(t.Context(), db)
+		('live', 'dispute', 'dp_3', 'done', 'answer', 'z', '2025-01-01', '2025-01-10'),
+		('live', 'unknown_price', 'a:b:price_1', 'open', 'say', 'z', '2026-01-03', null), ('live', 'unknown_price', 'c:price_1', 'open', 'say', 'z', '2026-01-03', null),
+		('live', 'unknown_price', 'c:price_2', 'open', 'say', 'z', '2026-01-04', null)`)
+	counts, err := account.CountTasks(t.Context(), db, true)
 	var got []string
 	for _, c := range counts {
-		got = append(got, fmt.Sprint(c.Kind, " ", c.Mode, " ", c.Tasks))
+		got = append(got, strings.TrimSpace(fmt.Sprint(c.Kind, " ", c.Mode, " ", c.Tasks, " ", c.About)))
 	}
-	if want := []string{"dispute live 2", "onboarding live 1", "review live 3", "review test 1"}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"dispute live 2", "unknown_price live 2 price_1", "unknown_price live 1 price_2", "onboarding live 1", "review live 3", "review test 1"}; err != nil || !slices.Equal(got, want) {
 		t.Fatalf("counted %q, %v; want %q", got, err, want)
 	}
-	if d := counts[0]; !d.Oldest.Equal(at) || !d.DueBy.Equal(at.AddDate(0, 0, 9)) || counts[1].DueBy != nil {
-		t.Errorf("counted %+v, %+v; want the oldest of 1 January, the next due on the 10th, and a welcome that is never due", d, counts[1])
+	if d := counts[0]; !d.Oldest.Equal(at) || !d.DueBy.Equal(at.AddDate(0, 0, 9)) || counts[3].DueBy != nil {
+		t.Errorf("counted %+v, %+v; want the oldest of 1 January, the next due on the 10th, and a welcome that is never due", d, counts[3])
 	}
 	tasks, err := account.OpenTasks(t.Context(), db, "live", "", 2)
 	if err != nil || len(tasks) != 2 || tasks[0].Object != "dp_2" || tasks[1].Object != "dp_1" {

@@ -94,8 +94,10 @@ select ` + taskColumns + ` where t.state = 'open' and ($1 = '' or t.mode = $1) a
  order by t.due_by, t.created_at, t.kind, t.object limit $3`
 
 const countTasksSQL = `
-select kind, mode, count(*)::int, min(created_at), min(due_by) from tasks where state = 'open'
- group by kind, mode order by mode, min(due_by), min(created_at), kind`
+select kind, mode, count(*)::int, about, min(created_at), min(due_by)
+  from tasks cross join lateral (select case when $1 and kind = 'unknown_price' then substring(object from '[^:]*$') else '' end as about) a
+ where state = 'open'
+ group by kind, mode, about order by mode, min(due_by), min(created_at), kind, about`
 
 const tasksAboutSQL = `select ` + taskColumns + ` where t.object = $1 order by t.mode, t.kind`
 

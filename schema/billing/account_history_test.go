@@ -389,9 +389,9 @@ func (w *tale) wantRows() []string {
 	for _, s := range w.subscriptions {
 		accounts[w.account(s)] = true
 		want = append(want, words(s.id+":", w.account(s), s.is.Status, priced(s.known.Price)))
-		if s.unknown {
-			state := map[bool]string{true: "open", false: "cancelled"}[planOf(&s.is) == "" && s.is.EndedAt.IsZero()]
-			want = append(want, words("task unknown_price", s.id+":", w.account(s), state))
+		asks := words("task unknown_price", w.account(s)+":price_new:", w.account(s), "open")
+		if s.unknown && planOf(&s.is) == "" && s.is.EndedAt.IsZero() && !slices.Contains(want, asks) {
+			want = append(want, asks)
 		}
 	}
 	for _, b := range w.invoices {

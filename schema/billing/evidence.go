@@ -31,6 +31,9 @@ func (s *Subscription) believe(invoices []Invoice, p Policy) {
 	if of.Plan != "" || of.UnknownPrice != "" || s.Plan == "" {
 		s.Plan, s.Quantity, s.Prices, s.AddOns, s.UnknownPrice = of.Plan, of.Quantity, sorted(prices), set(addOns),
 			of.UnknownPrice
+		if s.Asks = nil; of.UnknownPrice != "" {
+			s.Asks = []string{of.UnknownPrice}
+		}
 		s.PeriodStart, s.PeriodEnd = of.PeriodStart, of.PeriodEnd
 	}
 	for i := len(paid) - 2; i >= 0 && s.Plan == "" && s.UnknownPrice != ""; i-- { // as in see

@@ -124,8 +124,7 @@ var moneyCases = []struct {
 		want:  []string{active, paidOnce, "in_2: acme paid 1000", "ch_1: acme in_1 sub_1 succeeded 100 refunded 1000", keeps}},
 	{name: "a set-up fee's own invoice is refunded in full, the plan stays", policy: full,
 		facts: []billing.Fact{created(0, "active", "pro"), paid(1, 5, "setup"), charge(10, 1000)},
-		want: []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 1000",
-			"task unknown_price sub_1: acme cancelled", keeps}},
+		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 1000", keeps}},
 	{name: "refunded in part, access is kept", policy: full,
 		facts: []billing.Fact{paid(1, 1, "pro"), charge(1, 0), refunded("re_1", 10, "succeeded", 999)},
 		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 999", "re_1: acme in_1 sub_1 succeeded 999", keeps}, news: "refund.succeeded"},
@@ -318,7 +317,7 @@ func moneyRows(t *testing.T, tx ledger.Tx) []string {
 			(select string_agg(m ->> 'ID', ',') from jsonb_array_elements(state -> 'Movements') as m)) from disputes`),
 		texts(t, tx, `select concat_ws(' ', id || ':', account, invoice, status, amount) from credit_notes`),
 		texts(t, tx, `select concat_ws(' ', id || ':', coalesce(nullif(account, ''), '?'), status, payment_status, amount) from checkouts`),
-		texts(t, tx, `select concat_ws(' ', 'task', kind, object || ':', nullif(account, ''), state) from tasks`),
+		texts(t, tx, `select concat_ws(' ', 'task', kind, object || ':', nullif(account, ''), state) from tasks where `+asksNow),
 		texts(t, tx, `select concat_ws(' ', id || ':', coalesce(nullif(target_state, ''), 'suspended'), nullif(target_plan, ''), case when target_plan <> '' then target_quantity end)
 			from accounts a where exists (select from subscriptions s where s.account = a.id) or exists (select from invoices i where i.account = a.id)
 			   or exists (select from checkouts c where c.account = a.id and payment_status = 'paid')`),

@@ -41,6 +41,8 @@ type Policy struct {
 	Settle time.Duration
 	// Keep is how long the workspace of an account without access is kept before a person is asked to release it.
 	Keep time.Duration
+	// LeaveUnknown asks nobody about a price that no mapping knows.
+	LeaveUnknown bool `json:",omitempty"`
 	// EffectsFrom is when effects began, as [Apply] reads it from the database: nothing is due for what occurred
 	// before. Zero for no such time.
 	EffectsFrom time.Time `json:"-"`

@@ -20,8 +20,10 @@ type purchase struct {
 	prices     []Bought
 	addOns     []string // sorted, without duplicates
 	start, end time.Time
-	// unknown is a price that no mapping knows, where no price is mapped to a plan.
+	// unknown is a price that no mapping knows, where no price is mapped to a plan. asks are all that no mapping knows,
+	// but for metered ones beside a plan: use grants nothing.
 	unknown string
+	asks    []string
 	// lasts is how long it grants outside of any subscription: the longest of the plan's lines.
 	lasts time.Duration
 }
@@ -97,6 +99,9 @@ func (s *SubscriptionFact) purchase(p Policy) purchase {
 		}
 		if i >= 0 {
 			list[i].means = Price{Plan: plan}
+			b := bought(list, p)
+			b.asks = nil // metadata tells what the whole is
+			return b
 		}
 	}
 	return bought(list, p)
@@ -115,6 +120,9 @@ func bought(list []sold, p Policy) purchase {
 		}
 	}
 	for _, i := range list {
+		if !i.ofPlan() && !i.None && len(i.means.AddOn) == 0 && i.Price != "" && !(i.Metered && b.plan != "") {
+			b.asks = append(b.asks, i.Price)
+		}
 		b.addOns = append(b.addOns, i.means.AddOn...)
 		if i.means.Plan != b.plan {
 			b.addOns = append(b.addOns, p.Features[i.means.Plan]...)
@@ -133,7 +141,7 @@ func bought(list []sold, p Policy) purchase {
 			b.quantity += i.Quantity
 		}
 	}
-	b.addOns = set(b.addOns)
+	b.addOns, b.asks = set(b.addOns), set(b.asks)
 	b.prices = sorted(b.prices)
 	return b
 }

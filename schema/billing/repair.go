@@ -80,6 +80,7 @@ func (s Scope) takeRest(ctx context.Context, tx pgx.Tx, p Policy, at time.Time, 
 	for _, sql := range []string{takeSubscriptionsSQL, takePaymentsSQL, takeDueOfNoneSQL, endTasksOfNoneSQL} {
 		b.Queue(sql, s.Mode, s.Account)
 	}
+	b.Queue(askForPricesSQL, s.Mode, s.Account, TaskPrice, cause)
 	taken := 0
 	b.Queue(takeUnknownSQL, s.Mode, s.Account).Query(func(rows pgx.Rows) error {
 		list, err := pgx.CollectRows(rows, pgx.RowTo[string])
@@ -130,7 +131,7 @@ delete from due t where account = $2 and mode = $1 and why in ('end', 'grace', '
 
 	endTasksOfNoneSQL = `
 update tasks t set state = 'cancelled', updated_at = now()
- where mode = $1 and account = $2 and state = 'open' and kind in ('dispute', 'inquiry', 'fraud_warning', 'unknown_price', 'reconcile')
+ where mode = $1 and account = $2 and state = 'open' and kind in ('dispute', 'inquiry', 'fraud_warning', 'reconcile')
    and ` + rowless
 )
 

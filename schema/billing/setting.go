@@ -94,6 +94,7 @@ func (p Policy) settings() map[string]string {
 		"policy.dispute":       either(p.HoldOnDispute, "hold", "keep"),
 		"policy.dispute_lost":  either(p.EndOnLostDispute, "end", "keep"),
 		"policy.grant_plan_on": either(p.GrantOnPayment, "payment", "change"),
+		"policy.unknown":       either(p.LeaveUnknown, "leave", "ask"),
 		"policy.dunning":       fmt.Sprint(p.Dunning), "policy.settle": p.Settle.String(),
 		"policy.keep": p.Keep.String(), "policy.notice": p.Notice.String(), "policy.apart": p.Apart.String(),
 	}

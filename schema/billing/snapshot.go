@@ -19,6 +19,7 @@ func (s *Subscription) see(snapshots []Fact, p Policy) {
 		s.Unpaid = last.MissingPayment
 	}
 	s.Plan, s.Quantity, s.Prices, s.AddOns, s.UnknownPrice = b.plan, b.quantity, b.prices, b.addOns, b.unknown
+	s.Asks = b.asks
 	s.PeriodStart, s.PeriodEnd = b.start, b.end
 	// the newest plan that was known stays
 	for i := len(snapshots) - 2; i >= 0 && s.Plan == "" && s.UnknownPrice != ""; i-- {

@@ -52,6 +52,7 @@ var Statements = map[string]string{
 	"move of invoice": moveOfInvoiceSQL,
 	"lapsed":          lapsedSQL,
 	"settle task":     settleTaskSQL,
+	"ask for prices":  askForPricesSQL,
 	"hold meaning":    holdMeaningSQL, "lock meaning": lockMeaningSQL, "in force": inForceSQL, "meaning": meaningSQL,
 	"propose": proposeSQL, "keep meaning": keepSQL, "switch": switchSQL, "meanings": meaningsSQL, "touched": touchedSQL,
 	"remind":         remindSQL,

@@ -64,8 +64,8 @@ type Subscription struct {
 	// UnknownPrice is a price of the newest snapshot that no mapping knows, while none of its prices is mapped to a
 	// plan.
 	UnknownPrice string `json:",omitempty"`
-	// EverUnknown is set once any fact showed such a price.
-	EverUnknown bool `json:",omitempty"`
+	// Asks are the prices that no mapping knows, and that a person is asked about: those of the plan and of add-ons.
+	Asks []string `json:",omitempty"`
 	// Refused is set while the order is withheld, and Withheld if nothing is granted instead. Held is set while the
 	// subscription is on hold. LostBy is the fact that told that the dispute was lost, zero for any other hold.
 	Refused  bool  `json:",omitempty"`
@@ -181,9 +181,9 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 	s.GrantedAt = grantedAt(snapshots)
 	s.EverGranted = !s.GrantedAt.IsZero() ||
 		slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && !s.paidAfterEnd(i) })
-	s.EverUnknown = slices.ContainsFunc(snapshots,
-		func(f Fact) bool { return f.Subscription.purchase(p).unknown != "" }) ||
-		slices.ContainsFunc(invoices, func(i Invoice) bool { return i.paid() && i.UnknownPrice != "" })
+	if s.Ended() || p.LeaveUnknown {
+		s.Asks = nil
+	}
 	s.give(facts, snapshots, invoices, p)
 	s.Held, s.LostBy = OnHold(facts), lostBy(facts)
 	s.RenewsBy = s.renewsBy(invoices, p)
@@ -272,20 +272,6 @@ func (s *Subscription) gives() bool {
 		return !s.EndsAt.IsZero()
 	}
 	return granting(s.Status)
-}
-
-// tasks asks to map a price to a plan, where any fact ever showed one that no mapping knows. The task is open while the
-// newest does: until then the plan that was known before stays.
-func (s *Subscription) tasks() []settledTask {
-	if !s.EverUnknown {
-		return nil
-	}
-	title, open := "Map the price of subscription "+s.ID+" to a plan, in plans.prices", s.UnknownPrice != "" &&
-		!s.Ended()
-	if open {
-		title += ": " + s.UnknownPrice
-	}
-	return []settledTask{taskWhile(open, TaskPlan, s.Ref, title)}
 }
 
 const writeSubscriptionSQL = `

@@ -3,6 +3,7 @@ package billing
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,8 +17,8 @@ const (
 	TaskDispute = "dispute"
 	TaskInquiry = "inquiry"
 	TaskWarning = "fraud_warning"
-	// TaskPlan is to map a price to a plan: a subscription has none that is known.
-	TaskPlan = "unknown_price"
+	// TaskPrice is to say what a price means to us that an account pays for: one task for each account and price.
+	TaskPrice = "unknown_price"
 	// TaskAlike is to look at an account whose ID differs from another one's by upper and lower case alone.
 	TaskAlike = "similar_account"
 	// TaskAhead is to compare the clocks: an event is ahead of ours.
@@ -42,6 +43,44 @@ func taskWhile(open bool, kind string, about Ref, title string) settledTask {
 	}
 	return t
 }
+
+// askForPrices asks a person what the prices mean that no mapping knows, once for each account and price, whatever
+// subscriptions are of it. The question is over when none of them is.
+func (a *applying) askForPrices(b *pgx.Batch) {
+	var accounts []string
+	for _, s := range each[*Subscription](a.now) {
+		was := Subscription{}
+		if known := find[*Subscription](a.before, s.ID); known != nil {
+			was = *known
+		}
+		moved := s.Account != was.Account && len(s.Asks) > 0
+		if moved || a.how == repairing || !slices.Equal(was.Asks, s.Asks) {
+			accounts = append(accounts, s.Account, was.Account)
+		}
+	}
+	for _, account := range set(accounts) {
+		if account != "" {
+			b.Queue(askForPricesSQL, a.subject.Mode, account, TaskPrice, a.key)
+		}
+	}
+}
+
+// askForPricesSQL opens what an account's subscriptions ask for, and cancels what none asks for any more. The lock on
+// the account's row keeps two from doing so at once.
+const askForPricesSQL = `
+with asked as materialized (
+    select distinct $2 || ':' || price as object, price
+      from subscriptions cross join lateral jsonb_array_elements_text(state -> 'Asks') price
+     where mode = $1 and account = $2 and state ? 'Asks'),
+over as (
+    update tasks set state = 'cancelled', updated_at = now()
+     where mode = $1 and kind = $3 and account = $2 and state = 'open' and object not in (select object from asked))
+insert into tasks as t (mode, kind, object, account, state, title, effect_key)
+select $1, $3, object, $2, 'open', 'Say what price ' || price || ' means, in plans.prices or plans.ignore: ' || $2 || ' pays for it', $4
+  from asked
+    on conflict (mode, kind, object) do update set state = excluded.state, effect_key = excluded.effect_key, taken_by = '',
+       created_at = now(), updated_at = now()
+ where t.state = 'cancelled'`
 
 // ahead is by how much the time of an event may be ahead of our clock before somebody is told.
 const ahead = 5 * time.Minute

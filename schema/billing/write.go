@@ -26,6 +26,7 @@ func (a *applying) write(ctx context.Context) error {
 			return err
 		}
 	}
+	a.askForPrices(b)
 	a.writeGrants(b)
 	a.schedule(b)
 	a.writeTargets(b)

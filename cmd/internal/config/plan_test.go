@@ -16,7 +16,7 @@ plans:
   prices: {price_pro: pro, price_storage: {adds: [storage]}, price_once: {plan: starter, for: 365d}}
   features: {pro: [api], starter: []}
   order: [starter, pro]
-policy: {grace: 1d12h, end: period_end, dispute: hold, letters: {receipt: stripe}, dunning: [0d, 2d], notice: 0d, auto_apply: 0}
+policy: {grace: 1d12h, end: period_end, dispute: hold, letters: {receipt: stripe}, dunning: [0d, 2d], notice: 0d, unknown: leave, auto_apply: 0}
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ policy: {grace: 1d12h, end: period_end, dispute: hold, letters: {receipt: stripe
 	}
 	letters := config.WhoWrites{Receipt: "stripe", Dunning: "pawl", Trial: "pawl"}
 	if want := (config.Policy{Grace: 36 * time.Hour, Apart: 24 * time.Hour, Renewal: 96 * time.Hour, End: "period_end", Cancel: "park", ZeroInvoices: "ignore", FullRefund: "keep", Dispute: "hold", DisputeLost: "keep", Letters: letters,
-		GrantPlanOn: "change", Dunning: []time.Duration{0, 48 * time.Hour}, Account: "named", Settle: 10 * time.Minute, Keep: 720 * time.Hour, Reconcile: 168 * time.Hour, Gaps: "file"}); !reflect.DeepEqual(cfg.Policy, want) {
+		GrantPlanOn: "change", Unknown: "leave", Dunning: []time.Duration{0, 48 * time.Hour}, Account: "named", Settle: 10 * time.Minute, Keep: 720 * time.Hour, Reconcile: 168 * time.Hour, Gaps: "file"}); !reflect.DeepEqual(cfg.Policy, want) {
 		t.Errorf("policy %+v, want %+v", cfg.Policy, want)
 	}
 	if set := cfg.Mail.Set; !set.Off("receipt") || set.Off("action-required") || set.Off("correction") {
@@ -48,7 +48,7 @@ plans:
   prices: {price_x: {plan: pro, adds: [api]}, price_y: {for: 1d}, price_z: {plan: team, for: -1d}, price_w: {adds: [api], seats: none}, price_v: {plan: pro, seats: some}}
   ignore: [price_x]
   features: {pro: [api], starter: []}
-policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: perhaps, full_refund: half, dispute: end, dispute_lost: hold, dunning: 3d, keep: -1d, auto_apply: -1, letters: {trial: me}, grant_plan_on: order}
+policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: perhaps, full_refund: half, dispute: end, dispute_lost: hold, unknown: guess, dunning: 3d, keep: -1d, auto_apply: -1, letters: {trial: me}, grant_plan_on: order}
 `), map[string]string{
 		"plans.prices.price_x":       "has a plan, and adds features",
 		"plans.prices.price_y":       "means nothing",
@@ -71,6 +71,7 @@ policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: 
 		"policy.auto_apply":          "negative",
 		"policy.letters.trial":       "pawl or stripe",
 		"policy.grant_plan_on":       "change or payment",
+		"policy.unknown":             "ask or leave",
 	})
 	wantFaults(t, faultsOf(t, noSinks+"policy: {dunning: [0d, 7d, 3d, -1d]}\n"), map[string]string{
 		"policy.dunning[2]": "(line 4): does not come after", "policy.dunning[3]": "negative",

@@ -29,6 +29,8 @@ type Policy struct {
 	DisputeLost string `yaml:"dispute_lost" default:"keep" oneof:"keep end"`
 	// GrantPlanOn says when a higher plan, or more seats, are granted.
 	GrantPlanOn string `yaml:"grant_plan_on" default:"change" oneof:"change payment"`
+	// Unknown is what becomes of a price, or of a connected account, that no mapping knows.
+	Unknown string `yaml:"unknown" default:"ask" oneof:"ask leave"`
 	// Dunning says how long after the first failed attempt the customer is reminded.
 	Dunning []time.Duration `yaml:"dunning" default:"0s 3d 7d 14d" min:"0s"`
 	// Account says whether a customer of Stripe's that nothing names an account for is one at once, or once

@@ -298,7 +298,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 				subscription("updated", 1*aDay, "active", items(item("pro", 2)), was("items", list(item("starter", 1)))),
 				subscription("updated", 2*aDay, "active", items(item("secret", 3)), was("items", list(item("pro", 2)))),
 			},
-			want: []string{"sub_1: acme active pro 2", "sub_1 grants pro 2", "acme: active pro 2", "task unknown_price sub_1 open"},
+			want: []string{"sub_1: acme active pro 2", "sub_1 grants pro 2", "acme: active pro 2", "task unknown_price acme:price_secret open"},
 		},
 		{
 			name: "two items of plans: the highest; the others add features",

@@ -341,7 +341,7 @@ var judgedSQL = []string{
 	`select concat_ws(' ', 'mailed', kind, split_part(key, ':', -1)) from effects where kind in ('receipt-email', 'order-email') and state = 'done'`,
 	`select concat_ws(' ', 'told', type, coalesce(data->>'refund', data->>'dispute', data->>'checkout', data->>'invoice', data->>'subscription'), data->>'attempt') from outbox
 	  where type not in ('access.changed', 'subscription.changed') and type not like 'task.%'`,
-	`select concat_ws(' ', 'task', kind, coalesce(substring(object from '(?:live|test):(.*)'), object), state) from tasks where kind <> 'release'`,
+	`select concat_ws(' ', 'task', kind, coalesce(substring(object from '(?:live|test):(.*)'), object), state) from tasks where kind <> 'release' and not (kind = 'unknown_price' and state = 'cancelled')`,
 	`select distinct concat_ws(' ', status, reason_code) || substring(event_id from '-[0-9a-f]{8}-v\d+') from receipts where status in ('ignored', 'dead')`,
 	`select distinct concat_ws(' ', 'failed', key, case error_class when 'permanent' then 'refused' else error end) from effects where state in ('failed', 'uncertain')`,
 }

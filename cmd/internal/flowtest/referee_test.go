@@ -241,7 +241,7 @@ having sum(case when kind in ('refund', 'reversal') then -amount else amount end
 
 // refereeTasksSQL is what a person was asked, settled by now or not. A new customer is welcomed, and the workspace of
 // one who has gone is released: the configuration asks for that.
-const refereeTasksSQL = `select concat_ws(' ', kind, object, state) from tasks where kind not in ('onboarding', 'release')`
+const refereeTasksSQL = `select concat_ws(' ', kind, object, state) from tasks where kind not in ('onboarding', 'release') and not (kind = 'unknown_price' and state = 'cancelled')`
 
 // refereeSettledSQL are the companies whose events were all folded within the time for which letters about a state wait.
 const refereeSettledSQL = `select 'settled' || mark from receipts r join effects e on e.receipt_id = r.id and e.kind = 'apply-facts',

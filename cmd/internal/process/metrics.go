@@ -213,7 +213,7 @@ func (n *Node) readMoney(ctx context.Context, set set) error {
 }
 
 func (n *Node) readTasks(ctx context.Context, set set) error {
-	counts, err := account.CountTasks(ctx, n.Pool)
+	counts, err := account.CountTasks(ctx, n.Pool, false)
 	for _, c := range counts {
 		kind, mode := attribute.String("kind", c.Kind), attribute.String("mode", c.Mode)
 		set("pawl_tasks_open", float64(c.Tasks), kind, mode)

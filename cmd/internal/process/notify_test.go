@@ -132,7 +132,8 @@ var planted = []string{
 	`insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
 		values ('stripe', 'live', 'invoice_seen', 'in_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event', '{"Invoice":{"Paid":49900,"Currency":"usd"}}')`,
 	`insert into tasks (mode, kind, object, account, state, title, effect_key, created_at, due_by) values
-		('live', 'dispute', 'dp_1', 'acme', 'open', 'answer ada', '', now(), now() + interval '12 hours'), ('live', 'unknown_price', 'sub_1', 'acme', 'open', 'map', '', now(), null),
+		('live', 'dispute', 'dp_1', 'acme', 'open', 'answer ada', '', now(), now() + interval '12 hours'), ('live', 'unknown_price', 'acme:price_1', 'acme', 'open', 'say', '', now(), null),
+		('live', 'unknown_price', 'ada:price_1', 'ada', 'open', 'say', '', now(), null), ('live', 'unknown_price', 'acme:price_2', 'acme', 'open', 'say', '', now(), null),
 		('live', 'onboarding', 'sub_2', 'acme', 'open', 'welcome', '', now(), null), ('test', 'dispute', 'dp_2', 'acme', 'open', 'answer', '', now(), null),
 		('live', 'correction', 'in_2', 'acme', 'open', 'decide', '', now(), null)`,
 	`insert into breakers (sink, open, since, reason, said, probe_at) values ('finance', true, now() - interval '10 minutes', 'f.test answered 503', 'no ada', now()),
@@ -158,7 +159,7 @@ var planted = []string{
 var told = []string{
 	"page dead: effect_failed: 1 financial event (live)", "ticket dead: effect_failed: 1 event (live)", "ticket dead: effect_failed: 1 financial event (test)",
 	"ticket needs_review: similar_account: 1 financial event (live)", "page workflows do not start: 1 event received",
-	"page open: 1 task of kind unknown_price", "ticket open: 1 task of kind correction", "page open: 1 task of kind dispute",
+	"page nothing says what price price_1 means, paid for by 2 accounts", "page nothing says what price price_2 means, paid for by 1 account", "ticket open: 1 task of kind correction", "page open: 1 task of kind dispute",
 	"page sink finance is out: f.test answered 503", "ticket in doubt: 2 effects of kind receipt-email (live)",
 	"ticket a retry job has ended, and 1 of 3 events have failed",
 	"ticket the meaning of the facts was changed to bb", "ticket a worker's file says another meaning of the facts than that in force: cc",
@@ -222,7 +223,7 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 		t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	mails := box.Mails()
-	if wantPages := 6; pages != wantPages || len(mails) != len(want) {
+	if wantPages := 7; pages != wantPages || len(mails) != len(want) {
 		t.Errorf("%d pages and %d mails, want %d and %d", pages, len(mails), wantPages, len(want))
 	}
 	for _, m := range mails {

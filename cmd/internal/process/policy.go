@@ -23,7 +23,7 @@ func BillingPolicy(c *config.Config) billing.Policy {
 		EndOnFullRefund: c.Policy.FullRefund == "end", HoldOnDispute: c.Policy.Dispute == "hold",
 		EndOnLostDispute: c.Policy.DisputeLost == "end",
 		GrantOnPayment:   c.Policy.GrantPlanOn == "payment", Dunning: dunning, Settle: c.Settles(),
-		Keep: c.Lasts(c.Policy.Keep),
+		Keep: c.Lasts(c.Policy.Keep), LeaveUnknown: c.Policy.Unknown == "leave",
 	}
 	for name, price := range c.Plans.Prices {
 		p.Prices[name] = billing.Price{Plan: price.Plan, AddOn: price.Adds, For: c.Lasts(price.For),

@@ -133,23 +133,28 @@ func (c causes) sources(ctx context.Context) (list []notice.Cause, err error) {
 	return list, err
 }
 
-// tasks are those of live accounts. A review is told with its event.
+// tasks are those of live accounts, told once for each price and for each other kind. A review is told with its event.
 func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
-	counts, err := account.CountTasks(ctx, c.DB)
+	counts, err := account.CountTasks(ctx, c.DB, true)
 	for _, t := range counts {
 		idle := t.Kind == billing.TaskRelease || t.Kind == onboarding
 		if t.Mode != live || t.Kind == billing.TaskReview || idle && c.now.Sub(t.Oldest) < idleFor {
 			continue
 		}
-		urgent := t.Kind == billing.TaskPlan
+		urgent, runbook, name := t.Kind == billing.TaskPrice, "a-task-waits", t.Mode+":"+t.Kind
 		what := fmt.Sprintf("open: %s of kind %s", output.Plural(t.Tasks, "task"), t.Kind)
+		if t.About != "" {
+			what = fmt.Sprintf("nothing says what price %s means, paid for by %s", t.About,
+				output.Plural(t.Tasks, "account"))
+			runbook, name = "a-price-was-not-mapped", name+":"+t.About
+		}
 		if t.DueBy != nil {
 			what += ", due by " + t.DueBy.UTC().Format("2006-01-02 15:04 MST")
 			urgent = urgent || t.DueBy.Sub(c.now) < dueSoon
 		}
 		list = append(list, notice.Cause{
-			Name: t.Mode + ":" + t.Kind, Severity: pages(urgent, t.Mode), What: what, Since: t.Oldest, Count: t.Tasks,
-			Command: "tasks list --kind " + t.Kind + " --mode " + t.Mode, Runbook: "a-task-waits",
+			Name: name, Severity: pages(urgent, t.Mode), What: what, Since: t.Oldest, Count: t.Tasks,
+			Command: "tasks list --kind " + t.Kind + " --mode " + t.Mode, Runbook: runbook,
 		})
 	}
 	return list, err

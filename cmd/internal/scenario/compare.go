@@ -185,6 +185,7 @@ select 'events', o.type || ' ' || coalesce(o.data->>'dispute', o.data->>'refund'
  where r.event_id = any($1) and r.mode = $2 and not o.type = any($5) and o.type not like 'task.%'
 union all
 select 'tasks', kind || ' ' || object || ' ' || state from tasks where mode = $2 and account = $3 and not kind = any($6)
+   and not (kind = 'unknown_price' and state = 'cancelled')
 union all
 select 'entries', concat_ws(' ', kind, object, invoice, amount, tax, currency) from finance_entries where mode = $2 and account = $3
 union all
