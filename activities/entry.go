@@ -14,7 +14,7 @@ import (
 )
 
 // EntryKind says what an entry books, and so which way the money went: amounts are not negative, but for those of a
-// dispute that were withdrawn.
+// dispute that were withdrawn, and for a correction of what was booked too much.
 type EntryKind string
 
 // The kinds of entries.
@@ -26,6 +26,7 @@ const (
 	CreditEntry         EntryKind = "credit"
 	CreditReversalEntry EntryKind = "credit_reversal"
 	DisputeEntry        EntryKind = "dispute"
+	CorrectionEntry     EntryKind = "correction" // what was read, or mapped, wrongly when it was booked
 )
 
 // Entry is what finance books: the body of POST {base}/entries.
@@ -59,6 +60,8 @@ type Entry struct {
 	OccurredAt  time.Time `json:"occurred_at"`
 	// Reverses is the key of the entry that this one takes back; "" stands for that of what the effect undoes.
 	Reverses string `json:"reverses,omitempty"`
+	// Corrects is the key of the entry that a correction is about.
+	Corrects string `json:"corrects,omitempty"`
 }
 
 // How money moved. What moved out of band is not on the provider's balance, and what moved on the customer's balance is

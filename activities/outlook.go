@@ -76,6 +76,11 @@ func (l *Outlook) LoadRelay(ctx context.Context, in LoadRelayInput) (LoadRelayRe
 	return l.of.Consumers.LoadRelay(ctx, in)
 }
 
+// Correct is [billing.Correct].
+func (l *Outlook) Correct(ctx context.Context, mode, object string, at time.Time) ([]billing.Correction, error) {
+	return billing.Correct(ctx, l.tx, mode, object, at)
+}
+
 // Standings returns how effects stand in the ledger. A key that was never claimed is not in it.
 func (l *Outlook) Standings(ctx context.Context, keys []string) (map[string]effect.Standing, error) {
 	found, err := ledger.Peek(ctx, l.tx, keys)

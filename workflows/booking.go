@@ -3,6 +3,7 @@ package workflows
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -57,6 +58,23 @@ func moneySteps(subject billing.Subject, s billing.State) []*step {
 		if n.Account != "" && n.Amount > 0 {
 			steps = append(steps, creditSteps(subject, n)...)
 		}
+	}
+	return append(steps, correctionSteps(subject, s.Corrections)...)
+}
+
+// correctionSteps book what a person has had corrected, each after the entry that it corrects and the corrections
+// before it. It is money of the day on which the person decided.
+func correctionSteps(subject billing.Subject, list []billing.Correction) (steps []*step) {
+	var before []string
+	for _, c := range list {
+		s := financeCorrection.step(strings.TrimPrefix(c.Key, financeCorrection.key("")), activities.Entry{
+			Kind: activities.CorrectionEntry, Mode: subject.Mode,
+			Account: c.Account, ProviderAccount: c.ProviderAccount,
+			Object: c.Object, Invoice: c.Invoice, Amount: c.Amount, Tax: c.Tax, Currency: c.Currency, OccurredAt: c.At,
+			Corrects: c.Corrects,
+		})
+		steps = append(steps, s.comesAfter(c.Corrects, c.Corrects+":").comesAfter(before...))
+		before = append(before, s.key)
 	}
 	return steps
 }

@@ -56,6 +56,7 @@ var (
 	creditEntry        = registerEntry("credit-entry", "")
 	creditReversal     = registerEntry("credit-reversal-entry", "")
 	disputeEntry       = registerEntry("dispute-entry", "")
+	financeCorrection  = registerEntry("finance-correction", "")
 	orderEmail         = registerLetter("order-email", "correction-notice")
 	receiptEmail       = registerLetter("receipt-email", "correction-notice")
 	correctionNotice   = registerLetter("correction-notice", "")

@@ -35,6 +35,8 @@ type Asked struct {
 type Outlook interface {
 	LoadFacts(context.Context, activities.LoadFactsInput) (activities.LoadFactsResult, error)
 	LoadRelay(context.Context, activities.LoadRelayInput) (activities.LoadRelayResult, error)
+	// Correct answers the question about an object's entry, and returns what follows.
+	Correct(ctx context.Context, mode, object string, at time.Time) ([]billing.Correction, error)
 	// Standings says how effects stand in the ledger, by key; one that was never begun is not in it.
 	Standings(ctx context.Context, keys []string) (map[string]effect.Standing, error)
 	ForecastFacts(context.Context, activities.EffectInput[activities.Facts]) (activities.Forecast, error)

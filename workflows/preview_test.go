@@ -256,6 +256,10 @@ func (h *history) LoadFacts(context.Context, activities.LoadFactsInput) (activit
 	return h.load, nil
 }
 
+func (h *history) Correct(context.Context, string, string, time.Time) ([]billing.Correction, error) {
+	return nil, billing.ErrNoQuestion
+}
+
 func (h *history) LoadRelay(context.Context, activities.LoadRelayInput) (activities.LoadRelayResult, error) {
 	if len(h.load.Consumers) == 0 {
 		return activities.LoadRelayResult{Code: activities.CodeNoConsumer, Reason: "nobody"}, nil

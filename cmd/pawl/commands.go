@@ -25,7 +25,7 @@ func commands(a *app) []*cobra.Command {
 		rebuild(a),
 		group("letters", "The letters to customers", lettersPreview(a)),
 		group("meaning", "What configuration makes of the facts", meaningShow(a), meaningDiff(a), meaningApply(a)),
-		of("money", "The money that is not booked", moneyUnclaimed(a)),
+		of("money", "The money that is not booked, or booked otherwise than facts say", moneyUnclaimed(a)),
 		of("tasks", "What a person has to do", tasksList(a), tasksShow(a)),
 		of("rejections", "The requests that were refused", rejectionsList(a), rejectionsShow(a)),
 		group("audit", "The trail of what operators did", auditList(a), auditVerify(a)),

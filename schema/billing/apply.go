@@ -52,11 +52,15 @@ func apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey 
 	if len(facts) == 0 {
 		return Change{}, nil
 	}
-	a := applying{tx: tx, policy: p, key: effectKey, at: at, how: how, facts: facts, subject: facts[0].Subject}
-	a.change.Subject = facts[0].Subject
+	return (&applying{tx: tx, policy: p, key: effectKey, at: at, how: how, facts: facts}).run(ctx)
+}
+
+func (a *applying) run(ctx context.Context) (Change, error) {
+	a.subject = a.facts[0].Subject
+	a.change.Subject = a.subject
 	for _, step := range []func(context.Context) error{a.read, a.fold, a.access, a.write} {
 		if err := step(ctx); err != nil {
-			return Change{}, fmt.Errorf("apply %d facts of event %s: %w", len(facts), a.subject.EventID, err)
+			return Change{}, fmt.Errorf("apply %d facts of event %s: %w", len(a.facts), a.subject.EventID, err)
 		}
 	}
 	return a.change, nil
@@ -69,6 +73,7 @@ type applying struct {
 	key     string
 	at      time.Time
 	how     manner
+	anew    *Anew // nil for any other reason
 	facts   []Fact
 	subject Subject
 
@@ -220,6 +225,9 @@ func (a *applying) fold(context.Context) error {
 		if o := k.fold(id, with); o != nil {
 			if p, ok := o.(*Payment); ok { // its invoice may be known by facts alone
 				a.about.add(names{kindInvoice: p.Invoice})
+			}
+			if i, ok := o.(*Invoice); ok && a.anew != nil {
+				i.readAnew(find[*Invoice](a.before, id))
 			}
 			fold(o)
 			a.subject.Customer = cmp.Or(a.subject.Customer, o.ref().Customer)

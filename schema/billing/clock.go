@@ -264,6 +264,9 @@ func (a *applying) book(ctx context.Context, d Due) error {
 	for _, o := range a.before.list() {
 		d.Money.add(o)
 	}
+	if d.Money.Corrections, err = correctionsOf(ctx, a.tx, a.subject.Mode, d.Object); err != nil {
+		return err
+	}
 	a.change.Due = append(a.change.Due, d)
 	return nil
 }

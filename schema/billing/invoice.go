@@ -31,6 +31,8 @@ type Invoice struct {
 	// PaidSums are what was paid of it by then, each time that a fact told of more, in the order in which these came.
 	// What was added each time is booked, once: all runs have the same sums.
 	PaidSums []int64 `json:",omitempty"`
+	// Misread is by how much Paid is another, by a later reading, than what was told in several sums.
+	Misread int64 `json:",omitempty"`
 	// Others is set where its lines are not ours; it is ours all the same where its subscription is.
 	Others bool `json:",omitempty"`
 	// Free is set where each line's amount is 0.
@@ -255,11 +257,11 @@ func foldInvoice(id string, with related) Object {
 // was paid counts once the invoice is given up, or paid.
 func (i *Invoice) addUp(before *Invoice) {
 	if before != nil {
-		i.PaidSums = slices.Clone(before.PaidSums)
+		i.PaidSums, i.Misread = slices.Clone(before.PaidSums), before.Misread
 	}
-	told := len(i.PaidSums)
-	if (i.paid() || i.Closed() && i.Paid > 0) && (told == 0 || i.Paid > i.PaidSums[told-1]) {
-		i.PaidSums = append(i.PaidSums, i.Paid)
+	told, paid := len(i.PaidSums), i.Paid-i.Misread
+	if (i.paid() || i.Closed() && paid > 0) && (told == 0 || paid > i.PaidSums[told-1]) {
+		i.PaidSums = append(i.PaidSums, paid)
 	}
 }
 

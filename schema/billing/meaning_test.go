@@ -321,7 +321,7 @@ func TestRefold_AnyTwoMeanings_AsByTheSecondFromTheStart(t *testing.T) {
 				hit := hits(t, healed, first, second, now)
 				switchTo(t, healed, second)
 				for _, account := range hit {
-					if _, err := billing.Refold(t.Context(), healed, account.Scope, first, now); err != nil {
+					if _, err := billing.Refold(t.Context(), healed, account.Scope, first, now, anew("meaning-1")); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -377,7 +377,7 @@ func TestRefold_PriceMappedLate_GainsAndIsToldQuietly(t *testing.T) {
 	}
 	switchTo(t, pool, newer)
 	for _, account := range []string{"acme", "initech", "umbrella"} {
-		if _, err := billing.Refold(t.Context(), pool, billing.Scope{Mode: "live", Account: account}, policy, now); err != nil {
+		if _, err := billing.Refold(t.Context(), pool, billing.Scope{Mode: "live", Account: account}, policy, now, anew("meaning-1")); err != nil {
 			t.Fatal(err)
 		}
 	}

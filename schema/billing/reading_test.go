@@ -147,7 +147,7 @@ func TestReading_BesideLiveEvents_RowsAsTheFactsSay(t *testing.T) {
 		for _, of := range about {
 			side.Go(func() {
 				for { // a job tries again what waits too long for a lock
-					_, err := billing.RefoldReread(t.Context(), pool, of, policy, now)
+					_, err := billing.RefoldReread(t.Context(), pool, of, policy, now, anew("reread-1"))
 					if busy := (&pgconn.PgError{}); !errors.As(err, &busy) || busy.Code != "55P03" {
 						if err != nil {
 							t.Errorf("fold %v: %v", of, err)
@@ -178,7 +178,7 @@ func TestReading_ObjectNotToldAnyMore_GoneUntilUndone(t *testing.T) {
 	acme := billing.Scope{Mode: "live", Account: "acme"}
 	fold := func(want string) {
 		t.Helper()
-		if _, err := billing.RefoldReread(t.Context(), pool, acme, policy, now); err != nil {
+		if _, err := billing.RefoldReread(t.Context(), pool, acme, policy, now, anew("reread-1")); err != nil {
 			t.Fatal(err)
 		}
 		if left := check(t, pool, billing.Scope{}, now); len(left) > 0 {
@@ -201,7 +201,7 @@ func TestReading_ObjectNotToldAnyMore_GoneUntilUndone(t *testing.T) {
 		t.Fatalf("undoing: %+v, %v", undo, err)
 	}
 	appendReading(t, pool, "undo-1", undo.Facts...)
-	if _, err := billing.RefoldReread(t.Context(), pool, billing.Scope{Mode: "live"}, policy, now); err != nil {
+	if _, err := billing.RefoldReread(t.Context(), pool, billing.Scope{Mode: "live"}, policy, now, anew("reread-1")); err != nil {
 		t.Fatal(err)
 	}
 	fold("active 1 1 1")

@@ -54,7 +54,8 @@ var projections = []projection{
 	},
 	{name: "subscriptions", key: "id", data: `to_jsonb(t) #- '{state,Version}'`},
 	// In which parts a payment was told, and that something was announced, is history.
-	{name: "invoices", key: "id", except: []string{"page"}, data: `to_jsonb(t) #- '{state,PaidSums}'`},
+	{name: "invoices", key: "id", except: []string{"page"},
+		data: `to_jsonb(t) #- '{state,PaidSums}' #- '{state,Misread}'`},
 	{name: "objects", key: "kind || ' ' || id", data: `to_jsonb(t) #- '{state,Announced}'`},
 	{name: "grants", key: "object"},
 	// Rows to settle and to book count from the moment that they were written. Whether a workspace exists to be kept,

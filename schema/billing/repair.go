@@ -23,21 +23,23 @@ const (
 // An account's objects are those that its rows name, those that facts about its customers are about, and the refunds,
 // disputes and warnings of all of these.
 func Repair(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time) (objects int, err error) {
-	return of.repair(ctx, pool, p, at, rebuilt)
+	return of.repair(ctx, pool, p, at, rebuilt, nil)
 }
 
-// Refold is [Repair] for an account whose rows are another meaning's.
-func Refold(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time) (objects int, err error) {
-	return of.repair(ctx, pool, p, at, refolded)
+// Refold is [Repair] for an account whose rows are another meaning's. A person is asked about what is booked otherwise.
+func Refold(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time,
+	how Anew) (objects int, err error) {
+	return of.repair(ctx, pool, p, at, refolded, &how)
 }
 
-// RefoldReread is [Repair] for an account whose facts were read again.
-func RefoldReread(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time) (objects int, err error) {
-	return of.repair(ctx, pool, p, at, reread)
+// RefoldReread is [Refold] for an account whose facts were read again.
+func RefoldReread(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time,
+	how Anew) (objects int, err error) {
+	return of.repair(ctx, pool, p, at, reread, &how)
 }
 
-func (s Scope) repair(ctx context.Context, pool *pgxpool.Pool, p Policy, at time.Time,
-	cause string) (objects int, err error) {
+func (s Scope) repair(ctx context.Context, pool *pgxpool.Pool, p Policy, at time.Time, cause string,
+	anew *Anew) (objects int, err error) {
 	fail := func(done int, err error) (int, error) {
 		return done, fmt.Errorf("repair account %s: %w", s.Account, err)
 	}
@@ -46,14 +48,13 @@ func (s Scope) repair(ctx context.Context, pool *pgxpool.Pool, p Policy, at time
 		return fail(0, err)
 	}
 	// Objects that no fact tells of go first: others are folded with them.
-	for _, sql := range []string{takeUntoldInvoicesSQL, takeUntoldSQL} {
-		if _, err := pool.Exec(ctx, sql, s.Mode, s.Account); err != nil {
-			return fail(0, err)
-		}
+	if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return s.takeUntold(ctx, tx, anew) }); err != nil {
+		return fail(0, err)
 	}
 	for i, f := range facts {
 		if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, err := apply(ctx, tx, []Fact{f}, p, cause, at, repairing)
+			a := applying{tx: tx, policy: p, key: cause, at: at, how: repairing, anew: anew, facts: []Fact{f}}
+			_, err := a.run(ctx)
 			return err
 		}); err != nil {
 			return fail(i, err)
@@ -67,6 +68,27 @@ func (s Scope) repair(ctx context.Context, pool *pgxpool.Pool, p Policy, at time
 		return fail(len(facts), err)
 	}
 	return len(facts), nil
+}
+
+// takeUntold takes the rows of objects that no fact tells of, and asks about what is booked of them.
+func (s Scope) takeUntold(ctx context.Context, tx pgx.Tx, anew *Anew) error {
+	b := &pgx.Batch{}
+	for _, sql := range []string{takeUntoldInvoicesSQL, takeUntoldSQL} {
+		rows, _ := tx.Query(ctx, sql, s.Mode, s.Account) // CollectRows returns its error
+		gone, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		for _, id := range gone {
+			if anew == nil {
+				break
+			}
+			if err := anew.ask(ctx, tx, b, s.Mode, id, cash{}); err != nil {
+				return err
+			}
+		}
+	}
+	return tx.SendBatch(ctx, b).Close()
 }
 
 // takeRest takes the rows that nothing tells of by now, and what they granted. Like a fold, it locks the meaning first,
@@ -112,8 +134,8 @@ const (
 
 // A subscription can be there by its invoices alone, and a payment by its refunds.
 const (
-	takeUntoldInvoicesSQL = `delete from invoices t where mode = $1 and account = $2 and not ` + told
-	takeUntoldSQL         = `delete from objects t where mode = $1 and account = $2 and kind <> 'payment' and not ` + told
+	takeUntoldInvoicesSQL = `delete from invoices t where mode = $1 and account = $2 and not ` + told + ` returning id`
+	takeUntoldSQL         = `delete from objects t where mode = $1 and account = $2 and kind <> 'payment' and not ` + told + ` returning id`
 
 	takeSubscriptionsSQL = `
 delete from subscriptions t where mode = $1 and account = $2 and not ` + told + `

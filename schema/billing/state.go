@@ -12,7 +12,9 @@ type State struct {
 	Disputes []Dispute `json:",omitempty"`
 	Credits  []Credit  `json:",omitempty"`
 	Warnings []Warning `json:",omitempty"`
-	Access   Access
+	// Corrections are those that a person has decided about money that is booked.
+	Corrections []Correction `json:",omitempty"`
+	Access      Access
 }
 
 // Change is what applying facts came to. It stands in the ledger and in workflow histories: what follows from the facts

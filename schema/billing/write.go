@@ -27,6 +27,9 @@ func (a *applying) write(ctx context.Context) error {
 		}
 	}
 	a.askForPrices(b)
+	if err := a.anew.askFor(ctx, a, b); err != nil {
+		return err
+	}
 	a.writeGrants(b)
 	a.schedule(b)
 	a.writeTargets(b)

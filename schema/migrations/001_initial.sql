@@ -617,7 +617,7 @@ create table finance_entries (
     object           text        not null,
     invoice          text        not null default '',
     kind             text        not null check (kind in
-                         ('payment', 'reversal', 'refund', 'refund_reversal', 'credit', 'credit_reversal', 'dispute')),
+                         ('payment', 'reversal', 'refund', 'refund_reversal', 'credit', 'credit_reversal', 'dispute', 'correction')),
     amount           bigint      not null,
     tax              bigint      not null default 0,
     currency         text        not null,
@@ -627,6 +627,24 @@ create table finance_entries (
     created_at       timestamptz not null default now()
 );
 create index finance_entries_account on finance_entries (account, mode, created_at);
+create index finance_entries_object on finance_entries (object, mode);
+
+-- What a person has decided to book, because a later reading or another meaning says otherwise than what is booked.
+create table finance_corrections (
+    effect_key       text primary key,
+    -- corrects is the effect of the entry that it corrects.
+    corrects         text        not null,
+    mode             text        not null check (mode in ('live', 'test')),
+    account          text        not null,
+    provider_account text        not null,
+    object           text        not null,
+    invoice          text        not null,
+    amount           bigint      not null,
+    tax              bigint      not null,
+    currency         text        not null,
+    decided_at       timestamptz not null
+);
+create index finance_corrections_object on finance_corrections (object, mode);
 
 -- Views for readers outside of pawl: docs/data.md says what each column holds. Their names and columns stay. They hold no
 -- personal data but the provider's IDs.

@@ -17,7 +17,7 @@ import (
 var grows = []string{"receipts", "receipt_bodies", "redeliveries", "transmissions", "runs", "effects",
 	"effect_attempts", "outbox",
 	"facts", "accounts", "subscriptions", "invoices", "grants", "due", "entitlements", "workspaces", "tasks",
-	"finance_entries",
+	"finance_entries", "finance_corrections",
 	"objects", "operator_actions"}
 
 // OnPurpose names statements that read more than the rows of a key, and why they may.

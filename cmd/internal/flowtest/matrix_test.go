@@ -130,6 +130,7 @@ var elsewhere = map[string]string{
 	"dunning-notice":       "TestAccountDue_Dunning_Parks_AndGoesOn",
 	// The table has one entry of each flow; these are made in the same way.
 	"refund-reversal-entry": "the branch failed-after",
+	"finance-correction":    "TestMeaning_PricesMappedLate_AsInTheTwinWorld: a person decides it",
 }
 
 // A flow, or a kind of effect, that nobody has put into the table would be tried with no trouble at all.

@@ -3,11 +3,18 @@ package flowtest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -28,6 +35,19 @@ const (
 	wrong    = 3
 )
 
+// drill says how many customers buy what: a price that is not mapped at first, one that is mapped wrongly, and one whose
+// events a reader with a fault has read.
+type drill struct{ customers, unmapped, wrong, misread int }
+
+// drillOf is the drill of so many customers. PAWL_HEALING is how many there are, 20 where it is not set.
+func drillOf() drill {
+	n := drilled
+	if full, err := strconv.Atoi(os.Getenv("PAWL_HEALING")); err == nil {
+		n = full
+	}
+	return drill{n, max(unmapped, n/5), max(wrong, n/10), max(len(misreadings)-1, n*3/40)}
+}
+
 // drillWorld is a rig in which the customers of a drill have bought.
 type drillWorld struct {
 	*rig
@@ -36,26 +56,37 @@ type drillWorld struct {
 
 func newDrillWorld(t *testing.T, prices map[string]string) drillWorld {
 	t.Helper()
+	return newWorld(t, prices, drill{customers: drilled, unmapped: unmapped, wrong: wrong}, false)
+}
+
+// newWorld is the world of a drill. If it is misread, the reader has taken events for what the misreadings say.
+func newWorld(t *testing.T, prices map[string]string, d drill, misread bool) drillWorld {
+	t.Helper()
 	w := drillWorld{name: "drill-" + uuid.NewString()[:8]}
 	w.rig = newRig(t, func(c *config.Config) {
 		for price, plan := range prices {
 			c.Plans.Prices[price] = config.Price{Plan: plan}
 		}
 	})
-	var events []forge.Event
-	for n := range drilled {
+	var events, wrongly []forge.Event
+	for n := range d.customers {
 		price := "price_starter"
 		switch {
-		case n < unmapped:
+		case n < d.unmapped:
 			price = "price_new"
-		case n < unmapped+wrong:
+		case n < d.unmapped+d.wrong:
 			price = "price_big"
+		case misread && n < d.unmapped+d.wrong+d.misread:
+			sent := w.misreads(n, misreadings[1+n%(len(misreadings)-1)])
+			events, wrongly = append(events, sent...), append(wrongly, sent...)
+			continue
 		}
 		events = append(events, w.buys(n, price)...)
 	}
 	for _, e := range events {
 		w.status(e, receipt.Processed)
 	}
+	w.keepTruth(wrongly)
 	return w
 }
 
@@ -82,12 +113,12 @@ func (told startLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// deploys starts a second worker, in no development world, whose file maps one price more, and waits until it works.
-func (w drillWorld) deploys(price, plan string, most int) {
+// deploys starts a second worker, in no development world, whose file says something else, and waits until it works.
+func (w drillWorld) deploys(tune func(*config.Config)) {
 	w.Helper()
 	cfg := *w.Config
-	cfg.Dev, cfg.Policy.AutoApply, cfg.Plans.Prices = false, most, maps.Clone(cfg.Plans.Prices)
-	cfg.Plans.Prices[price] = config.Price{Plan: plan}
+	cfg.Dev, cfg.Plans.Prices = false, maps.Clone(cfg.Plans.Prices)
+	tune(&cfg)
 	ctx, stop := context.WithCancel(w.Context())
 	told, ended := make(startLog), make(chan struct{})
 	node, err := process.New(ctx, &cfg, providers, slog.New(slog.NewTextHandler(told, nil)))
@@ -112,18 +143,25 @@ func (w drillWorld) deploys(price, plan string, most int) {
 	}
 }
 
+// mapsAlso is a file that maps one price more, which may switch by itself if that hits few accounts.
+func mapsAlso(price, plan string, most int) func(*config.Config) {
+	return func(c *config.Config) {
+		c.Policy.AutoApply, c.Plans.Prices[price] = most, config.Price{Plan: plan}
+	}
+}
+
 // A worker starts with a file that has one price more. The price counts from then on: for the next customer, and for the
 // earlier buyers, if they are few. If they are many, or if a price is mapped otherwise, nothing changes.
 func TestMeaning_PriceAdded_CountsFromStartOfWorker(t *testing.T) {
 	t.Parallel()
 	w := newDrillWorld(t, map[string]string{"price_big": "starter"})
 	old := process.BillingPolicy(w.Config)
-	w.deploys("price_new", "pro", unmapped-1)
-	w.deploys("price_big", "enterprise", drilled)
+	w.deploys(mapsAlso("price_new", "pro", unmapped-1))
+	w.deploys(mapsAlso("price_big", "enterprise", drilled))
 	if hash, err := billing.HashInForce(t.Context(), w.Pool); err != nil || hash != old.Hash() {
 		t.Fatalf("%s is in force, %v: want %s, as before", hash, err, old.Hash())
 	}
-	w.deploys("price_new", "pro", unmapped)
+	w.deploys(mapsAlso("price_new", "pro", unmapped))
 	for _, e := range w.buys(drilled, "price_new") {
 		w.status(e, receipt.Processed)
 	}
@@ -172,8 +210,9 @@ func (w drillWorld) holds() map[string][]string {
 		"grants":        `select concat_ws(' ', account, plan, quantity, add_ons) from grants`,
 		"entitlements":  `select concat_ws(' ', account, feature) from entitlements where enabled`,
 		"workspaces":    `select concat_ws(' ', account, state, plan, quantity, features) from workspaces`,
-		"entries":       `select concat_ws(' ', account, kind, amount, currency) from finance_entries`,
-		"price tasks":   `select concat_ws(' ', kind, account) from tasks where kind = 'unknown_price' and state = 'open'`,
+		"entries": `select concat_ws(' ', account, sum(case when kind in ('reversal', 'refund', 'credit') then -amount else amount end), currency)
+			from finance_entries group by account, currency having sum(case when kind in ('reversal', 'refund', 'credit') then -amount else amount end) <> 0`,
+		"price tasks": `select concat_ws(' ', kind, account) from tasks where kind = 'unknown_price' and state = 'open'`,
 	} {
 		found[name] = w.rows(sql)
 	}
@@ -193,30 +232,103 @@ func (w drillWorld) holds() map[string][]string {
 	return found
 }
 
-// A price that nobody mapped, and one that was mapped wrongly, are corrected once: whom that hits is shown before, and
-// afterwards they have what they would have had from the start. Nothing is booked twice, and nobody is written to.
+// people are told of what is open.
+type people struct {
+	*httptest.Server
+	mu   sync.Mutex
+	told map[string]int // messages by cause
+}
+
+func newPeople(t *testing.T) *people {
+	p := &people{told: map[string]int{}}
+	p.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var m struct{ Cause string }
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			t.Error(err)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.told[m.Cause]++
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+// toldBy has a worker tell them.
+func (p *people) toldBy(c *config.Config) {
+	dir, err := os.MkdirTemp("", "notify")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "pawl.yaml")
+	env := map[string]string{"DSN": "postgres://127.0.0.1/pawl", "SECRET": "whsec_0123456789abcdef0123456789abcdef", "URL": p.URL}
+	err = os.WriteFile(file, []byte("database: env:DSN\nsources:\n  stripe: {provider: stripe, mode: live, secrets: [{value: env:SECRET}]}\n"+
+		"sinks: {finance: {url: \"http://127.0.0.1:1\"}}\nnotify: {sinks: {team: {kind: webhook, url: env:URL}}}\n"), 0o600)
+	if err != nil {
+		panic(err)
+	}
+	loaded, err := config.Load(file, func(key string) (string, bool) { v, ok := env[key]; return v, ok }, providers)
+	if err != nil {
+		panic(err)
+	}
+	c.Notify = loaded.Notify
+}
+
+// of returns how often people were told of causes that begin so.
+func (p *people) of(prefix string) map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	told := maps.Clone(p.told)
+	maps.DeleteFunc(told, func(cause string, _ int) bool { return !strings.HasPrefix(cause, prefix) })
+	return told
+}
+
+// finished waits until a job has done all.
+func (w drillWorld) finished(id string) {
+	w.Helper()
+	w.until("the job is finished", func() bool {
+		d, err := w.operator().ShowJob(w.Context(), id, "", 1000)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if d.Failed+d.Refused > 0 {
+			w.Fatalf("job %+v: %+v", d.Job, d.List)
+		}
+		return d.State == job.Finished
+	})
+}
+
+// A price that nobody mapped, one that was mapped wrongly, and what a reader with a fault has read are corrected once: whom
+// that hits is shown before, people are told of each price and asked about each entry once, and afterwards the customers
+// have what they would have had from the start. Finance has the same sums, nothing is booked twice, and nobody is written
+// to.
 func TestMeaning_PricesMappedLate_AsInTheTwinWorld(t *testing.T) {
 	t.Parallel()
-	twin := newDrillWorld(t, map[string]string{"price_new": "pro", "price_big": "enterprise"})
-	w := newDrillWorld(t, map[string]string{"price_big": "starter"})
+	d := drillOf()
+	twin := newWorld(t, map[string]string{"price_new": "pro", "price_big": "enterprise"}, d, false)
+	w := newWorld(t, map[string]string{"price_big": "starter"}, d, true)
 	old := process.BillingPolicy(w.Config)
 	right := process.BillingPolicy(twin.Config)
 	done := func() string {
 		return fmt.Sprint(w.done("finance"), " entries, ", w.done("email"), " mails, tasks ",
-			w.rows(`select kind || ' ' || count(*) from tasks where kind <> 'unknown_price' group by kind order by kind`))
+			w.rows(`select kind || ' ' || count(*) from tasks where kind not in ('unknown_price', 'entry_differs') group by kind order by kind`))
 	}
 	before := done()
-	if !strings.HasPrefix(before, "20 entries, 20 mails") {
+	if !strings.HasPrefix(before, fmt.Sprintf("%d entries, %[1]d mails", d.customers)) {
 		t.Errorf("before: %s", before)
 	}
-	if n := len(w.rows(`select account from workspaces`)); n != drilled-unmapped {
-		t.Errorf("%d workspaces before, want those of the %d whose price is known", n, drilled-unmapped)
+	if n := len(w.rows(`select event_id from receipts where reason_code = 'unknown_price' and status = 'processed'`)); n != 2*d.unmapped {
+		t.Errorf("%d events say that they wait for a price, want %d", n, 2*d.unmapped)
 	}
+	hook := newPeople(t)
+	w.deploys(hook.toldBy)
+	w.until("people are told", func() bool { return len(hook.of("task:")) > 0 })
 	diff, err := operator.DiffMeaning(t.Context(), w.Pool, right, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(diff.Accounts) != unmapped+wrong || diff.Counts[billing.HitGains] != unmapped || diff.Counts[billing.HitPlan] != wrong || len(diff.Settings) != 2 {
+	if len(diff.Accounts) != d.unmapped+d.wrong || diff.Counts[billing.HitGains] != d.unmapped || diff.Counts[billing.HitPlan] != d.wrong || len(diff.Settings) != 2 {
 		t.Errorf("the switch hits %d accounts: %v, for %v", len(diff.Accounts), diff.Counts, diff.Settings)
 	}
 	id := "meaning-" + uuid.NewString()[:8]
@@ -229,38 +341,76 @@ func TestMeaning_PricesMappedLate_AsInTheTwinWorld(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.until("the job is finished", func() bool {
-		d, err := w.operator().ShowJob(t.Context(), id, "", 100)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d.Failed+d.Refused > 0 {
-			t.Fatalf("job %+v: %+v", d.Job, d.List)
-		}
-		return d.State == job.Finished
-	})
-	want := twin.holds()
-	w.until("the workspaces are as in the twin world", func() bool {
-		return slices.Equal(w.holds()["taken by the workspaces"], want["taken by the workspaces"])
-	})
+	w.finished(id)
 	w.settled()
-	for name, got := range w.holds() {
-		if !slices.Equal(got, want[name]) {
-			t.Errorf("%s\n got %q\nwant %q", name, got, want[name])
-		}
-	}
 	if after := done(); after != before {
 		t.Errorf("after the switch there are %s, before there were %s", after, before)
 	}
-	if n := len(w.rows(`select data ->> 'cause' from outbox where data ->> 'cause' = 'meaning'`)); n != unmapped+wrong {
-		t.Errorf("%d news say that the meaning is their cause, want %d", n, unmapped+wrong)
+	if n := len(w.rows(`select data ->> 'cause' from outbox where data ->> 'cause' = 'meaning'`)); n != d.unmapped+d.wrong {
+		t.Errorf("%d news say that the meaning is their cause, want %d", n, d.unmapped+d.wrong)
 	}
 	// The way back would hit the same accounts.
 	back, err := operator.DiffMeaning(t.Context(), w.Pool, right, old.Hash(), nil)
-	if err != nil || len(back.Accounts) != unmapped+wrong || back.Counts[billing.HitLoses] != unmapped {
+	if err != nil || len(back.Accounts) != d.unmapped+d.wrong || back.Counts[billing.HitLoses] != d.unmapped {
 		t.Errorf("the way back: %+v, %v", back.Counts, err)
 	}
 	if notes := w.rows(`select distinct note from job_items where name like '%-00'`); !slices.Equal(notes, []string{"nothing becomes pro"}) {
 		t.Errorf("the job says of the first account %q", notes)
 	}
+	readBy := 0
+	found, err := operator.ReadAgain(t.Context(), w.Pool, right, nil, billing.KeptFilter{ReadBy: &readBy}, nil)
+	if err != nil || found.Read != 2*d.misread {
+		t.Fatalf("read %d events again, want %d: %v", found.Read, 2*d.misread, err)
+	}
+	w.reads(found, false)
+	if after := done(); after != before {
+		t.Errorf("after the reading there are %s, before there were %s", after, before)
+	}
+	asked := w.rows(`select object from tasks where kind = 'entry_differs' and state = 'open'`)
+	if len(asked) == 0 {
+		t.Error("nobody is asked about what was booked wrongly")
+	}
+	corrections := 0
+	for _, object := range asked {
+		decide := operator.Decision{Verb: operator.VerbCorrect, Target: object, Who: "ada", Why: "the reader had a fault"}
+		preview, err := w.operator().Preview(t.Context(), decide)
+		if err != nil || preview.Refused != "" || len(preview.Effects) == 0 {
+			t.Fatalf("preview of %s: %+v, %v", object, preview, err)
+		}
+		for _, e := range preview.Effects {
+			if e.Kind == "finance-correction" {
+				corrections++
+			}
+		}
+		w.says("ada", operator.VerbCorrect, object, "the reader had a fault", operator.Args{})
+	}
+	want := twin.held()
+	w.until("all is as in the twin world", func() bool { return maps.EqualFunc(w.held(), want, slices.Equal) })
+	w.settled()
+	for name, got := range w.held() {
+		if !slices.Equal(got, want[name]) {
+			t.Errorf("%s\n got %q\nwant %q", name, got, want[name])
+		}
+	}
+	if left, err := operator.CheckRows(t.Context(), w.Pool, billing.Scope{}, right, nil); err != nil || len(left) > 0 {
+		t.Errorf("the rows are not what the facts come to: %v, %v", left, err)
+	}
+	keys := map[string]int{}
+	for _, e := range w.journal("finance") {
+		keys[e.Key]++
+	}
+	for key, n := range keys {
+		if n > 1 {
+			t.Errorf("finance was sent %s %d times", key, n)
+		}
+	}
+	if n := w.done("finance"); n != d.customers+corrections || w.done("email") != d.customers {
+		t.Errorf("finance has %d entries and the customers %d letters, want %d and %d", n, w.done("email"), d.customers+corrections, d.customers)
+	}
+	told := hook.of("task:")
+	if told["task:live:unknown_price:price_new"] != 1 || slices.Max(slices.Collect(maps.Values(told))) > 1 {
+		t.Errorf("people were told %v", told)
+	}
+	t.Logf("%d accounts, %d unmapped, %d mapped wrongly, %d events misread, %d questions, %d corrections; told %v", d.customers, d.unmapped, d.wrong,
+		2*d.misread, len(asked), corrections, told)
 }

@@ -45,7 +45,7 @@ type Args struct {
 	// To says who is told of an account.
 	To billing.Announcement
 	// Found is what a command has shown before it asks: a [*GapReport], a [*Reconciliation], a [*Drift], a
-	// [*MeaningSwitch], a [*RereadDecision], or the [*NewJob] that is made.
+	// [*MeaningSwitch], a [*RereadDecision], or the [*NewJob] that is made. For an item it is the [*job.Job].
 	Found any
 }
 

@@ -143,7 +143,7 @@ func (w *JobWorker) take(ctx context.Context, j *job.Job, item job.Item) error {
 func (w *JobWorker) decide(ctx context.Context, j *job.Job, item job.Item) (says string, err error) {
 	d := Decision{
 		Verb: j.Action, Target: item.Target, Who: j.Who, Why: j.Why + " (job " + j.ID + ")",
-		Request: requestOf(j.ID, item.Target), Args: Args{Effect: j.Effect, Reference: j.Reference,
+		Request: requestOf(j.ID, item.Target), Args: Args{Effect: j.Effect, Reference: j.Reference, Found: j,
 			To: billing.Announcement{OnlyTo: j.Filter["to"], Provision: j.Filter["provision"] == "true"}},
 	}
 	if j.Action == job.Reconcile {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/job"
 )
@@ -170,11 +171,14 @@ var refoldRule = rule[billing.Scope]{
 		if err := r.read(&before, nil); err != nil {
 			return "", nil, err
 		}
-		fold := billing.Refold
+		fold, how := billing.Refold, billing.Anew{Job: d.Request, Money: stripe.Money}
 		if d.Verb == job.Reread {
 			fold = billing.RefoldReread
 		}
-		n, err := fold(ctx, o.DB, of, o.Policy, time.Time{}) // the database's time
+		if j, ok := d.Found.(*job.Job); ok {
+			how.Job = j.ID
+		}
+		n, err := fold(ctx, o.DB, of, o.Policy, time.Time{}, how) // the database's time
 		if err != nil {
 			return "", nil, err
 		}

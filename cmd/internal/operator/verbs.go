@@ -25,6 +25,7 @@ const (
 	VerbTakeTask  = "take-task"
 	VerbNoteTask  = "note-task"
 	VerbClaim     = "claim"
+	VerbCorrect   = "correct"
 	VerbCloseTask = "close-task"
 	VerbAdmit     = "admit"
 	VerbReveal    = "reveal"
@@ -212,6 +213,14 @@ anybody who has it. OBJECT is as pawl tasks list shows it.`,
 			Long: `Give a payment, a refund, a dispute or a credit note that is not booked to an account, and book it, with the
 refunds and disputes of a payment since. pawl money unclaimed lists them. An invoice books its own payments: claim none
 of those, but their refund or dispute. The audit trail has who and why.`,
+		},
+		{
+			Name: VerbCorrect, Command: "money correct", Target: "ID",
+			Short: "Book the difference to what was booked of an invoice or a refund", rule: correctRule,
+			Flags: []Flag{flagMode}, Previews: true,
+			Long: `Book the difference between what is booked of an object and what its facts say. A task entry_differs
+asks for that where bodies were read again, or another meaning came into force. The entry is a correction, dated today,
+and finance gets it within seconds. pawl tasks close lets things stand instead. The audit trail has who and why.`,
 		},
 		{
 			Name: VerbCloseTask, Command: "tasks close", Target: "OBJECT",

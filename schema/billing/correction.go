@@ -1,0 +1,312 @@
+package billing
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// An entry of finance that is booked stays as it is. A later reading of its event, or another meaning, may say that it
+// should have been of another amount, or of another account. A person is then asked, once, and can have the difference
+// booked.
+
+// TaskEntry is to decide about an entry that is booked otherwise than the facts say.
+const TaskEntry = "entry_differs"
+
+// Anew says for whom an account is folded anew: a job, whose ID stands in the keys of corrections.
+type Anew struct {
+	Job string
+	// Money writes an amount for people.
+	Money func(amount int64, currency string) string
+}
+
+// Correction is a difference that a person has had booked.
+type Correction struct {
+	// Key is that of the correction's effect, Corrects that of the entry which it corrects.
+	Key, Corrects string
+	Account       string
+	// ProviderAccount, Object and Invoice are those of the entry.
+	ProviderAccount, Object, Invoice string
+	// Amount and Tax are in minor units of Currency, negative for what was booked too much.
+	Amount, Tax int64
+	Currency    string
+	At          time.Time
+}
+
+// ErrNoQuestion means that nobody is asked about an object's entry.
+var ErrNoQuestion = errors.New("its entry is as the facts say")
+
+// cash is what an object has brought in, as its facts say.
+type cash struct {
+	account, currency string
+	amount, tax       int64
+}
+
+// cashOf returns what is booked of an object under its own ID; zero for a kind that is booked otherwise.
+func cashOf(o Object) (c cash) {
+	switch o := o.(type) {
+	case *Invoice:
+		if o.paid() || o.Closed() {
+			c = cash{o.Account, o.Currency, o.Paid, TaxOf(o.Paid, o.Due, o.Tax)}
+		}
+	case *Checkout:
+		if o.Sells() && o.Paid() {
+			c = cash{o.Account, o.Currency, o.Amount, o.Tax}
+		}
+	case *Payment:
+		if o.Purchase == o.ID && o.Status == "succeeded" {
+			c = cash{o.Account, o.Currency, o.Amount, 0}
+		}
+	case *Refund:
+		if o.Succeeded() && !o.Failed() && o.Within == "" {
+			c = cash{o.Account, o.Currency, -o.Amount, -o.Tax}
+		}
+	}
+	return c
+}
+
+// readAnew keeps what was told of an invoice's payments: the difference that a later reading makes is no payment.
+func (i *Invoice) readAnew(before *Invoice) {
+	if before == nil || len(before.PaidSums) == 0 || i.Paid == before.Paid {
+		return
+	}
+	i.PaidSums = slices.Clone(before.PaidSums)
+	if last := len(i.PaidSums) - 1; last > 0 {
+		i.Misread = i.Paid - i.PaidSums[last]
+	} else {
+		i.PaidSums[0] = i.Paid // its key is the invoice's, whatever the sum
+	}
+}
+
+// askFor asks about the objects whose cash a fold has changed, and about those that move with one to another account. It
+// asks nothing where n is nil: an event says what has happened since, and changes no entry.
+func (n *Anew) askFor(ctx context.Context, a *applying, b *pgx.Batch) error {
+	if n == nil {
+		return nil
+	}
+	for _, o := range a.now.list() {
+		is, was := cashOf(o), a.before[keyOf(o)]
+		if was == nil || is != cashOf(was) {
+			if err := n.ask(ctx, a.tx, b, a.subject.Mode, o.ref().ID, is); err != nil {
+				return err
+			}
+		}
+		carries := o.kind() == kindSubscription || o.kind() == kindInvoice
+		if !carries || was == nil || was.ref().Account == o.ref().Account {
+			continue
+		}
+		moved := &applying{before: objects{}}
+		rows, _ := a.tx.Query(ctx, movesWithSQL, a.subject.Mode, o.ref().ID) // collectObjects returns its error
+		if err := moved.collectObjects(rows); err != nil {
+			return err
+		}
+		for _, with := range moved.before.list() {
+			is := cashOf(with)
+			is.account = o.ref().Account
+			if err := n.ask(ctx, a.tx, b, a.subject.Mode, with.ref().ID, is); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ask asks about an object if it is booked otherwise. A question that the facts have answered meanwhile is over, and a
+// person who has let the same difference stand is not asked again.
+func (n *Anew) ask(ctx context.Context, db querier, b *pgx.Batch, mode, object string, is cash) error {
+	booked, err := bookedOf(ctx, db, mode, object)
+	if err != nil || len(booked) == 0 {
+		return err
+	}
+	if len(difference(booked, is)) == 0 {
+		b.Queue(closeTaskSQL, mode, TaskEntry, object, TaskCancelled)
+		return nil
+	}
+	var has []string
+	for _, sum := range sumsOf(booked) {
+		has = append(has, n.Money(sum.Amount, sum.Currency)+" under "+sum.Account)
+	}
+	comes := n.Money(is.amount, cmp.Or(is.currency, booked[0].Currency))
+	if is.account != "" {
+		comes += " under " + is.account
+	}
+	title := fmt.Sprintf("%s is booked with %s, and comes to %s", object, strings.Join(has, " and "), comes) +
+		fmt.Sprintf(": pawl money correct %s books the difference, pawl tasks close %[1]s lets it stand", object)
+	_, of, _ := strings.Cut(booked[0].Key, ":")
+	b.Queue(askForEntrySQL, mode, TaskEntry, object, booked[0].Account, title, correctionPrefix+of+":"+n.Job)
+	return nil
+}
+
+// correctionPrefix begins the keys of corrections.
+const correctionPrefix = "finance-correction:"
+
+// bookedOf returns what is booked of an object, and what a person has had corrected: the oldest first. What was taken
+// back is settled: nothing then.
+func bookedOf(ctx context.Context, db querier, mode, object string) (list []Correction, err error) {
+	rows, _ := db.Query(ctx, bookedOfSQL, mode, object) // CollectRows returns its error
+	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Correction])
+	if err != nil {
+		return nil, fmt.Errorf("read what is booked of %s: %w", object, err)
+	}
+	return list, nil
+}
+
+// sumsOf adds entries up by account and currency, in their order.
+func sumsOf(entries []Correction) (sums []Correction) {
+	for _, e := range entries {
+		same := func(c Correction) bool { return c.Account == e.Account && c.Currency == e.Currency }
+		i := slices.IndexFunc(sums, same)
+		if i < 0 {
+			sums = append(sums, e)
+			continue
+		}
+		sums[i].Amount, sums[i].Tax = sums[i].Amount+e.Amount, sums[i].Tax+e.Tax
+	}
+	return sums
+}
+
+// difference returns what is to be booked so that all of it comes to what the facts say: at most one correction for
+// each account and currency. The key is the end of it alone, which is empty for those of the facts.
+func difference(booked []Correction, is cash) []Correction {
+	today := booked[0]
+	today.Account, today.Currency = cmp.Or(is.account, today.Account), cmp.Or(is.currency, today.Currency)
+	today.Amount, today.Tax = is.amount, is.tax
+	all := []Correction{today}
+	for _, e := range booked {
+		e.Amount, e.Tax = -e.Amount, -e.Tax
+		all = append(all, e)
+	}
+	sums := sumsOf(all)
+	for i := range sums {
+		if sums[i].Key, sums[i].Corrects = "", booked[0].Key; i > 0 {
+			sums[i].Key = ":" + sums[i].Account + ":" + sums[i].Currency
+		}
+	}
+	return slices.DeleteFunc(sums, func(c Correction) bool { return c.Amount == 0 })
+}
+
+// Corrections returns what answers the open question about an object's entry, and the keys that it would have. Its
+// error is [ErrNoQuestion] where nobody is asked, or the facts have answered meanwhile.
+func Corrections(ctx context.Context, db querier, mode, object string) (list []Correction, err error) {
+	rows, _ := db.Query(ctx, questionSQL, mode, TaskEntry, object) // CollectExactlyOneRow returns its error
+	key, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, ErrNoQuestion
+	}
+	known := objects{}
+	if err == nil {
+		rows, _ = db.Query(ctx, cashSQL, mode, object) // collect returns its error
+		err = (&applying{before: known}).collectObjects(rows)
+	}
+	var booked []Correction
+	if err == nil {
+		booked, err = bookedOf(ctx, db, mode, object)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the question about %s: %w", object, err)
+	}
+	is := cash{}
+	for _, o := range known {
+		is = cmp.Or(is, cashOf(o))
+	}
+	if len(booked) > 0 {
+		list = difference(booked, is)
+	}
+	if len(list) == 0 {
+		return nil, ErrNoQuestion
+	}
+	for i := range list {
+		list[i].Key = key + list[i].Key
+	}
+	return list, nil
+}
+
+// Correct answers the open question about an object's entry: the difference is booked, by a run of the clock. It
+// returns that. Its error is one of [Corrections]'s.
+func Correct(ctx context.Context, tx pgx.Tx, mode, object string, at time.Time) (list []Correction, err error) {
+	if list, err = Corrections(ctx, tx, mode, object); err != nil {
+		return nil, err
+	}
+	b := &pgx.Batch{}
+	for _, c := range list { // whoever folds the account anew comes before, or after
+		b.Queue(holdAccountSQL, mode, c.Account)
+	}
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return nil, fmt.Errorf("correct what is booked of %s: %w", object, err)
+	}
+	if list, err = Corrections(ctx, tx, mode, object); err != nil {
+		return nil, err
+	}
+	rows, _ := tx.Query(ctx, causeOfEntrySQL, list[0].Corrects) // CollectExactlyOneRow returns its error
+	cause, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Cause])
+	if err == nil {
+		b = &pgx.Batch{}
+		for i, c := range list {
+			list[i].At = at
+			b.Queue(correctionSQL, c.Key, c.Corrects, mode, c.Account, c.ProviderAccount, c.Object, c.Invoice, c.Amount,
+				c.Tax, c.Currency, at)
+		}
+		b.Queue(closeTaskSQL, mode, TaskEntry, object, TaskDone)
+		await(b, mode, object+" correction", list[0].Account, Due{At: at, Why: DueBook, Object: object, Cause: cause})
+		err = tx.SendBatch(ctx, b).Close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("correct what is booked of %s: %w", object, err)
+	}
+	return list, nil
+}
+
+// correctionsOf returns the corrections of an object, in their order.
+func correctionsOf(ctx context.Context, db querier, mode, object string) ([]Correction, error) {
+	rows, _ := db.Query(ctx, correctionsSQL, mode, object) // CollectRows returns its error
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Correction])
+}
+
+const correctionColumns = `effect_key, corrects, account, provider_account, object, invoice, amount, tax, currency, decided_at`
+
+const correctionsSQL = `
+select ` + correctionColumns + ` from finance_corrections where object = $2 and mode = $1 order by decided_at, effect_key`
+
+const correctionSQL = `
+insert into finance_corrections (effect_key, corrects, mode, account, provider_account, object, invoice, amount, tax, currency, decided_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
+
+// bookedOfSQL takes corrections from what was decided: they may not be booked yet.
+const bookedOfSQL = `
+with e as materialized (
+    select * from finance_entries where object = $2 and mode = $1 and kind in ('payment', 'reversal', 'refund', 'refund_reversal'))
+select effect_key, '', account, provider_account, object, invoice, case kind when 'refund' then -amount else amount end,
+       case kind when 'refund' then -tax else tax end, currency, created_at as at
+  from e where not exists (select from e where kind = 'reversal')
+union all
+select ` + correctionColumns + ` as at
+  from finance_corrections where object = $2 and mode = $1 and exists (select from e) and not exists (select from e where kind = 'reversal')
+ order by at, effect_key`
+
+// movesWithSQL takes what moves to another account with a subscription, or with an invoice.
+const movesWithSQL = `
+select 'invoice', state from invoices where mode = $1 and subscription = $2 and subscription <> ''
+union all select kind, state from objects where mode = $1 and subscription = $2 and subscription <> '' and kind in ('payment', 'refund')
+union all select kind, state from objects where mode = $1 and invoice = $2 and invoice <> '' and kind in ('payment', 'refund')`
+
+const questionSQL = `select effect_key from tasks where mode = $1 and kind = $2 and object = $3 and state = (select 'open')`
+
+const cashSQL = `
+select 'invoice', state from invoices where mode = $1 and id = $2
+union all select kind, state from objects where mode = $1 and id = $2 and kind in ('payment', 'refund', 'checkout')`
+
+// askForEntrySQL leaves a question that a person has answered, as long as it is the same.
+const askForEntrySQL = `
+insert into tasks as t (mode, kind, object, account, state, title, effect_key) values ($1, $2, $3, $4, 'open', $5, $6)
+    on conflict (mode, kind, object) do update set state = 'open', account = excluded.account, title = excluded.title,
+       effect_key = excluded.effect_key, taken_by = '', created_at = now(), updated_at = now()
+ where t.state = 'cancelled' or t.title <> excluded.title`
+
+const causeOfEntrySQL = `
+select r.provider, r.account, r.event_id, r.id::text, r.received_at from effects e join receipts r on r.id = e.receipt_id where e.key = $1`
