@@ -79,6 +79,8 @@ type LoadFactsResult struct {
 	Code    string `json:",omitempty"`
 	Reason  string `json:",omitempty"`
 	Ignored bool   `json:",omitempty"`
+	// Asks is set where a person is to be asked, once, which account of ours the event's connected account is.
+	Asks bool `json:",omitempty"`
 	// Unnamed is the customer whose account is not known yet, "" for none.
 	Unnamed string `json:",omitempty"`
 	// Consumers are those of the event's source.
@@ -136,6 +138,7 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 		}
 		if policy.Accounts[billing.Connected{Mode: in.Mode, ID: in.Account}] == "" {
 			result.Ignored, result.Code = true, CodeAccountNotMapped
+			result.Asks = len(policy.Accounts) > 0 && !policy.LeaveUnknown
 			result.Reason = fmt.Sprintf("the event is of the connected account %s, which no source of the mode (sources.%s.accounts) maps to one of ours", in.Account, held.Source)
 			return result, nil
 		}

@@ -79,6 +79,8 @@ type billingFlow struct {
 	facts    []billing.Fact
 	planning activities.Planning
 	relays   []*step
+	// asks is set where a person is asked about the event's connected account.
+	asks bool
 	// fetches is set where objects can be asked for; decided is the step that applied one, nil for none.
 	fetches bool
 	decided *step
@@ -179,7 +181,14 @@ func (w *billingFlow) do(p plan, change billing.Change) (whyUndo, refused string
 
 // leave ends a run that does nothing itself. The event is delivered to the consumers of its source all the same.
 func (w *billingFlow) leave(why reason) (EventResult, error) {
-	if _, err := w.settle(w.relays...); err != nil {
+	steps := w.relays
+	if w.asks { // once for all of its events
+		steps = append(steps, accountTask.step(w.in.Provider+":"+w.in.Mode+":"+w.in.Account, activities.Task{
+			Kind: billing.TaskAccount, Mode: w.in.Mode, Object: w.in.Account,
+			Title: "Map connected account " + w.in.Account + " to one of yours, in the accounts of its source",
+		}))
+	}
+	if _, err := w.settle(steps...); err != nil {
 		return EventResult{}, err
 	}
 	if why.code == activities.CodeAccountNotMapped {
@@ -212,6 +221,7 @@ func (w *billingFlow) load() (left reason, err error) {
 			return reason{}, err
 		}
 		w.facts, w.planning, w.settings, w.fetches = loaded.Facts, loaded.Planning, loaded.Sinks, loaded.Fetches
+		w.asks = loaded.Asks
 		w.cancelCompensates = loaded.Planning.CancelCompensates
 		w.relays = w.deliveries(loaded.Consumers)
 		switch {

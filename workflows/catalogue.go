@@ -71,6 +71,7 @@ var (
 		"cancel-onboarding-task")
 	cancelOnboarding = register("cancel-onboarding-task", SinkDatabase, tasks.CancelTask, Outlook.ForecastTask, "")
 	reconcileTask    = register("reconcile-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
+	accountTask      = register("account-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
 	releaseTask      = register("release-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
 	reviewTask       = register("review", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
 	closeReview      = register("close-review", SinkDatabase, tasks.CloseTask, Outlook.ForecastTask, "")

@@ -95,7 +95,9 @@ select ` + taskColumns + ` where t.state = 'open' and ($1 = '' or t.mode = $1) a
 
 const countTasksSQL = `
 select kind, mode, count(*)::int, about, min(created_at), min(due_by)
-  from tasks cross join lateral (select case when $1 and kind = 'unknown_price' then substring(object from '[^:]*$') else '' end as about) a
+  from tasks cross join lateral (
+       select case when not $1 then '' when kind = 'unknown_price' then substring(object from '[^:]*$')
+                   when kind = 'unknown_account' then object else '' end as about) a
  where state = 'open'
  group by kind, mode, about order by mode, min(due_by), min(created_at), kind, about`
 

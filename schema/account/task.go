@@ -32,17 +32,18 @@ type Count struct {
 	Kind  string `json:"kind"`
 	Mode  string `json:"mode"`
 	Tasks int    `json:"tasks"`
-	// About is the price that they ask about, "" for other kinds, and where they are not counted by that.
+	// About is the price, or the connected account, that they ask about; "" for other kinds, and where they are not
+	// counted by that.
 	About string `json:"about,omitempty"`
 	// Oldest is since when the first of them is open, DueBy the nearest time when one is too late, nil for none.
 	Oldest time.Time  `json:"oldest"`
 	DueBy  *time.Time `json:"due_by,omitempty"`
 }
 
-// CountTasks counts the open tasks: live ones first, and first those that are due next. Each price that is asked about
-// has a count of its own where they are counted by price.
-func CountTasks(ctx context.Context, db DB, byPrice bool) ([]Count, error) {
-	counts, err := list(ctx, db, pgx.RowToStructByPos[Count], countTasksSQL, byPrice)
+// CountTasks counts the open tasks: live ones first, and first those that are due next. Where they are counted by what
+// they ask about, each price and each connected account has a count of its own.
+func CountTasks(ctx context.Context, db DB, byAbout bool) ([]Count, error) {
+	counts, err := list(ctx, db, pgx.RowToStructByPos[Count], countTasksSQL, byAbout)
 	if err != nil {
 		return nil, fmt.Errorf("count tasks: %w", err)
 	}

@@ -84,8 +84,8 @@ func (i *Invoice) readAnew(before *Invoice) {
 	}
 }
 
-// askFor asks about the objects whose cash a fold has changed, and about those that move with one to another account. It
-// asks nothing where n is nil: an event says what has happened since, and changes no entry.
+// askFor asks about the objects whose cash a fold has changed, and about those that move with one to another account.
+// It asks nothing where n is nil: an event says what has happened since, and changes no entry.
 func (n *Anew) askFor(ctx context.Context, a *applying, b *pgx.Batch) error {
 	if n == nil {
 		return nil

@@ -19,6 +19,8 @@ const (
 	TaskWarning = "fraud_warning"
 	// TaskPrice is to say what a price means to us that an account pays for: one task for each account and price.
 	TaskPrice = "unknown_price"
+	// TaskAccount is to map a connected account to one of ours: one task for each.
+	TaskAccount = "unknown_account"
 	// TaskAlike is to look at an account whose ID differs from another one's by upper and lower case alone.
 	TaskAlike = "similar_account"
 	// TaskAhead is to compare the clocks: an event is ahead of ours.

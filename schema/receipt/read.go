@@ -12,6 +12,25 @@ const receiptColumns = `r.id::text as id, r.source, r.provider, r.account, r.mod
        r.api_version, r.occurred_at, r.received_at, r.body_hash, r.secret_label, r.correlation_id, r.status, r.reason, r.reason_code,
        r.workflow_id, r.last_error, r.duplicates, r.updated_at`
 
+const ignoredOfSQL = `
+select id::text, event_id from receipts
+ where reason_code = $4 and reason_code <> '' and status || '' = 'ignored' and provider = $1 and mode = $2 and account = $3 order by id`
+
+// IgnoredOf returns the IDs of the receipts of a connected account that were ignored for a reason, the oldest first,
+// and those of their events.
+func IgnoredOf(ctx context.Context, tx interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, provider, mode, account, code string) (list [][2]string, err error) {
+	rows, _ := tx.Query(ctx, ignoredOfSQL, provider, mode, account, code) // CollectRows returns its error
+	list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (ids [2]string, err error) {
+		return ids, row.Scan(&ids[0], &ids[1])
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list what was ignored of account %s: %w", account, err)
+	}
+	return list, nil
+}
+
 const getSQL = `select ` + receiptColumns + ` from receipts r where r.id = $1`
 
 // Get returns a receipt by its ID, or [ErrNotFound].

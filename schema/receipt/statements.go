@@ -32,6 +32,7 @@ var Statements = map[string]string{
 	"counts":          openCountsSQL,
 	"held":            heldSQL,
 	"get":             getSQL,
+	"ignored of":      ignoredOfSQL,
 	"body":            bodySQL,
 	"load":            loadSQL,
 	"count sources":   countSourcesSQL,

@@ -1,6 +1,7 @@
 package flowtest
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -47,7 +50,7 @@ func TestConnectedAccounts(t *testing.T) {
 			t.Errorf("%s did %d things, want %d", service, got, want)
 		}
 		for _, e := range r.journal(service) {
-			if e.Account != "acme" {
+			if e.Account != "acme" && e.Body["task"] == nil {
 				t.Errorf("%s did something for %q: %v", service, e.Account, e)
 			}
 		}
@@ -55,8 +58,33 @@ func TestConnectedAccounts(t *testing.T) {
 	if got := r.rows(`select id || ' ' || target_state from accounts`); !slices.Equal(got, []string{"acme suspended"}) {
 		t.Errorf("accounts %q", got)
 	}
-	if got := r.rows(`select split_part(key, ':', 4) from effects group by 1`); !slices.Equal(got, []string{"acct_9"}) {
+	if got := r.rows(`select split_part(key, ':', 4) from effects where kind <> 'account-task' group by 1`); !slices.Equal(got, []string{"acct_9"}) {
 		t.Errorf("the keys of effects are those of %q", got)
+	}
+	// A person is asked once which account it is. Once it is mapped, its events are run.
+	later := happens("acct_evil", "acme", "customer.subscription.created", time.Minute)
+	r.status(later, receipt.Ignored)
+	asked := func(want string) {
+		t.Helper()
+		if got := r.rows(`select concat_ws(' ', kind, object, state) from tasks where kind = 'unknown_account'`); !slices.Equal(got, []string{want}) {
+			t.Errorf("asked %q, want %q", got, want)
+		}
+	}
+	asked("unknown_account acct_evil open")
+	newer := *r.Config
+	newer.Sources = maps.Clone(newer.Sources)
+	mapAccounts(&newer, map[string]string{"acct_9": "acme", "acct_evil": "initech"})
+	diff, err := operator.DiffMeaning(t.Context(), r.Pool, process.BillingPolicy(&newer), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.says("ada", operator.VerbApplyMeaning, diff.To, "they have signed", operator.Args{Found: &operator.MeaningSwitch{MeaningDiff: diff, Rate: 20}})
+	asked("unknown_account acct_evil done")
+	r.status(evil, receipt.Processed)
+	r.status(later, receipt.Processed)
+	r.settled()
+	if got := r.rows(`select id || ' ' || target_state from accounts order by id`); !slices.Equal(got, []string{"acme suspended", "initech active"}) {
+		t.Errorf("accounts %q", got)
 	}
 }
 

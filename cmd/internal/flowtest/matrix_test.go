@@ -122,6 +122,7 @@ var matrix = []row{
 var elsewhere = map[string]string{
 	"fetch-object":    "the branches of lines-fetched and undecided-fetched",
 	"align-workspace": "TestWorkspace_OlderTargetLandsLate_ToldTheNewerAgain",
+	"account-task":    "TestConnectedAccounts",
 	"reconcile-task":  "TestApplyDue_Case3_Settle, and AccountDue's other branches: one row of our own",
 	"review":          "the branch paid-after-end",
 	"close-review":    "the branch paid-after-end",

@@ -10,9 +10,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // MeaningDiff is whom a switch to another meaning would hit, at one instant. The rows are those of that instant, and so
@@ -131,6 +133,9 @@ func (s *MeaningSwitch) apply(ctx context.Context, tx pgx.Tx, d *Decision) error
 	case err != nil:
 		return err
 	}
+	if err := s.runIgnored(ctx, tx, d); err != nil {
+		return err
+	}
 	touched, err := billing.TouchedSince(ctx, tx, s.At.Add(-foldBegins))
 	if err != nil {
 		return err
@@ -145,6 +150,37 @@ func (s *MeaningSwitch) apply(ctx context.Context, tx pgx.Tx, d *Decision) error
 		ID: d.Request, Action: job.Refold, Filter: map[string]string{"hash": s.To}, Who: d.Who, Why: d.Why,
 		Rate: s.Rate,
 	}, accountItems(touched))
+}
+
+// runIgnored ends the questions about connected accounts that are mapped now, and makes a job that runs their events. A
+// worker starts it.
+func (s *MeaningSwitch) runIgnored(ctx context.Context, tx pgx.Tx, d *Decision) error {
+	var items []job.Item
+	for _, set := range s.Settings {
+		theirs, of := strings.CutPrefix(set.Name, "sources.accounts.")
+		mode, id, _ := strings.Cut(theirs, "/")
+		if !of || set.Is == "" {
+			continue
+		}
+		over := billing.CloseTask(billing.Task{Mode: mode, Kind: billing.TaskAccount, Object: id}, billing.TaskDone)
+		if _, err := tx.Exec(ctx, over.SQL, over.Args...); err != nil {
+			return fmt.Errorf("close the task of %s: %w", id, err)
+		}
+		list, err := receipt.IgnoredOf(ctx, tx, "stripe", mode, id, activities.CodeAccountNotMapped)
+		if err != nil {
+			return err
+		}
+		for _, ids := range list {
+			items = append(items, job.Item{Target: ids[0], Name: ids[1]})
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	return job.MakeIn(ctx, tx, job.Job{
+		ID: d.Request + "-events", Action: VerbRun, Who: d.Who, Why: d.Why, Rate: s.Rate,
+		Filter: map[string]string{"reason": activities.CodeAccountNotMapped},
+	}, items)
 }
 
 // targetOf names an account as the target of an item and of a refold.

@@ -133,7 +133,8 @@ func (c causes) sources(ctx context.Context) (list []notice.Cause, err error) {
 	return list, err
 }
 
-// tasks are those of live accounts, told once for each price and for each other kind. A review is told with its event.
+// tasks are those of live accounts, told once for each price and connected account, and for each other kind. A review
+// is told with its event.
 func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
 	counts, err := account.CountTasks(ctx, c.DB, true)
 	for _, t := range counts {
@@ -143,7 +144,11 @@ func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
 		}
 		urgent, runbook, name := t.Kind == billing.TaskPrice, "a-task-waits", t.Mode+":"+t.Kind
 		what := fmt.Sprintf("open: %s of kind %s", output.Plural(t.Tasks, "task"), t.Kind)
-		if t.About != "" {
+		switch {
+		case t.Kind == billing.TaskAccount:
+			what = "no source maps connected account " + t.About
+			runbook, name = "a-price-was-not-mapped", name+":"+t.About
+		case t.About != "":
 			what = fmt.Sprintf("nothing says what price %s means, paid for by %s", t.About,
 				output.Plural(t.Tasks, "account"))
 			runbook, name = "a-price-was-not-mapped", name+":"+t.About
