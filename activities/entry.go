@@ -54,6 +54,8 @@ type Entry struct {
 	How string `json:"how,omitempty"`
 	// Settlement is how the money moved on the provider's balance, nil where nothing has told.
 	Settlement *billing.Settlement `json:"settlement,omitempty"`
+	// SettlementUnknown says why it is not known, though it was asked for: [SettlementLate] and so on.
+	SettlementUnknown string `json:"settlement_unknown,omitempty"`
 	// PeriodStart and PeriodEnd bound what was paid for, zero where that is nothing with a period.
 	PeriodStart time.Time `json:"period_start,omitzero"`
 	PeriodEnd   time.Time `json:"period_end,omitzero"`
@@ -98,22 +100,31 @@ type Entries interface {
 	// FirstToBook returns the first of the keys whose entry is still to be booked, "" for none. It leaves out what the
 	// receipt's own run has to book.
 	FirstToBook(ctx context.Context, receiptID string, keys []string) (key string, err error)
+	// PaymentsFor returns the payments through the provider of an invoice or a checkout session, or the payment itself.
+	PaymentsFor(ctx context.Context, mode, object string) (payments []string, err error)
 }
 
 // Finance exports entries to the accounting system.
 type Finance struct {
 	Effects *effect.Runner
 	Entries Entries
+	// Objects are asked how money has settled, nil for not at all. Settle is how long an entry waits for that.
+	Objects *Objects
+	Settle  time.Duration
 	// Sinks are the finance APIs by mode. A mode without one has its effects left out.
 	Sinks map[string]Sink
 }
 
-// PostEntry books an entry, once those that it comes after are settled. A run that waits for it goes on then.
+// PostEntry books an entry, once those that it comes after are settled, and it is known how its money has settled, or
+// the time for that is over. A run that waits for it goes on then.
 func (f *Finance) PostEntry(ctx context.Context, in EffectInput[Entry]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
 	}
 	result, err := f.waits(ctx, in.Effect)
+	if err == nil && result.State == "" {
+		result, err = f.settle(ctx, &in)
+	}
 	if err == nil && result.State == "" {
 		result, err = f.post(ctx, in)
 	}
@@ -146,7 +157,8 @@ func (f *Finance) post(ctx context.Context, in EffectInput[Entry]) (effect.Resul
 		a.Also(billing.RecordEntry(billing.Entry{
 			EffectKey: in.Effect.Key, Mode: sent.Mode, Account: sent.Account, ProviderAccount: sent.ProviderAccount,
 			Object: sent.Object, Invoice: sent.Invoice, Kind: string(sent.Kind), Amount: sent.Amount, Tax: sent.Tax,
-			Currency: sent.Currency, Settlement: sent.Settlement, Reference: ref,
+			Currency: sent.Currency, Settlement: sent.Settlement, SettlementUnknown: sent.SettlementUnknown,
+			Reference: ref,
 		}))
 		return map[string]string{"reference": ref}
 	}
@@ -189,7 +201,7 @@ func (f *Finance) exact(ctx context.Context, in EffectInput[Entry]) (entry Entry
 	entry.Account, entry.Currency, entry.Tax = of.Account, of.Currency, billing.TaxOf(entry.Amount, of.Amount, of.Tax)
 	entry.Settlement = nil
 	if entry.Amount = min(entry.Amount, of.Amount); entry.Amount == of.Amount { // else it takes back a part
-		entry.Settlement = of.Settlement.Reversed()
+		entry.Settlement, entry.SettlementUnknown = of.Settlement.Reversed(), of.SettlementUnknown
 	}
 	return entry, "", nil
 }

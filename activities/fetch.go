@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
@@ -21,6 +22,15 @@ type Objects struct {
 	APIs   map[string]*stripe.Client
 	Policy effect.Policy
 	Now    func() time.Time
+
+	// denied says by source when its key was last refused how money has settled.
+	denied sync.Map
+}
+
+// api returns the client of a receipt's source, nil where that has no key.
+func (o *Objects) api(ctx context.Context, receiptID string) (api *stripe.Client, source string, err error) {
+	held, err := o.Receipts.Get(ctx, receiptID)
+	return o.APIs[held.Source], held.Source, effect.Infrastructure(err)
 }
 
 // Wanted is an object that is asked for.
@@ -51,13 +61,12 @@ func (o *Objects) FetchObject(ctx context.Context, in EffectInput[Wanted]) (effe
 		return effect.Result{}, err
 	}
 	return o.Effects.Do(ctx, in.Effect, o.Policy, nil, func(ctx context.Context, _ *effect.Attempt) (any, error) {
-		held, err := o.Receipts.Get(ctx, in.Effect.ReceiptID)
+		api, source, err := o.api(ctx, in.Effect.ReceiptID)
 		if err != nil {
-			return nil, effect.Infrastructure(err)
+			return nil, err
 		}
-		api := o.APIs[held.Source]
 		if api == nil {
-			return nil, &effect.NotWanted{Reason: "source " + held.Source + " has no api_key"}
+			return nil, &effect.NotWanted{Reason: "source " + source + " has no api_key"}
 		}
 		if err := o.wait(ctx, in.For.After); err != nil {
 			return nil, err

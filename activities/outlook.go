@@ -96,6 +96,8 @@ type Forecast struct {
 	// WaitsFor names the sink where it is out or paused, and says what becomes of the effect where that lasts too long.
 	// It may also say that a letter waits; "" where the effect is tried at once.
 	WaitsFor string
+	// Asks is set for an entry whose settlement the provider is asked for first.
+	Asks bool
 }
 
 // ForecastFacts is the forecast of [Billing.ApplyFacts].
@@ -144,6 +146,10 @@ func (l *Outlook) ForecastAlignment(ctx context.Context, in EffectInput[Workspac
 // ForecastEntry is the forecast of [Finance.PostEntry].
 func (l *Outlook) ForecastEntry(ctx context.Context, in EffectInput[Entry]) (Forecast, error) {
 	f, err := forecastAt(ctx, l, in.Effect, l.of.Finance.Sinks[in.For.Mode].Policy, l.of.Finance.Sinks, in.For.Mode)
+	if err == nil && f.State == effect.Done && in.For.settles() {
+		api, _, failed := l.of.Objects.api(ctx, in.Effect.ReceiptID)
+		f.Asks, err = api != nil, failed
+	}
 	if err != nil || len(in.Effect.After) == 0 {
 		return f, err
 	}

@@ -36,7 +36,7 @@ func (o outline) attempt(s *step) error {
 		return nil
 	}
 	forecast, err := o.forecast(s)
-	o.held[s.key] = forecast.WaitsFor
+	o.foreseen[s.key] = forecast
 	if s.result = forecast.Result; !s.settled() { // a person would settle it
 		s.result = effect.Result{State: effect.Done}
 	}

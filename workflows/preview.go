@@ -93,16 +93,16 @@ type preview struct {
 	stands, before map[string]*effect.Standing
 	seen           []*step
 	ran            map[string]effect.Result
-	// held says for each effect that ran which sink it had to wait for first.
-	held  map[string]string
-	ended Previewed
+	// foreseen is the forecast of each effect that ran.
+	foreseen map[string]activities.Forecast
+	ended    Previewed
 }
 
 func newPreview(ctx context.Context, outlook Outlook, asked Asked) *preview {
 	return &preview{
 		Asked: asked, f: &flow{in: asked.In, name: asked.In.Flow()}, context: ctx, outlook: outlook,
 		parked: asked.Action != "", stands: map[string]*effect.Standing{}, before: map[string]*effect.Standing{},
-		ran: map[string]effect.Result{}, held: map[string]string{},
+		ran: map[string]effect.Result{}, foreseen: map[string]activities.Forecast{},
 	}
 }
 
@@ -288,7 +288,7 @@ func (p *preview) attempt(s *step) error {
 	}
 	result := forecast.Result
 	s.result = result
-	p.held[s.key] = forecast.WaitsFor
+	p.foreseen[s.key] = forecast
 	if stands != nil && stands.Round > result.Round {
 		s.result.Round = stands.Round
 	}

@@ -96,7 +96,8 @@ func (p Previewed) Parks() bool { return p.Outcome == needsReview || p.Outcome =
 
 // effect says what happens to a step's effect.
 func (p *preview) effect(s *step) PreviewedEffect {
-	e := PreviewedEffect{Key: s.key, Kind: s.kind, Sink: s.sink, Undoes: s.compensates, WaitsFor: p.held[s.key]}
+	e := PreviewedEffect{Key: s.key, Kind: s.kind, Sink: s.sink, Undoes: s.compensates,
+		WaitsFor: p.foreseen[s.key].WaitsFor}
 	if s.undo != nil {
 		e.Undo = s.undo(s.result).kind
 	}
@@ -119,12 +120,7 @@ func (p *preview) effect(s *step) PreviewedEffect {
 		if e.WaitsFor != "" {
 			e.Will = WillRunLater
 		}
-		switch {
-		case s.sink == SinkStripe:
-			e.Why = "will ask Stripe first: what follows may change with its answer"
-		case is(before, effect.Uncertain):
-			e.Why = "it may have happened, and is done again"
-		}
+		e.Why = p.besides(s, is(before, effect.Uncertain))
 	case ran && result.State == effect.Uncertain:
 		e.Will, e.Why = WillAsk, result.Reason
 	case ran:
@@ -153,6 +149,19 @@ func (p *preview) effect(s *step) PreviewedEffect {
 		e.Will, e.Why = notDone(now.Met(""))
 	}
 	return e
+}
+
+// besides says what else there is to know of an effect that runs.
+func (p *preview) besides(s *step, inDoubt bool) string {
+	switch {
+	case s.sink == SinkStripe:
+		return "will ask Stripe first: what follows may change with its answer"
+	case inDoubt:
+		return "it may have happened, and is done again"
+	case p.foreseen[s.key].Asks:
+		return "will ask Stripe first how the money has settled"
+	}
+	return ""
 }
 
 // notDone says of an effect that is not done whether its sink refuses it, and why.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,6 +19,8 @@ type Entry struct {
 	Currency    string
 	// Settlement is nil where nothing has told.
 	Settlement *Settlement
+	// SettlementUnknown says why it is nil, though it was asked for; else "".
+	SettlementUnknown string
 	// Reference is what finance calls it.
 	Reference string
 	EffectKey string
@@ -49,7 +52,7 @@ func (s *Settlement) Reversed() *Settlement {
 func RecordEntry(e Entry) ledger.Statement {
 	return ledger.Statement{SQL: financeEntrySQL, Args: []any{
 		e.EffectKey, e.Mode, e.Account, e.ProviderAccount, e.Object, e.Invoice, e.Kind, e.Amount, e.Tax, e.Currency,
-		e.Settlement, e.Reference,
+		e.Settlement, e.SettlementUnknown, e.Reference,
 	}}
 }
 
@@ -66,12 +69,32 @@ func (s *Store) Booked(ctx context.Context, effectKey string) (*Entry, error) {
 	return e, nil
 }
 
+// PaymentsFor returns the payments through the provider that an invoice or a checkout session was paid by, ten at most,
+// or the payment that object is itself: payment intents, and charges that have none.
+func (s *Store) PaymentsFor(ctx context.Context, mode, object string) (payments []string, err error) {
+	rows, _ := s.db.Query(ctx, paymentsForSQL, mode, object) // CollectRows returns its error
+	if payments, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		return nil, fmt.Errorf("read what has paid %s: %w", object, err)
+	}
+	return slices.DeleteFunc(payments, func(id string) bool { return id == "" }), nil
+}
+
+const paymentsForSQL = `
+select id from objects
+ where mode = $1 and kind = 'payment' and invoice = $2 and invoice <> '' and not state ? 'OutOfBand'
+ union
+select case kind when 'payment' then id else payment end from objects
+ where mode = $1 and kind in ('payment', 'checkout') and id = $2
+ order by 1 limit 10`
+
 const bookedSQL = `
-select mode, account, provider_account, object, invoice, kind, amount, tax, currency, settlement, reference, effect_key
+select mode, account, provider_account, object, invoice, kind, amount, tax, currency, settlement, settlement_unknown,
+       reference, effect_key
   from finance_entries where effect_key = $1`
 
 const financeEntrySQL = `
 insert into finance_entries
-       (effect_key, mode, account, provider_account, object, invoice, kind, amount, tax, currency, settlement, reference)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+       (effect_key, mode, account, provider_account, object, invoice, kind, amount, tax, currency, settlement,
+        settlement_unknown, reference)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
     on conflict (effect_key) do nothing`

@@ -623,6 +623,8 @@ create table finance_entries (
     currency         text        not null,
     -- settlement is what moved on the provider's balance: amount, fee and net in its currency. Null where nothing told.
     settlement       jsonb,
+    -- settlement_unknown is why it is null, though it was asked for: not_told, not_permitted, no_payment or not_certain.
+    settlement_unknown text      not null default '',
     reference        text        not null default '',
     created_at       timestamptz not null default now()
 );

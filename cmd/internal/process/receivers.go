@@ -44,8 +44,9 @@ func (n *Node) receivers(effects *effect.Runner, announced func()) (receivers, e
 		objects: objects,
 		workspaces: &activities.Workspaces{Effects: effects, Targets: state,
 			Sinks: sinks.http[workflows.SinkWorkspaces]},
-		finance: &activities.Finance{Effects: effects, Entries: state, Sinks: sinks.http[workflows.SinkFinance]},
-		tasks:   &activities.Tasks{Effects: effects},
+		finance: &activities.Finance{Effects: effects, Entries: state, Objects: objects,
+			Settle: c.Settles(), Sinks: sinks.http[workflows.SinkFinance]},
+		tasks: &activities.Tasks{Effects: effects},
 		mail: &activities.Mail{
 			Effects: effects, Receipts: n.Receipts, Addresses: state, Known: state, Letters: c.Mail.Set,
 			Sinks: sinks.mail, Now: time.Now, Settle: c.Lasts(c.Mail.Settle), Apart: c.Lasts(c.Policy.Apart),

@@ -30,9 +30,10 @@
 // refunds, disputes, radar/early_fraud_warnings, checkout/sessions and events, each as a list and by ID, and
 // invoices/ID/lines. Lists take limit, starting_after, ending_before, created[gte] and the like, and the filters that
 // pawl asks with; any other parameter is refused. An invoice carries its first ten lines. A customer whom an object
-// names is there without an event of its own. invoice_payments are there for a Stripe-Version from 2025-03-31 on. A
-// key is rk_ or sk_ and anything; with _live_ or _test_ in it shows that mode, else both. Stripe-Account asks a
-// connected account. The events are kept in DIR/stripe/events.jsonl.
+// names is there without an event of its own, and so is the charge of a payment, where it is listed by payment_intent.
+// expand[]=balance_transaction shows the balance transaction of a charge or a refund, on a balance in dollars.
+// invoice_payments are there for a Stripe-Version from 2025-03-31 on. A key is rk_ or sk_ and anything; with _live_ or
+// _test_ in it shows that mode, else both. Stripe-Account asks a connected account. The events are kept in DIR/stripe/events.jsonl.
 //
 // # Journal
 //
@@ -65,6 +66,7 @@
 //	only         live or test: requests about events of the other mode do not meet it (not for email)
 //	account      whose workspace, or entries: requests about others do not meet it (workspaces and finance only)
 //	plan         a plan, as pro or with its seats as pro:50: requests for others do not meet it (workspaces only)
+//	path         the objects that are asked for, as charges or charges:ch_1 (stripe only)
 //	mode         what happens; follows from status, drop, latency_ms or ignore_version when it is not given:
 //	  status               refuse with status, nothing accepted
 //	  status_after_accept  accept, then say status all the same
@@ -75,6 +77,7 @@
 //	  ignore_version       go on as usual, and apply a target although it is older
 //	  stale                answer with the objects as they were before their last event (stripe only)
 //	  missing              answer as if there were no such objects (stripe only)
+//	  unsettled            answer without balance transactions, as Stripe does before it has them (stripe only)
 //	status       HTTP 300 to 599, SMTP 400 to 599
 //	retry_after  seconds, the header Retry-After beside status (HTTP only)
 //	latency_ms   also beside every other mode

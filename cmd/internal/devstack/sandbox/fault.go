@@ -38,10 +38,11 @@ const (
 	modeIgnoreVersion     mode = "ignore_version"
 	modeStale             mode = "stale"
 	modeMissing           mode = "missing"
+	modeUnsettled         mode = "unsettled"
 )
 
 var modes = []mode{modeStatus, modeStatusAfterAccept, modeLatency, modeDropBeforeAccept, modeDropAfterAccept,
-	modeHangAfterAccept, modeIgnoreVersion, modeStale, modeMissing}
+	modeHangAfterAccept, modeIgnoreVersion, modeStale, modeMissing, modeUnsettled}
 
 // stage is a point of an SMTP transaction.
 type stage string
@@ -73,7 +74,9 @@ type fault struct {
 	// Account is whose workspace, or entries, meet it; "" for everybody's.
 	Account string `json:"account,omitempty"`
 	// Plan is the plan of a workspace that meets it, or plan:seats; "" for any.
-	Plan          string `json:"plan,omitempty"`
+	Plan string `json:"plan,omitempty"`
+	// Path is the list of the objects that are asked for, as charges; "" for any.
+	Path          string `json:"path,omitempty"`
 	IgnoreVersion bool   `json:"ignore_version,omitempty"`
 }
 
@@ -88,7 +91,7 @@ func parseFault(body []byte) (fault, error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&in); err != nil {
-		return fault{}, fmt.Errorf("want a JSON object with service, next, mode, status, retry_after, latency_ms, drop, smtp, only, account, plan, ignore_version: %w", err)
+		return fault{}, fmt.Errorf("want a JSON object with service, next, mode, status, retry_after, latency_ms, drop, smtp, only, account, plan, path, ignore_version: %w", err)
 	}
 	f := in.fault
 	var errs []error
@@ -154,8 +157,9 @@ func (f *fault) validate() (errs []error) {
 	if f.IgnoreVersion && f.Service != workspaces {
 		fail("ignore_version is for service workspaces only")
 	}
-	if (f.Mode == modeStale || f.Mode == modeMissing) && f.Service != stripe {
-		fail("mode %s is for service stripe only", f.Mode)
+	if ofStripe := f.Mode == modeStale || f.Mode == modeMissing || f.Mode == modeUnsettled || f.Path != ""; ofStripe &&
+		f.Service != stripe {
+		fail("path, and the modes stale, missing and unsettled, are for service stripe only")
 	}
 	if f.LatencyMS < 0 || f.LatencyMS > maxLatencyMS || f.Mode == modeLatency && f.LatencyMS == 0 {
 		fail("latency_ms is %d: want 1 to %d", f.LatencyMS, maxLatencyMS)
@@ -204,13 +208,13 @@ func (fs *faults) add(f fault) {
 }
 
 // take uses up one request of the first fault for service at a stage ("" for HTTP), for live or test events and for an
-// account and what its workspace shall have, and returns it, or the zero fault.
-func (fs *faults) take(service string, at stage, of, account, plan string) fault {
+// account and what it asks for, the plan of a workspace or a path of Stripe's; and returns it, or the zero fault.
+func (fs *faults) take(service string, at stage, of, account, what string) fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for i, f := range fs.list {
 		if f.Service != service || f.SMTP != at || f.Only != "" && f.Only != of || f.Account != "" &&
-			f.Account != account || f.Plan != "" && !strings.HasPrefix(plan+":", f.Plan+":") {
+			f.Account != account || f.Plan+f.Path != "" && !strings.HasPrefix(what+":", f.Plan+f.Path+":") {
 			continue
 		}
 		fs.list[i].Next--

@@ -72,11 +72,14 @@ func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byt
 			answer(w, http.StatusBadRequest, refuse(0, "the body cannot be read").body)
 			return
 		}
-		account := r.PathValue("account")
-		if service == finance {
+		account, what := r.PathValue("account"), planIn(body)
+		switch service {
+		case finance:
 			account = gjson.GetBytes(body, "account").Str
+		case stripe:
+			what = strings.ReplaceAll(strings.TrimPrefix(r.URL.Path, "/stripe/v1/"), "/", ":")
 		}
-		f := s.faults.take(service, "", modeOf(r), account, planIn(body))
+		f := s.faults.take(service, "", modeOf(r), account, what)
 		if f.Mode != "" {
 			s.log.Info("sandbox fault", "service", service, "mode", f.Mode)
 		}

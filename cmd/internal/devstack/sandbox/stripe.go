@@ -156,8 +156,9 @@ type stripeQuery struct {
 	newVersion bool
 	// version is the one that is asked for.
 	version string
-	// stale asks for objects as they were before their last event, missing for none.
-	stale, missing bool
+	// stale asks for objects as they were before their last event, missing for none, and unsettled for charges and
+	// refunds without their balance transaction.
+	stale, missing, unsettled bool
 }
 
 // stripeQuery reads what every request carries. The key says the mode: of one that says neither, which Stripe has not,
@@ -166,7 +167,7 @@ func (s *Sandbox) stripeQuery(r *http.Request, f fault) (stripeQuery, error) {
 	q := stripeQuery{
 		world: s.stripe.world, id: r.PathValue("id"), form: r.URL.Query(),
 		scope: stripeScope{account: r.Header.Get("Stripe-Account"), mode: modeOfKey(r)},
-		stale: f.Mode == modeStale, missing: f.Mode == modeMissing,
+		stale: f.Mode == modeStale, missing: f.Mode == modeMissing, unsettled: f.Mode == modeUnsettled,
 	}
 	q.version = r.Header.Get("Stripe-Version")
 	q.newVersion = q.version >= basil
@@ -209,7 +210,7 @@ func (q stripeQuery) asks(kind stripeKind, known ...string) error {
 			"Unrecognized request URL: this endpoint is of the API since 2025-03-31.basil.")
 	}
 	for name := range q.form {
-		if !slices.Contains(known, name) {
+		if !slices.Contains(known, name) && !(name == "expand[]" && kind.settles) {
 			return stripeRefusal(http.StatusBadRequest, "parameter_unknown", name, "Received unknown parameter: "+
 				name+" (or one that the sandbox does not know)")
 		}
@@ -227,7 +228,7 @@ func (q stripeQuery) one(kind stripeKind) (any, error) {
 		return nil, stripeRefusal(http.StatusNotFound, "resource_missing", "id",
 			fmt.Sprintf("No such %s: '%s'", strings.ReplaceAll(kind.object, "_", " "), q.id))
 	}
-	return object.shown(q.version), nil
+	return q.expand(object.shown(q.version))
 }
 
 // list answers with a page of objects, the newest first.
@@ -241,6 +242,10 @@ func (q stripeQuery) list(path string, kind stripeKind) (any, error) {
 		return nil, stripeRefusal(http.StatusBadRequest, "", "types", "You can pass up to 20 types, not beside type.")
 	}
 	found := q.world.all(q.scope, kind.object, q.stale)
+	if intent := q.form.Get("payment_intent"); kind.object == "charge" && intent != "" &&
+		!slices.ContainsFunc(found, func(o stripeObject) bool { return o.text("payment_intent") == intent }) {
+		found = q.world.impliedCharge(q.scope, intent)
+	}
 	if q.missing {
 		found = nil
 	}
@@ -258,7 +263,7 @@ func (q stripeQuery) list(path string, kind stripeKind) (any, error) {
 		return nil, stripeRefusal(http.StatusBadRequest, "parameter_invalid_integer", "created", bad.Error())
 	}
 	return page(q, "/v1/"+path, kind.object, found, stripeObject.id,
-		func(o stripeObject) any { return o.shown(q.version) })
+		func(o stripeObject) (any, error) { return q.expand(o.shown(q.version)) })
 }
 
 // lines answers with a page of an invoice's lines. The invoice itself shows the first ones only.
@@ -273,7 +278,7 @@ func (q stripeQuery) lines() (any, error) {
 	}
 	return page(q, "/v1/invoices/"+q.id+"/lines", "line_item", invoice.lines(),
 		func(line gjson.Result) string { return line.Get("id").Str },
-		func(line gjson.Result) any { return inVersion(line.Raw, q.version, "", "") })
+		func(line gjson.Result) (any, error) { return inVersion(line.Raw, q.version, "", ""), nil })
 }
 
 // fits reports whether the request asks for the object.
@@ -310,7 +315,7 @@ func (q stripeQuery) fits(o stripeObject, kind stripeKind) (bool, error) {
 
 // page answers with the part of a list that limit, starting_after and ending_before ask for.
 func page[T any](q stripeQuery, path, name string, all []T, id func(T) string,
-	shown func(T) any) (any, error) {
+	shown func(T) (any, error)) (any, error) {
 	limit := 10
 	if given := q.form.Get("limit"); given != "" {
 		n, err := strconv.Atoi(given)
@@ -346,7 +351,10 @@ func page[T any](q stripeQuery, path, name string, all []T, id func(T) string,
 	}
 	data := make([]any, len(all))
 	for i, o := range all {
-		data[i] = shown(o)
+		var err error
+		if data[i], err = shown(o); err != nil {
+			return nil, err
+		}
 	}
 	return map[string]any{"object": "list", "url": path, "has_more": more, "data": data}, nil
 }

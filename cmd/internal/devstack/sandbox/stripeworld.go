@@ -21,6 +21,8 @@ type stripeKind struct {
 	unasked func(o stripeObject) bool
 	// new is set for what the API has since 2025-03-31.basil.
 	new bool
+	// settles is set for what has a balance transaction, which can be expanded.
+	settles bool
 	// kept is for how long they are listed, 0 for ever.
 	kept time.Duration
 }
@@ -78,9 +80,9 @@ var stripeKinds = map[string]stripeKind{
 			"payment[payment_intent]": field("payment.payment_intent"),
 		},
 	},
-	"charges":      {object: "charge", filters: fields("customer", "payment_intent")},
+	"charges":      {object: "charge", settles: true, filters: fields("customer", "payment_intent")},
 	"credit_notes": {object: "credit_note", filters: fields("customer", "invoice")},
-	"refunds":      {object: "refund", filters: fields("charge", "payment_intent")},
+	"refunds":      {object: "refund", settles: true, filters: fields("charge", "payment_intent")},
 	"disputes":     {object: "dispute", filters: fields("charge", "payment_intent")},
 	"radar/early_fraud_warnings": {object: "radar.early_fraud_warning",
 		filters: fields("charge", "payment_intent")},
@@ -132,6 +134,8 @@ func (o stripeObject) text(path string) string {
 	value := gjson.Get(o.json, path)
 	return cmp.Or(value.Str, value.Get("id").Str)
 }
+
+func (o stripeObject) number(path string) int64 { return gjson.Get(o.json, path).Int() }
 
 // lines returns all of an invoice's.
 func (o stripeObject) lines() []gjson.Result { return gjson.Get(o.json, "lines.data").Array() }

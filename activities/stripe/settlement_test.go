@@ -1,0 +1,66 @@
+package stripe
+
+import (
+	"net/http"
+	"reflect"
+	"testing"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// A payment is asked for by one request, in the shape of its kind: what its charges that succeeded have moved, with the
+// balance transaction where there is one.
+func TestCharged_OneRequest_WhatSucceeded(t *testing.T) {
+	t.Parallel()
+	const settled = `{"id": "txn_1", "object": "balance_transaction", "amount": 1250, "fee": 66, "net": 1184, "currency": "usd", "exchange_rate": 1.25}`
+	for id, tt := range map[string]struct {
+		uri, answer string
+		want        []Moved
+	}{
+		"pi_1": {"/v1/charges?payment_intent=pi_1&expand[]=data.balance_transaction",
+			`{"object": "list", "data": [
+				{"id": "ch_2", "status": "succeeded", "amount": 1200, "amount_captured": 1000, "currency": "eur", "balance_transaction": ` + settled + `},
+				{"id": "ch_1", "status": "failed", "amount": 1200, "amount_captured": 0, "currency": "eur", "balance_transaction": null}]}`,
+			[]Moved{{1000, "eur", billing.Settled(1250, 66, "usd")}}},
+		"ch_9": {"/v1/charges/ch_9?expand[]=balance_transaction",
+			`{"id": "ch_9", "status": "succeeded", "amount": 700, "amount_captured": 700, "currency": "usd", "balance_transaction": null}`,
+			[]Moved{{700, "usd", nil}}},
+		"ch_10": {"/v1/charges/ch_10?expand[]=balance_transaction",
+			`{"id": "ch_10", "status": "succeeded", "amount": 700, "amount_captured": 700, "currency": "usd", "balance_transaction": "txn_1"}`,
+			[]Moved{{700, "usd", nil}}}, // not expanded: it tells nothing
+		"re_1": {"/v1/refunds/re_1?expand[]=balance_transaction",
+			`{"id": "re_1", "status": "succeeded", "amount": 1000, "currency": "eur", "balance_transaction": {"id": "txn_2", "amount": -1250, "fee": 0, "net": -1250, "currency": "usd"}}`,
+			[]Moved{{1000, "eur", billing.Settled(-1250, 0, "usd")}}},
+	} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			s, c := newServer(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write([]byte(tt.answer))
+			})
+			ask := c.Charged
+			if id == "re_1" {
+				ask = c.Refunded
+			}
+			got, err := ask(t.Context(), id, "acct_9")
+			if err != nil || !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("got %+v (%v), want %+v", got, err, tt.want)
+			}
+			asked := s.requests()
+			if len(asked) != 1 || asked[0].URL.RequestURI() != tt.uri || asked[0].Header.Get("Stripe-Account") != "acct_9" {
+				t.Errorf("asked %v, want once %s", asked[0].URL, tt.uri)
+			}
+		})
+	}
+}
+
+// A key that may not read it is told from an answer that can pass.
+func TestCharged_Refused_Denied(t *testing.T) {
+	t.Parallel()
+	_, c := newServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	_, err := c.Charged(t.Context(), "pi_1", "")
+	if failure, ok := err.(*effect.Failure); !ok || failure.Health != effect.Denied {
+		t.Errorf("%v, want one that says that the key was refused", err)
+	}
+}
