@@ -112,7 +112,7 @@ func TestJudged_Accounts(t *testing.T) {
 			},
 			want: []string{
 				"sub_1: globex active pro 1", "sub_1 grants pro 1", "globex: active pro 1", "in_1: globex paid 2000", "booked payment in_1 2000 usd", "mailed receipt-email in_1", "told invoice.paid in_1",
-				"ignored account_not_mapped",
+				"ignored account_not_mapped", "task unknown_account acct_evil open",
 			},
 		},
 		{

@@ -31,8 +31,8 @@ var correctRule = rule[*account.Task]{
 		}
 		switch len(found) {
 		case 0:
-			return nil, "", fmt.Errorf("nobody is asked about the entry of %q: pawl tasks list --kind %s shows who is", d.Target,
-				billing.TaskEntry)
+			return nil, "", fmt.Errorf("nobody is asked about the entry of %q: pawl tasks list --kind %s shows who is",
+				d.Target, billing.TaskEntry)
 		case 1:
 			return &found[0], "entry/" + found[0].Mode + "/" + d.Target, nil
 		}

@@ -26,14 +26,15 @@
 //
 // POST /stripe/_events tells what happened at Stripe: an event, or a list of them, delivered or not. `pawl send` does
 // it before it delivers. Under /stripe/v1 the objects of these events are answered as their last event showed them, in
-// the shape of the Stripe-Version that is asked for (without one, in that of the event; credit notes always): GET customers, subscriptions, invoices, invoice_payments, charges, credit_notes,
-// refunds, disputes, radar/early_fraud_warnings, checkout/sessions and events, each as a list and by ID, and
-// invoices/ID/lines. Lists take limit, starting_after, ending_before, created[gte] and the like, and the filters that
+// the shape of the Stripe-Version that is asked for (without one, in that of the event; credit notes always): GET
+// customers, subscriptions, invoices, invoice_payments, charges, credit_notes, refunds, disputes,
+// radar/early_fraud_warnings, checkout/sessions and events, each as a list and by ID, and invoices/ID/lines. Lists take limit, starting_after, ending_before, created[gte] and the like, and the filters that
 // pawl asks with; any other parameter is refused. An invoice carries its first ten lines. A customer whom an object
 // names is there without an event of its own, and so is the charge of a payment, where it is listed by payment_intent.
 // expand[]=balance_transaction shows the balance transaction of a charge or a refund, on a balance in dollars.
 // invoice_payments are there for a Stripe-Version from 2025-03-31 on. A key is rk_ or sk_ and anything; with _live_ or
-// _test_ in it shows that mode, else both. Stripe-Account asks a connected account. The events are kept in DIR/stripe/events.jsonl.
+// _test_ in it shows that mode, else both. Stripe-Account asks a connected account. The events are kept in
+// DIR/stripe/events.jsonl.
 //
 // # Journal
 //
