@@ -19,7 +19,7 @@ func BillingPolicy(c *config.Config) billing.Policy {
 		Prices: map[string]billing.Price{}, Accounts: map[billing.Connected]string{},
 		Order: c.Plans.Order, Features: c.Plans.Features,
 		Grace: c.Lasts(c.Policy.Grace), Renewal: c.Lasts(c.Policy.Renewal), Notice: c.Lasts(c.Policy.Notice),
-		Apart: c.Lasts(c.Policy.Apart),
+		Apart:           c.Lasts(c.Policy.Apart),
 		EndAtPeriodEnd:  c.Policy.End == "period_end",
 		EndOnFullRefund: c.Policy.FullRefund == "end", HoldOnDispute: c.Policy.Dispute == "hold",
 		EndOnLostDispute: c.Policy.DisputeLost == "end",
