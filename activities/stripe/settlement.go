@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -39,7 +40,7 @@ func (c *Client) Charged(ctx context.Context, payment, account string) ([]Moved,
 	var all []Moved
 	for _, charge := range charges.Data {
 		if charge.Status == api.ChargeStatusSucceeded {
-			all = append(all, moved(charge.AmountCaptured, charge.Currency, charge.BalanceTransaction))
+			all = append(all, moved(cmp.Or(charge.AmountCaptured, charge.Amount), charge.Currency, charge.BalanceTransaction))
 		}
 	}
 	return all, nil

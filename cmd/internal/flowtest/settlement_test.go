@@ -1,73 +1,133 @@
 package flowtest
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-const settledAs = `select concat_ws(' ', kind, amount, settlement->>'amount', settlement->>'fee', settlement->>'net', settlement->>'currency', nullif(settlement_unknown, ''))
-	from finance_entries order by created_at`
+// paidBack is a purchase and its refund, in the order in which they happened: what has paid, the invoice, the refund.
+func paidBack(t *testing.T, currency string) (all []forge.Event) {
+	t.Helper()
+	seed := "settled-" + uuid.NewString()[:8]
+	for _, eventType := range []string{"charge.succeeded", "invoice_payment.paid", "invoice.paid", "refund.updated"} {
+		e := purchase(t, seed, eventType, "starter")
+		e.Body = bytes.ReplaceAll(e.Body, []byte(`"currency":"usd"`), []byte(`"currency":"`+currency+`"`))
+		all = append(all, rename(t, e, e.ID+"_"+strings.ReplaceAll(eventType, ".", "_")))
+	}
+	return all
+}
 
-// Stripe does not show yet how a payment has settled: its entry waits for that, and the refund for the entry, while
-// access and letters go on. A worker that dies meanwhile changes nothing: each is booked once, with what Stripe says.
-func TestSettlement_ShownLater_TheEntryAloneWaits(t *testing.T) {
+const waitsToSettle = "finance-export waits: Stripe does not show yet how the money has settled"
+
+// settlements are those of the entries that finance has taken, in its order.
+func (r *rig) settlements() (all []string) {
+	for _, e := range r.journal("finance") {
+		if !e.First {
+			continue
+		}
+		said := fmt.Sprintf("%v %v%v:", e.Body["kind"], e.Body["amount"], e.Body["currency"])
+		if s, ok := e.Body["settlement"].(map[string]any); ok {
+			said += fmt.Sprintf(" %v - %v = %v%v", s["amount"], s["fee"], s["net"], s["currency"])
+		}
+		all = append(all, strings.TrimSuffix(fmt.Sprint(said, " ", e.Body["settlement_unknown"]), " <nil>"))
+	}
+	return all
+}
+
+// An entry says how its money has settled where a key can ask, and is booked without it where Stripe does not tell. It
+// alone waits for that: the workspace and the letter do not, and nothing parks.
+func TestSettlement_AskedBeforeTheEntry(t *testing.T) {
 	t.Parallel()
-	r := newIdleRig(t, true, nil)
-	kill := r.hire()
-	seed := "settles-" + uuid.NewString()[:8]
-	paid := purchase(t, seed, "invoice.paid", "starter")
-	paying := rename(t, purchase(t, seed, "invoice_payment.paid", "starter"), paid.ID+"_payment")
-	refund := rename(t, purchase(t, seed, "refund.updated", "starter"), paid.ID+"_refund")
-	r.tell(paid, paying, refund)
-	r.fault(`{"service":"stripe","mode":"unsettled","path":"charges","next":1000}`)
-	run := r.receive(paid)
-	r.until("the entry waits", func() bool {
-		return slices.ContainsFunc(r.timers(run), func(s string) bool { return strings.Contains(s, "has settled") })
-	})
-	r.receive(refund)
-	r.until("all else is done, and the refund waits", func() bool {
-		return len(r.rows(`select key from effects where kind in ('provision-workspace', 'receipt-email') and state = 'done'`)) == 2 &&
-			len(r.rows(waitsForEntry, refund.ID)) == 1
-	})
-	if got := r.rows(`select key from effects where kind in ('finance-export', 'refund-entry')`); len(got) > 0 || len(r.journal("finance")) > 0 {
-		t.Errorf("the ledger has %v, want nothing claimed", got)
-	}
-	kill()
-	r.hire()
-	r.clearFaults()
-	r.status(paid, receipt.Processed)
-	r.status(refund, receipt.Processed)
-	charged := r.rows(`select amount::text from finance_entries where kind = 'payment'`)[0]
-	var amount int64
-	if _, err := fmt.Sscan(charged, &amount); err != nil {
-		t.Fatal(err)
-	}
-	fee := amount*29/1000 + 30
-	got := r.rows(settledAs)
-	if want := fmt.Sprintf("payment %d %d %d %d usd", amount, amount, fee, amount-fee); len(got) != 2 || got[0] != want || !strings.HasPrefix(got[1], "refund ") || !strings.HasSuffix(got[1], " usd") {
-		t.Errorf("booked %q, want %q and its refund", got, want)
-	}
-	if got := r.booked(); !slices.Equal(got, []string{"payment", "refund"}) {
-		t.Errorf("finance has %v", got)
+	known := []string{"payment 4900usd: 4900 - 172 = 4728usd", "refund 4900usd: -4900 - 0 = -4900usd"}
+	unknown := func(why string) []string { return []string{"payment 4900usd: " + why, "refund 4900usd: " + why} }
+	const charges, refunds = `{"service":"stripe","path":"charges","next":%d,%s}`, `{"service":"stripe","path":"refunds","next":%d,%s}`
+	for _, tt := range []struct {
+		name, currency string
+		key            bool
+		faults         []string
+		want           []string
+		// waits is set where the payment's entry waits.
+		waits bool
+	}{
+		{"no key", "usd", false, nil, []string{"payment 4900usd:", "refund 4900usd:"}, false},
+		{"known at once", "usd", true, nil, known, false},
+		{"another currency", "eur", true, nil, []string{"payment 4900eur: 6125 - 207 = 5918usd", "refund 4900eur: -6125 - 0 = -6125usd"}, false},
+		{"known later", "usd", true, []string{fmt.Sprintf(charges, 1, `"mode":"unsettled"`), fmt.Sprintf(refunds, 1, `"mode":"unsettled"`)}, known, true},
+		{"no answer at first", "usd", true, []string{fmt.Sprintf(charges, 1, `"status":503`), fmt.Sprintf(refunds, 1, `"drop":"before"`)}, known, true},
+		{"never known", "usd", true, []string{fmt.Sprintf(charges, 1000, `"mode":"unsettled"`), fmt.Sprintf(refunds, 1000, `"mode":"unsettled"`)}, unknown("not_told"), true},
+		{"not permitted", "usd", true, []string{fmt.Sprintf(charges, 1, `"status":403`)}, unknown("not_permitted"), false},
+		{"not there", "usd", true, []string{fmt.Sprintf(charges, 1, `"mode":"missing"`), fmt.Sprintf(refunds, 1, `"mode":"missing"`)}, unknown("no_payment"), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigWith(t, tt.key, func(c *config.Config) { c.Policy.Settle = 12 * time.Second })
+			events := paidBack(t, tt.currency)
+			r.tell(events...)
+			r.result(r.receive(events[0]), "")
+			r.result(r.receive(events[1]), "")
+			r.fault(tt.faults...)
+			paid := r.receive(events[2])
+			if tt.waits {
+				r.until("the entry waits alone", func() bool {
+					return len(r.journal("workspaces")) == 1 && len(r.journal("email")) == 1 && len(r.booked()) == 0 &&
+						slices.Contains(r.timers(paid), waitsToSettle)
+				})
+			}
+			r.receive(events[3])
+			r.status(events[2], receipt.Processed)
+			r.status(events[3], receipt.Processed)
+			if got := r.settlements(); !slices.Equal(got, tt.want) {
+				t.Errorf("finance has\n%q, want\n%q", got, tt.want)
+			}
+			rows := r.rows(`select concat_ws(' ', kind, amount || currency || ':',
+				(settlement->>'amount') || ' - ' || (settlement->>'fee') || ' = ' || (settlement->>'net') || (settlement->>'currency'), nullif(settlement_unknown, ''))
+				from finance_entries order by created_at`)
+			if !slices.Equal(rows, tt.want) {
+				t.Errorf("the rows are\n%q, want\n%q", rows, tt.want)
+			}
+		})
 	}
 }
 
-// A key that may not read settlements holds nothing back, and parks nothing.
-func TestSettlement_NotPermitted_Booked(t *testing.T) {
+// A worker is killed while an entry waits to settle, and when finance has the entry and we do not know: there is one
+// entry, with what Stripe shows.
+func TestSettlement_Killed_OneEntry(t *testing.T) {
 	t.Parallel()
-	r := newRigWith(t, true, nil)
-	seed := "denied-" + uuid.NewString()[:8]
-	paid := purchase(t, seed, "invoice.paid", "starter")
-	r.tell(paid, rename(t, purchase(t, seed, "invoice_payment.paid", "starter"), paid.ID+"_payment"))
-	r.fault(`{"service":"stripe","status":403,"path":"charges","next":1000}`)
-	r.result(r.receive(paid), "")
-	if got := r.rows(settledAs); len(got) != 1 || !strings.HasSuffix(got[0], " not_permitted") {
-		t.Errorf("booked %q", got)
+	r := newIdleRig(t, true, nil)
+	kill := r.hire()
+	events := paidBack(t, "usd")
+	r.tell(events...)
+	for _, e := range events[:2] {
+		r.receive(e)
+		r.status(e, receipt.Processed)
+	}
+	r.fault(`{"service":"stripe","path":"charges","mode":"unsettled"}`, `{"service":"finance","mode":"hang_after_accept"}`)
+	paid := r.receive(events[2])
+	r.status(events[2], receipt.Processing)
+	r.until("the entry waits", func() bool {
+		return len(r.rows(`select key from effects where kind = 'receipt-email' and state = 'done'`)) == 1 && slices.Contains(r.timers(paid), waitsToSettle)
+	})
+	kill()
+	kill = r.hire()
+	r.until("finance has it", func() bool { return len(r.booked()) == 1 })
+	kill()
+	r.clearFaults()
+	r.hire()
+	r.receive(events[3])
+	r.status(events[2], receipt.Processed)
+	r.status(events[3], receipt.Processed)
+	want := []string{"payment 4900usd: 4900 - 172 = 4728usd", "refund 4900usd: -4900 - 0 = -4900usd"}
+	if got := r.settlements(); !slices.Equal(got, want) {
+		t.Errorf("finance has %q, want %q", got, want)
 	}
 }
