@@ -233,9 +233,13 @@ func Correct(ctx context.Context, tx pgx.Tx, mode, object string, at time.Time) 
 	if list, err = Corrections(ctx, tx, mode, object); err != nil {
 		return nil, err
 	}
+	var accounts []string
+	for _, c := range list {
+		accounts = append(accounts, c.Account)
+	}
 	b := &pgx.Batch{}
-	for _, c := range list { // whoever folds the account anew comes before, or after
-		b.Queue(holdAccountSQL, mode, c.Account)
+	for _, account := range set(accounts) { // who folds it anew comes before, or after; in one order for all
+		b.Queue(holdAccountSQL, mode, account)
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("correct what is booked of %s: %w", object, err)
