@@ -20,7 +20,7 @@ import (
 const roundTrip = 40 * time.Millisecond
 
 // deliverSlowly sends a valid delivery on conn, with a round trip before its head and before its body.
-func deliverSlowly(conn net.Conn, body string) (status int, closed bool, err error) {
+func deliverSlowly(conn net.Conn, body string, roundTrip time.Duration) (status int, closed bool, err error) {
 	time.Sleep(roundTrip) //nolint:forbidigo // it is the network's delay
 	if _, err := fmt.Fprintf(conn, "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: %s\r\nContent-Length: %d\r\n\r\n", sign([]byte(body)), len(body)); err != nil {
 		return 0, false, err
@@ -47,7 +47,7 @@ func (b *bench) deliverAndStay(t *testing.T, name string, n, atOnce int) (taken,
 	for range atOnce {
 		all.Go(func() {
 			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
-				status, closed, err := deliverSlowly(b.dialFrom(t, "127.0.0.1", ""), fmt.Sprintf(`{"id":"%s%d","type":"paid"}`, name, i))
+				status, closed, err := deliverSlowly(b.dialFrom(t, "127.0.0.1", ""), fmt.Sprintf(`{"id":"%s%d","type":"paid"}`, name, i), roundTrip)
 				if err != nil || status != http.StatusAccepted {
 					t.Logf("delivery %s%d: %v", name, i, err)
 					continue
@@ -89,7 +89,8 @@ func TestSenders_IdleBesideStalled_EachDeliveryTaken(t *testing.T) {
 	}
 }
 
-// A captured delivery that is replayed, on many connections at once and again and again, costs no delivery of others.
+// A captured delivery that is replayed, on many connections at once and again and again, costs no delivery of others. The
+// replays take their time: they hold the places all along, and leave the processors to the server.
 func TestSenders_Replays_EachDeliveryTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Connections = 64 })
@@ -102,7 +103,7 @@ func TestSenders_Replays_EachDeliveryTaken(t *testing.T) {
 			for ctx.Err() == nil {
 				conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext(ctx, "tcp", strings.TrimPrefix(b.url, "http://"))
 				if err == nil {
-					_, _, _ = deliverSlowly(conn, `{"id":"captured1","type":"paid"}`)
+					_, _, _ = deliverSlowly(conn, `{"id":"captured1","type":"paid"}`, 5*roundTrip)
 					_ = conn.Close()
 				}
 			}

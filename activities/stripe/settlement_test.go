@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"errors"
 	"net/http"
 	"reflect"
 	"testing"
@@ -60,7 +61,7 @@ func TestCharged_Refused_Denied(t *testing.T) {
 	t.Parallel()
 	_, c := newServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	_, err := c.Charged(t.Context(), "pi_1", "")
-	if failure, ok := err.(*effect.Failure); !ok || failure.Health != effect.Denied {
+	if failure, ok := errors.AsType[*effect.Failure](err); !ok || failure.Health != effect.Denied {
 		t.Errorf("%v, want one that says that the key was refused", err)
 	}
 }

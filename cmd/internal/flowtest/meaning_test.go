@@ -260,7 +260,7 @@ func (p *people) toldBy(c *config.Config) {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	file := filepath.Join(dir, "pawl.yaml")
 	env := map[string]string{"DSN": "postgres://127.0.0.1/pawl", "SECRET": "whsec_0123456789abcdef0123456789abcdef", "URL": p.URL}
 	err = os.WriteFile(file, []byte("database: env:DSN\nsources:\n  stripe: {provider: stripe, mode: live, secrets: [{value: env:SECRET}]}\n"+

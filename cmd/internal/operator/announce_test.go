@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -70,7 +69,7 @@ func TestJobWorker_Announce_ToldAndDue(t *testing.T) {
 		`select actor || ' ' || target from operator_actions where action = 'announce' order by target`: "ada behind|ada there",
 	} {
 		if got := lines(sql); !slices.Equal(got, strings.Split(want, "|")) {
-			t.Error(fmt.Sprintf("%s:\n got %q\nwant %q", sql, got, want))
+			t.Errorf("%s:\n got %q\nwant %q", sql, got, want)
 		}
 	}
 }
