@@ -11,7 +11,8 @@ import (
 const balanceCurrency = "usd"
 
 // expand puts the balance transaction into a charge or a refund, in the place of its ID, where the request asks for it.
-// One that has not succeeded has none, and with the mode unsettled none has one yet.
+// A charge that has not succeeded has none, a refund that failed keeps its own, since the money comes back by another
+// one. With the mode unsettled none has one yet.
 func (q stripeQuery) expand(shown any) (any, error) {
 	path := q.form.Get("expand[]")
 	if path == "" {
@@ -25,7 +26,8 @@ func (q stripeQuery) expand(shown any) (any, error) {
 	if err == nil {
 		err = json.Unmarshal(text, &o)
 	}
-	if o["balance_transaction"] = nil; o["status"] == "succeeded" && !q.unsettled {
+	moved := o["status"] == "succeeded" || o["object"] == "refund" && o["status"] == "failed"
+	if o["balance_transaction"] = nil; moved && !q.unsettled {
 		o["balance_transaction"] = balanceTransaction(o)
 	}
 	return o, err
