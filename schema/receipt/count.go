@@ -68,7 +68,34 @@ func (s *Store) CountSources(ctx context.Context, counts []SourceCount) error {
 	return s.exec(ctx, "count requests", countSourcesSQL, texts[0], texts[1], texts[2], days, sums, last)
 }
 
-// SecretUse is how often a source's secret has admitted a request, and when last.
+// countsKept is how long before the last of its name a day's count is kept, and hoursKept how long before the source's
+// last hour one of its hours is: [Silent] reads four weeks.
+const (
+	countsKept = 90 * 24 * time.Hour
+	hoursKept  = 5 * 7 * 24 * time.Hour
+)
+
+// trimCountsSQL goes by the last row of a name, not by the clock: a secret that was last used long ago keeps that, and
+// a silent source its habit.
+const trimCountsSQL = `
+with hours as (
+    delete from source_hours h
+     using (select source, max(hour) as last from source_hours group by source) l
+     where l.source = h.source and h.hour < l.last - $2::interval
+)
+delete from source_counts c
+ using (select source, what, name, max(day) as last from source_counts group by source, what, name) l
+ where (l.source, l.what, l.name) = (c.source, c.what, c.name) and c.day < l.last - $1::interval`
+
+// TrimCounts deletes the counts that nothing reads any more.
+func TrimCounts(ctx context.Context, pool *pgxpool.Pool) error {
+	if _, err := pool.Exec(ctx, trimCountsSQL, countsKept, hoursKept); err != nil {
+		return fmt.Errorf("trim counts: %w", err)
+	}
+	return nil
+}
+
+// SecretUse is how often a source's secret has admitted a request within the 90 days until LastUsed.
 type SecretUse struct {
 	Source   string
 	Label    string
@@ -80,8 +107,8 @@ const secretUsesSQL = `
 select source, name as label, sum(count)::bigint as uses, max(last) as last_used
   from source_counts where what = 'admitted' group by source, name order by source, name`
 
-// SecretUses returns how often each secret has admitted a request, and when last. A secret without any use is
-// missing. The uses of the last few seconds may be missing, too.
+// SecretUses returns the uses of each secret. A secret without any use is missing, and so may be the uses of
+// the last few seconds.
 func (s *Store) SecretUses(ctx context.Context) ([]SecretUse, error) {
 	return query[SecretUse](ctx, s, "read uses of secrets", secretUsesSQL)
 }

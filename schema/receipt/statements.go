@@ -38,4 +38,5 @@ var Statements = map[string]string{
 	"count sources":   countSourcesSQL,
 	"secret uses":     secretUsesSQL,
 	"silent":          silentSQL,
+	"trim counts":     trimCountsSQL,
 }

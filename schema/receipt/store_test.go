@@ -477,3 +477,30 @@ func TestCounts_Add(t *testing.T) {
 		t.Errorf("uses: got %+v, %v, want %+v", uses, err, want)
 	}
 }
+
+// What nothing reads goes. A secret that was last used long ago keeps that day, and a silent source its last weeks.
+func TestTrimCounts_KeepsWhatIsRead(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	for _, sql := range []string{
+		`insert into source_counts select 'a', 'admitted', 'used', '2026-06-01'::date - n, 1, '2026-06-01'::timestamptz - n * interval '1 day' from generate_series(0, 200) n`,
+		`insert into source_counts values ('a', 'admitted', 'left', '2020-01-01', 7, '2020-01-01')`,
+		`insert into source_hours select 'a', '2026-06-01'::timestamptz - n * interval '1 hour', 1 from generate_series(0, 2000) n`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := receipt.TrimCounts(t.Context(), pool); err != nil {
+			t.Fatal(err)
+		}
+	}
+	uses, err := s.SecretUses(t.Context())
+	if err != nil || len(uses) != 2 || uses[0].Uses != 7 || uses[1].Uses != 91 {
+		t.Errorf("uses: got %+v, %v, want 7 of left and 91 of used", uses, err)
+	}
+	if n := count(t, pool, `select count(*) from source_hours`); n != 35*24+1 {
+		t.Errorf("%d hours are kept, want those of 35 days", n)
+	}
+}

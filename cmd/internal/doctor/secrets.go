@@ -36,7 +36,7 @@ func (d *Doctor) secrets(ctx context.Context, f *findings) error {
 func judge(s report.Source, secret report.Secret, now time.Time) (level Level, do, found string) {
 	used := ""
 	if secret.LastUsed != nil {
-		used = fmt.Sprintf("; last used %s ago, %s in all", ago(now.Sub(*secret.LastUsed)),
+		used = fmt.Sprintf("; last used %s ago, %s in the 90 days until then", ago(now.Sub(*secret.LastUsed)),
 			output.Plural(int(secret.Uses), "time"))
 	}
 	if secret.NotBefore != nil && now.After(*secret.NotBefore) {

@@ -17,7 +17,7 @@ func TestJudge_Secret(t *testing.T) {
 		level   Level
 		found   string
 	}{
-		"in use":       {[]report.Secret{{Label: "a", Active: true, Uses: 7, LastUsed: at(-3), Verdict: "in use"}}, OK, "in use; last used 3 days ago, 7 times in all"},
+		"in use":       {[]report.Secret{{Label: "a", Active: true, Uses: 7, LastUsed: at(-3), Verdict: "in use"}}, OK, "in use; last used 3 days ago, 7 times in the 90 days until then"},
 		"never used":   {[]report.Secret{{Label: "a", Active: true, Verdict: "keep: it is the only one"}}, Warn, "never used: no delivery was signed with it"},
 		"replaced":     {[]report.Secret{{Label: "a", Active: true, Uses: 1, LastUsed: at(-30), SafeToRemove: true, Verdict: "safe to remove"}, {Label: "b", Active: true}}, Warn, "safe to remove; last used 30 days ago"},
 		"ended":        {[]report.Secret{{Label: "a", NotAfter: at(-1), Verdict: "ended 2026-11-21, and no other is active"}}, Fail, "ended 2026-11-21"},

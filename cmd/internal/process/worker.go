@@ -45,19 +45,19 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	group.Go(func() error { publisher.Run(ctx); return nil })
 	group.Go(func() error { n.resets.run(ctx); return nil })
 	group.Go(func() error { n.sweepJobs(ctx); return nil })
-	group.Go(func() error {
-		n.every(ctx, time.Minute, "tell of due tasks", func(ctx context.Context) error {
-			return billing.RemindOfTasks(ctx, n.Pool)
-		})
-		return nil
+	repeat := func(pause time.Duration, work string, once func(context.Context) error) {
+		group.Go(func() error { n.every(ctx, pause, work, once); return nil })
+	}
+	repeat(time.Minute, "tell of due tasks", func(ctx context.Context) error {
+		return billing.RemindOfTasks(ctx, n.Pool)
 	})
+	repeat(time.Hour, "trim the counts of requests", func(ctx context.Context) error {
+		return receipt.TrimCounts(ctx, n.Pool)
+	})
+	repeat(time.Minute, "cannot propose the meaning of the file", n.propose)
 	n.notify(ctx, group)
 	group.Go(func() error { n.watchAudit(ctx); return nil })
 	group.Go(func() error { _ = n.UntilDone(ctx, "set up the schedules", n.EnsureSchedules); return nil })
-	group.Go(func() error {
-		n.every(ctx, time.Minute, "cannot propose the meaning of the file", n.propose)
-		return nil
-	})
 	group.Go(func() error { n.effects.Watch(ctx, n.gates.all(), n.Runs.SinkWaiters); return nil })
 	group.Go(func() error {
 		for {

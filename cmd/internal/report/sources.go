@@ -39,8 +39,9 @@ type Secret struct {
 	NotBefore *time.Time `json:"not_before"`
 	NotAfter  *time.Time `json:"not_after"`
 	Active    bool       `json:"active"`
-	Uses      int64      `json:"uses"`
-	LastUsed  *time.Time `json:"last_used"`
+	// Uses are those within the 90 days until LastUsed.
+	Uses     int64      `json:"uses"`
+	LastUsed *time.Time `json:"last_used"`
 	// SafeToRemove is set where nothing that is still sent needs the secret; Verdict says why, or why not.
 	SafeToRemove bool   `json:"safe_to_remove"`
 	Verdict      string `json:"verdict"`
