@@ -77,15 +77,17 @@ func (c announcing) run(ctx context.Context, s *session, ids []string, d operato
 	}
 	made := operator.AnnounceJob(c.to, accounts)
 	made.Rate = c.rate
-	behind := 0
-	for _, l := range accounts {
-		if l.Workspace < l.Version && c.to.Provision {
-			behind++
+	n := len(accounts)
+	does := "tell of " + output.Plural(n, "account")
+	if c.to.Provision {
+		behind := 0
+		for _, l := range accounts {
+			if l.Workspace < l.Version {
+				behind++
+			}
 		}
+		does += ", and bring " + output.Plural(behind, "workspace") + " to their targets"
 	}
-	n := len(made.Accounts)
-	does := fmt.Sprintf("tell of %s, and bring %s to their targets", output.Plural(n, "account"),
-		output.Plural(behind, "workspace"))
 	if c.dryRun {
 		return emit(s.app, accounts, func(a *app, accounts []account.Listed) error {
 			if err := writeListed(a, accounts[:min(shownItems, n)]); err != nil {
@@ -115,7 +117,7 @@ func (c announcing) check(s *session) error {
 	case !slices.ContainsFunc(subscribers, takes) && (c.to.OnlyTo != "" || !c.to.Provision):
 		return errors.New("no subscriber would be told: have one take " + billing.AccessSnapshot +
 			", in sinks.subscribers[].types, and restart the workers")
-	case c.to.Provision && s.cfg.Sinks.Workspaces.URL == "":
+	case c.to.Provision && len(s.cfg.Sinks.Workspaces.Modes()) == 0:
 		return errors.New("--provision: no workspaces are configured: set sinks.workspaces.url, or leave it out")
 	}
 	return nil

@@ -230,6 +230,8 @@ const accountColumns = `id, target_version, target_state, target_plan, target_qu
 
 const accountSQL = `select ` + accountColumns + ` from accounts where mode = $1 and id = $2`
 
+const lockedAccountSQL = accountSQL + ` for no key update`
+
 // lockAccountSQL makes the account's row, or locks it. Its outbox then has the order in which its changes commit.
 const lockAccountSQL = `
 insert into accounts (mode, id, provider, customer) values ($1, $2, $3, $4)

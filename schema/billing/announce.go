@@ -26,12 +26,10 @@ type Announcement struct {
 // Announce tells subscribers what an account may use, as access.snapshot, in tx. It locks the account's row, as folds
 // do before they write news: the snapshot stands in the outbox behind the change that made its version, and before the
 // next one. The clock brings a workspace that is behind to its target. last is a fact of the account: its receipt is
-// that of the effects. It returns the target that is told, and whether its workspace is behind.
-func Announce(ctx context.Context, tx pgx.Tx, of Scope, to Announcement, last Fact) (t Target, behind bool, err error) {
-	fail := func(err error) (Target, bool, error) {
-		return t, false, fmt.Errorf("announce account %s (%s): %w", of.Account, of.Mode, err)
-	}
-	row, err := one[accountRow](ctx, tx, accountSQL+` for no key update`, of.Mode, of.Account)
+// that of the effects.
+func Announce(ctx context.Context, tx pgx.Tx, of Scope, to Announcement, last Fact) error {
+	fail := func(err error) error { return fmt.Errorf("announce account %s (%s): %w", of.Account, of.Mode, err) }
+	row, err := one[accountRow](ctx, tx, lockedAccountSQL, of.Mode, of.Account)
 	if err != nil {
 		return fail(err)
 	}
@@ -39,7 +37,7 @@ func Announce(ctx context.Context, tx pgx.Tx, of Scope, to Announcement, last Fa
 	if err := tx.QueryRow(ctx, hasWorkspaceSQL, of.Mode, of.Account).Scan(&has); err != nil {
 		return fail(err)
 	}
-	t = row.target()
+	t := row.target()
 	news := t.news(of, last.EventID)
 	news.Cause = announced
 	data, err := json.Marshal(news)
@@ -49,14 +47,14 @@ func Announce(ctx context.Context, tx pgx.Tx, of Scope, to Announcement, last Fa
 	b := &pgx.Batch{}
 	told := outbox.News{Account: of.Account, Type: AccessSnapshot, OnlyTo: to.OnlyTo, Data: data}
 	outbox.Write(b, of.Mode, last.ReceiptID, announced, []outbox.News{told})
-	if behind = has < t.Version; behind && to.Provision {
+	if has < t.Version && to.Provision {
 		await(b, of.Mode, of.Account, of.Account,
 			Due{At: row.Now.UTC(), Why: DueRefold, Object: of.Account, Cause: causeOf(last)})
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fail(err)
 	}
-	return t, behind, nil
+	return nil
 }
 
 const hasWorkspaceSQL = `

@@ -66,7 +66,7 @@ type folding struct {
 	home string
 	// scopes are the accounts that are folded, nil for all.
 	scopes map[Scope]bool
-	// objects are those by mode that are folded whosever they are, folded are those that were found.
+	// objects are those by mode that the first round folds whosever they are, folded are those that were found.
 	objects map[string][]string
 	folded  map[string]bool
 	// path is the search path of home.
@@ -92,6 +92,7 @@ func (f *folding) facts(ctx context.Context, scopes []Scope) ([]Fact, error) {
 		}
 		all = append(all, facts...)
 	}
+	f.objects = nil
 	return slices.DeleteFunc(all, func(fact Fact) bool {
 		object := fact.object()
 		known := f.folded[object]

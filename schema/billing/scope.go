@@ -111,7 +111,7 @@ select ` + factColumns + ` from (
 const objectsOfCustomersSQL = `
 select object from current_facts where customer = any($1) and customer <> '' and mode = $2`
 
-// objectsAboutSQL reads all facts of three kinds: a repair is rare, and an index would cost every event.
+// objectsAboutSQL reads all facts of three kinds, which an index of their own holds.
 const objectsAboutSQL = `
 select distinct object from current_facts, jsonb_each(data) as part(name, value)
  where mode = $2 and kind in ('refund_seen', 'dispute_seen', 'warning_seen') and (value->>'Charge' = any($1) or value->>'PaymentIntent' = any($1))`

@@ -3,6 +3,7 @@ package billing
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
 	"account":              accountSQL,
+	"locked account":       lockedAccountSQL,
 	"lock account":         lockAccountSQL,
 	"append fact":          appendFactSQL,
 	"facts":                factsSQL,

@@ -334,6 +334,8 @@ create table facts (
 -- Each reading of an event says one thing about an object; and the facts of an object are read by the same index.
 create unique index facts_once on facts (object, event_id, kind, mode, provider, provider_account, reading);
 create index facts_customer on facts (customer) where customer <> '';
+-- What is about a charge: few events are.
+create index facts_about_charges on facts (mode) where kind in ('refund_seen', 'dispute_seen', 'warning_seen');
 -- An event that was read once costs this index nothing.
 create index facts_reread on facts (object, event_id) where reading <> '';
 

@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
@@ -13,12 +12,12 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// AnnounceJob is a job that announces accounts. Those that were never granted anything are left out.
+// AnnounceJob is a job that announces accounts.
 func AnnounceJob(to billing.Announcement, accounts []account.Listed) *NewJob {
 	j := &NewJob{Job: job.Job{Action: job.Announce, Filter: map[string]string{
 		"to": to.OnlyTo, "provision": strconv.FormatBool(to.Provision),
 	}}}
-	for _, a := range slices.DeleteFunc(accounts, func(a account.Listed) bool { return a.Version == 0 }) {
+	for _, a := range accounts {
 		j.Accounts = append(j.Accounts, job.Item{Target: a.Mode + "/" + a.ID, Name: a.ID})
 	}
 	return j
@@ -44,8 +43,7 @@ var announceRule = rule[billing.Scope]{
 			before: map[string]any{"mode": of.Mode, "version": t.Version},
 			after:  map[string]any{"to": d.To.OnlyTo, "provision": d.To.Provision},
 			do: func(ctx context.Context, tx pgx.Tx) error {
-				_, _, err := billing.Announce(ctx, tx, of, d.To, *last)
-				return err
+				return billing.Announce(ctx, tx, of, d.To, *last)
 			},
 		}, nil
 	},
