@@ -93,6 +93,15 @@ func dueSteps(c billing.Change, told string) []*step {
 			if c.Before.Access.Target.State == billing.WorkspaceActive && d.Subscription != nil {
 				steps = append(steps, subscriptionTaken(c, subject, d.Subscription, d.Subscription.Taken())...)
 			}
+		case billing.DueChanged:
+			if d.Subscription != nil {
+				steps = append(steps, changed(subject, d.Subscription))
+			}
+		case billing.DueEnded:
+			steps = append(steps, endedSteps(c, subject, d.Subscription)...)
+		case billing.DueTaken:
+			of := billing.State{Subscription: d.Subscription, Invoice: d.Invoice, Checkout: d.Money.Checkout}
+			steps = append(steps, takenFrom(c, subject, of)...)
 		case billing.DueHold:
 			steps = append(steps, subscriptionTaken(c, subject, d.Subscription, "held")...)
 		case billing.DueEnding:

@@ -56,11 +56,16 @@ func changedSteps(c billing.Change) []*step {
 	if before.Evidence && (now.GivesAs(*before) || c.Subject.EventType == "customer.subscription.created") {
 		return nil
 	}
-	letter := subscriptionLetter("subscription-changed", c.Subject, *now)
-	letter.EndsAt, letter.OccurredAt = now.PlannedEnd, c.Subject.OccurredAt
-	letter.Notice = &activities.Notice{While: activities.WhileNewest, Subscription: now.ID, Version: now.Version,
-		Since: c.Subject.OccurredAt, Until: now.PlannedEnd}
-	return []*step{changedNotice.step(object(c.Subject, now.ID)+":v"+strconv.FormatInt(now.Version, 10), letter)}
+	return []*step{changed(c.Subject, now)}
+}
+
+// changed tells a customer what a subscription is now.
+func changed(subject billing.Subject, s *billing.Subscription) *step {
+	letter := subscriptionLetter("subscription-changed", subject, *s)
+	letter.EndsAt, letter.OccurredAt = s.PlannedEnd, subject.OccurredAt
+	letter.Notice = &activities.Notice{While: activities.WhileNewest, Subscription: s.ID, Version: s.Version,
+		Since: subject.OccurredAt, Until: s.PlannedEnd}
+	return changedNotice.step(object(subject, s.ID)+":v"+strconv.FormatInt(s.Version, 10), letter)
 }
 
 // lateEnd tells a customer that a subscription has ended, if that follows only now: its end came before any sign of its
@@ -111,17 +116,29 @@ func takenSteps(c billing.Change) []*step {
 	if before.State != billing.WorkspaceActive || after.State != billing.WorkspaceSuspended {
 		return nil
 	}
-	switch s, i, o := c.After.Subscription, c.After.Invoice, c.After.Checkout; {
+	return takenFrom(c, c.Subject, c.After)
+}
+
+// takenFrom tells a customer that access was taken with an object.
+func takenFrom(c billing.Change, subject billing.Subject, of billing.State) []*step {
+	switch s, i, o := of.Subscription, of.Invoice, of.Checkout; {
 	case s != nil:
-		return subscriptionTaken(c, c.Subject, s, s.Taken())
+		return subscriptionTaken(c, subject, s, s.Taken())
 	case i != nil && i.Subscription == "":
-		of, _ := i.Order()
-		return taken(c, c.Subject, invoiceLetter("access-ended", c.Subject, *i), "", of.Taken())
+		order, _ := i.Order()
+		return taken(c, subject, invoiceLetter("access-ended", subject, *i), "", order.Taken())
 	case o != nil:
-		of, _ := o.Order()
-		return taken(c, c.Subject, orderLetter("access-ended", c.Subject, *o), "", of.Taken())
+		order, _ := o.Order()
+		return taken(c, subject, orderLetter("access-ended", subject, *o), "", order.Taken())
 	}
 	return nil
+}
+
+// RefoldLetters are the kinds of letters that a fold anew calls for and does not send by itself, by the step of the
+// clock that sends them.
+func RefoldLetters() map[billing.Why]string {
+	return map[billing.Why]string{billing.DueChanged: changedNotice.Name, billing.DueEnded: endedNotice.Name,
+		billing.DueTaken: accessEndedNotice.Name}
 }
 
 func subscriptionTaken(c billing.Change, subject billing.Subject, s *billing.Subscription, because string) []*step {

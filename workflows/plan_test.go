@@ -162,6 +162,11 @@ func TestPlans_Keys(t *testing.T) {
 			activities.Planning{}, []string{suspends, taken}},
 		{"folded anew by another meaning", "AccountDue", planned(took(func(s *billing.Subscription) { s.PaidBack = true }), comesDue(billing.Due{Why: billing.DueRefold, Object: "acme"})),
 			activities.Planning{}, []string{suspends}},
+		{"folded anew by another meaning, and to be told", "AccountDue", planned(suspended, comesDue(
+			billing.Due{Why: billing.DueChanged, Object: "sub_1", Subscription: planned().After.Subscription}, billing.Due{Why: billing.DueChanged, Object: "sub_9"},
+			billing.Due{Why: billing.DueEnded, Object: "sub_1", Subscription: periodOver(ended).Subscription},
+			billing.Due{Why: billing.DueTaken, Object: "sub_1", Subscription: periodOver(func(s *billing.Subscription) { s.PaidBack = true }).Subscription})), activities.Planning{},
+			[]string{suspends, "subscription-changed-notice:stripe:live:sub_1:v1", "subscription-ended-notice:stripe:live:sub_1", taken}},
 
 		{"voided", "InvoiceClosed", planned(withInvoice("void")), activities.Planning{}, nil},
 		{"given up, part paid", "InvoiceClosed", planned(withInvoice("uncollectible", func(i *billing.Invoice) { i.Paid = 900 })), activities.Planning{},

@@ -222,6 +222,9 @@ func dueRows(due []account.Due) [][]string {
 			billing.DueKeep:    "a person is asked to release the workspace",
 			billing.DueHold:    "the workspace follows a hold, or its end",
 			billing.DueRefold:  "the workspace follows what was folded anew",
+			billing.DueChanged: "the customer is told what it is now",
+			billing.DueEnded:   "the customer is told that it has ended",
+			billing.DueTaken:   "the customer is told that access was taken",
 		}[d.Why]
 		rows = append(rows, []string{output.Date(&d.At), what, d.Object, d.Event})
 	}

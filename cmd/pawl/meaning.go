@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -79,6 +81,7 @@ func (r meaningReport) Failed() bool { return len(r.Accounts) > 0 }
 
 func meaningApply(a *app) *cobra.Command {
 	var hash string
+	var letters []string
 	var yes bool
 	rate := 20.0
 	d := operator.Decision{Verb: operator.VerbApplyMeaning}
@@ -87,12 +90,16 @@ func meaningApply(a *app) *cobra.Command {
 		Long: `Bring the meaning of this configuration into force for all processes, and fold the accounts anew that it hits, as a
 job. It shows them first, as pawl meaning diff does, and asks. The job also takes the accounts that events have touched
 since. Workspaces, features and the news of access follow. Nothing is booked, no letter is sent and no task of
-onboarding is opened: an effect that is done stays done.
+onboarding is opened: an effect that is done stays done. --letters sends the letters of a kind that the accounts would
+have had, once; the list before counts them.
 
 pawl meaning apply --hash OLD is the way back. The audit trail has who and why.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.accountable("meaning apply", &d); err != nil {
 				return err
+			}
+			if err := operator.CheckLetters(letters); err != nil {
+				return usagef("--letters: %v", err)
 			}
 			return a.withSession(cmd.Context(), 0, a.config, func(ctx context.Context, s *session) error {
 				diff, err := operator.DiffMeaning(ctx, s.db, s.Policy, hash, s.folded())
@@ -104,7 +111,7 @@ pawl meaning apply --hash OLD is the way back. The audit trail has who and why.`
 						return err
 					}
 				}
-				d.Target, d.Found = diff.To, &operator.MeaningSwitch{MeaningDiff: diff, Rate: rate}
+				d.Target, d.Found = diff.To, &operator.MeaningSwitch{MeaningDiff: diff, Rate: rate, Letters: letters}
 				d.Request = cmp.Or(d.Request, "meaning-"+uuid.NewString()[:8])
 				answer, err := s.Decide(ctx, d)
 				if err != nil {
@@ -116,6 +123,7 @@ pawl meaning apply --hash OLD is the way back. The audit trail has who and why.`
 	}
 	cmd.Flags().StringVar(&hash, "hash", "", "the meaning with this `hash`, in place of that of the configuration")
 	cmd.Flags().Float64Var(&rate, "rate", rate, "how many accounts a second are folded anew, at most")
+	cmd.Flags().StringSliceVar(&letters, "letters", nil, "send letters of this `kind` as well, or of several kinds")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	decisionFlags(cmd, &d, "why, for the audit trail (required)")
 	return cmd
@@ -150,6 +158,9 @@ func writeMeaningDiff(a *app, r meaningReport) error {
 	}
 	if more := len(r.Accounts) - shownHits; more > 0 {
 		fmt.Fprintf(a.out, "and %d more; --json has all\n", more)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.Letters)) {
+		fmt.Fprintf(a.out, "not sent, except by --letters %s: %s\n", kind, output.Plural(r.Letters[kind], "letter"))
 	}
 	_, err := fmt.Fprintf(a.out, "\n%s in place of %s, as of %s: hits %s%s; nothing was done\n", r.To,
 		cmp.Or(r.InForce, "none"), output.Time(r.At), output.Plural(len(r.Accounts), "account"),

@@ -204,6 +204,10 @@ func (a *applying) applyDue(ctx context.Context, account string) error {
 			if err := a.hold(ctx, d); err != nil {
 				return err
 			}
+		case DueChanged, DueEnded, DueTaken:
+			if err := letterAbout(ctx, a, d); err != nil {
+				return err
+			}
 		default:
 			a.change.Due = append(a.change.Due, d)
 		}

@@ -24,6 +24,8 @@ type Anew struct {
 	Job string
 	// Money writes an amount for people.
 	Money func(amount int64, currency string) string
+	// Letters are those that the clock sends where the fold calls for them: none by itself.
+	Letters []Why
 }
 
 // Correction is a difference that a person has had booked.

@@ -37,6 +37,11 @@ const (
 	DueHold Why = "hold"
 	// DueRefold: the account was folded anew. Its access has changed, and the workspace follows.
 	DueRefold Why = "refold"
+	// DueChanged, DueEnded, DueTaken: an account was folded anew, and a person wants its customer told what the
+	// subscription is now, that it has ended, or that access was taken.
+	DueChanged Why = "changed"
+	DueEnded   Why = "ended"
+	DueTaken   Why = "taken"
 )
 
 // Due is something that the clock does, once its time has come.
@@ -52,10 +57,10 @@ type Due struct {
 	// Cause is the fact that made it due. Its receipt is that of the effects.
 	Cause Cause
 	// Invoice is the one of a step whose time has come, Subscription the one whose grace ends, that had ended before
-	// its access does, or that is held back.
+	// its access does, or that is held back. Both may be what a letter is about.
 	Invoice      *Invoice      `json:",omitempty"`
 	Subscription *Subscription `json:",omitempty"`
-	// Money is the object to book.
+	// Money is the object to book, or the session that a letter is about.
 	Money State `json:",omitzero"`
 }
 

@@ -15,6 +15,8 @@ type Hit struct {
 	Says   string    `json:"says"`
 	// Differences are the rows that would change.
 	Differences []Difference `json:"differences"`
+	// Letters are those that its customer would have of it, were they wanted.
+	Letters []Why `json:"-"`
 }
 
 // HitChange is the most that changes for an account.
@@ -49,6 +51,9 @@ func Hits(differences []Difference) (hits []Hit) {
 				hits[i].Change, hits[i].Says = d.hit()
 			}
 		}
+	}
+	for i := range hits {
+		hits[i].Letters = hits[i].letters()
 	}
 	slices.SortFunc(hits, func(a, b Hit) int {
 		return cmp.Or(slices.Index(HitChanges, a.Change)-slices.Index(HitChanges, b.Change),

@@ -26,6 +26,9 @@ type Difference struct {
 	// Is holds what stands there, Folded what the facts come to: by column, nil for a row that is not there.
 	Is     map[string]any `json:"is"`
 	Folded map[string]any `json:"folded"`
+
+	// letters are those that the difference calls for, were access lost with it.
+	letters []Why
 }
 
 // projection is a table that facts fold to.
@@ -61,7 +64,7 @@ var projections = []projection{
 	// Rows to settle and to book count from the moment that they were written. Whether a workspace exists to be kept,
 	// or to follow a hold or a repair, is history.
 	{name: "due", key: "object || ' ' || why || ' ' || at", except: []string{"next_at"},
-		where: "why not in ('settle', 'book', 'renewal', 'add_on', 'keep', 'hold', 'refold')", clock: "t.at <= $4"},
+		where: "why not in ('settle', 'book', 'renewal', 'add_on', 'keep', 'hold', 'refold', 'changed', 'ended', 'taken')", clock: "t.at <= $4"},
 	{name: "entitlements", key: "account || ' ' || feature", where: "enabled", follows: true},
 }
 
@@ -166,7 +169,9 @@ func (f *folding) compare(ctx context.Context, p projection) ([]Difference, erro
 		if err := row.Scan(&d.Mode, &d.Row, &is, &folded); err != nil {
 			return d, err
 		}
-		err := errors.Join(unmarshal(is, &d.Is), unmarshal(folded, &d.Folded))
+		var err error
+		d.letters, err = p.letters(is, folded)
+		err = errors.Join(err, unmarshal(is, &d.Is), unmarshal(folded, &d.Folded))
 		for _, side := range []map[string]any{d.Folded, d.Is} {
 			if account, ok := side[p.account()].(string); ok && account != "" {
 				d.Account = account

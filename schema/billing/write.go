@@ -32,6 +32,7 @@ func (a *applying) write(ctx context.Context) error {
 	}
 	a.writeGrants(b)
 	a.schedule(b)
+	a.anew.sendLetters(a, b)
 	a.writeTargets(b)
 	a.note(b)
 	if err := a.tell(b); err != nil {

@@ -542,7 +542,7 @@ create table due (
     owner            text        not null,
     account          text        not null,
     object           text        not null,
-    why              text        not null check (why in ('end', 'grace', 'one_off', 'ending', 'dunning', 'settle', 'book', 'renewal', 'add_on', 'keep', 'hold', 'refold')),
+    why              text        not null check (why in ('end', 'grace', 'one_off', 'ending', 'dunning', 'settle', 'book', 'renewal', 'add_on', 'keep', 'hold', 'refold', 'changed', 'ended', 'taken')),
     step             integer     not null default 0,
     at               timestamptz not null,
     -- The fact that made it due: what is done belongs to its receipt.

@@ -28,6 +28,9 @@ func (d Due) String() string {
 		"keep":    "a person is asked to release the workspace",
 		"hold":    "the workspace follows a hold, or its end",
 		"refold":  "the workspace follows what was folded anew",
+		"changed": "the customer is told what it is now",
+		"ended":   "the customer is told that it has ended",
+		"taken":   "the customer is told that access was taken",
 	}[d.Why] + " (" + d.Object + ")"
 }
 

@@ -1,9 +1,12 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 // MeaningDiff is whom a switch to another meaning would hit, at one instant. The rows are those of that instant, and so
@@ -29,6 +33,8 @@ type MeaningDiff struct {
 	// Counts counts the accounts by what changes for them.
 	Counts   map[billing.HitChange]int `json:"counts"`
 	Accounts []billing.Hit             `json:"accounts"`
+	// Letters counts the letters that a switch calls for and does not send by itself, by their kind.
+	Letters map[string]int `json:"letters"`
 
 	to billing.Policy
 }
@@ -39,6 +45,7 @@ func DiffMeaning(ctx context.Context, pool *pgxpool.Pool, own billing.Policy, ha
 	told billing.Progress) (*MeaningDiff, error) {
 	d := &MeaningDiff{
 		to: own.Sealed(), Counts: map[billing.HitChange]int{}, Accounts: []billing.Hit{}, Settings: []billing.Setting{},
+		Letters: map[string]int{},
 	}
 	if hash != "" {
 		known, err := billing.Named(ctx, pool, hash)
@@ -72,15 +79,42 @@ func DiffMeaning(ctx context.Context, pool *pgxpool.Pool, own billing.Policy, ha
 	d.Accounts = append(d.Accounts, billing.Hits(found)...)
 	for _, hit := range d.Accounts {
 		d.Counts[hit.Change]++
+		for _, why := range hit.Letters {
+			d.Letters[workflows.RefoldLetters()[why]]++
+		}
 	}
 	return d, nil
 }
 
 // MeaningSwitch is a switch to the meaning of a [MeaningDiff]. Rate is how many accounts are folded anew in a second,
-// at most.
+// at most. Letters are the kinds of letters that are sent: none by itself.
 type MeaningSwitch struct {
 	*MeaningDiff
-	Rate float64
+	Rate    float64
+	Letters []string
+}
+
+// CheckLetters refuses a kind of letter that no switch calls for.
+func CheckLetters(kinds []string) error {
+	known := slices.Sorted(maps.Values(workflows.RefoldLetters()))
+	for _, kind := range kinds {
+		if !slices.Contains(known, kind) {
+			return fmt.Errorf("a switch of the meaning calls for no letter of the kind %q: the kinds are %s", kind,
+				strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// lettersOf are the steps of the clock that send the letters which a job was made with.
+func lettersOf(j *job.Job) (list []billing.Why) {
+	kinds := strings.Split(j.Filter["letters"], ",")
+	for why, kind := range workflows.RefoldLetters() {
+		if slices.Contains(kinds, kind) {
+			list = append(list, why)
+		}
+	}
+	return list
 }
 
 // foldBegins is how long a fold that was under way when a diff began may have been so already.
@@ -100,14 +134,15 @@ var applyMeaningRule = rule[*MeaningSwitch]{
 		if s.To == s.InForce {
 			return nil, d.refuse("is in force already")
 		}
-		if err := checkAccountJob(d, s.Rate); err != nil {
+		if err := cmp.Or(checkAccountJob(d, s.Rate), CheckLetters(s.Letters)); err != nil {
 			return nil, err
 		}
 		return &change{
 			target: s.To,
 			before: map[string]any{"meaning": s.InForce},
-			after:  map[string]any{"meaning": s.To, "settings": s.Settings, "counts": s.Counts},
-			do:     func(ctx context.Context, tx pgx.Tx) error { return s.apply(ctx, tx, d) },
+			after: map[string]any{"meaning": s.To, "settings": s.Settings, "counts": s.Counts,
+				"letters": s.Letters},
+			do: func(ctx context.Context, tx pgx.Tx) error { return s.apply(ctx, tx, d) },
 		}, nil
 	},
 	answer: func(ctx context.Context, o *Operator, d *Decision, s *MeaningSwitch, _ recorded) (string, any, error) {
@@ -146,9 +181,12 @@ func (s *MeaningSwitch) apply(ctx context.Context, tx pgx.Tx, d *Decision) error
 	if len(touched) == 0 {
 		return nil
 	}
+	filter := map[string]string{"hash": s.To}
+	if len(s.Letters) > 0 {
+		filter["letters"] = strings.Join(s.Letters, ",")
+	}
 	return job.MakeIn(ctx, tx, job.Job{
-		ID: d.Request, Action: job.Refold, Filter: map[string]string{"hash": s.To}, Who: d.Who, Why: d.Why,
-		Rate: s.Rate,
+		ID: d.Request, Action: job.Refold, Filter: filter, Who: d.Who, Why: d.Why, Rate: s.Rate,
 	}, accountItems(touched))
 }
 
@@ -212,7 +250,7 @@ var refoldRule = rule[billing.Scope]{
 			fold = billing.RefoldReread
 		}
 		if j, ok := d.Found.(*job.Job); ok {
-			how.Job = j.ID
+			how.Job, how.Letters = j.ID, lettersOf(j)
 		}
 		n, err := fold(ctx, o.DB, of, o.Policy, time.Time{}, how) // the database's time
 		if err != nil {
