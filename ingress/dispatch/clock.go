@@ -47,43 +47,53 @@ func (d *Dispatcher) ClockOnce(ctx context.Context) (found int, err error) {
 	return len(due), errors.Join(faults...)
 }
 
-// startClock starts the run of one due account. It gives the receipt to the run before it starts the run: if this
-// process dies in between, the search finds the receipt without its run and starts that.
+// startClock starts the run of one due account, named by the time of what is due. If that run has ended before the row
+// came, the present time names the run, which does everything that is due by then. startClock gives the receipt to the
+// run before it starts the run: if this process dies in between, the search finds the receipt without its run and
+// starts that.
 func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 	in := eventInput(c.Pending)
+	anew := in
 	in.Due = &workflows.DueInput{Account: c.DueAccount, At: c.DueAt}
-	workflowID := in.ID()
-	was, err := d.cfg.Receipts.Begin(ctx, c.ReceiptID, workflowID)
-	if err != nil || was == "" {
+	anew.Due = &workflows.DueInput{Account: c.DueAccount, At: d.cfg.Now()}
+	begun, err := d.cfg.Receipts.Begin(ctx, c.ReceiptID, in.ID(), anew.ID())
+	if err != nil || begun == (receipt.Begun{}) {
 		return err
 	}
-	in.Due.Compensated = was == receipt.Compensated
-	runID, already, err := d.executeAs(ctx, workflowID, in.Flow(), in)
+	if begun.WorkflowID == anew.ID() {
+		in = anew
+	}
+	in.Due.Compensated = begun.Was == receipt.Compensated
+	runID, already, err := d.executeAs(ctx, begun.WorkflowID, in.Flow(), in)
 	if err != nil {
 		if errors.Is(err, errUnable) {
 			d.down.Store(true)
 		}
-		return fmt.Errorf("start %s: %w", workflowID, err)
+		return fmt.Errorf("start %s: %w", begun.WorkflowID, err)
 	}
 	if already {
-		err := d.askOwner(ctx, workflowID, c.ReceiptID)
-		another, is := errors.AsType[*anotherError](err)
-		switch {
-		case is && another.receiptID != "":
-			// Facts have changed which receipt the due row names; the other receipt's run does all of the work.
-			if was == receipt.Processing {
-				was = receipt.Processed
-			}
-			return d.cfg.Receipts.Transition(ctx, c.ReceiptID, was, "", "")
-		case is:
-			return d.cfg.Receipts.Transition(ctx, c.ReceiptID, receipt.NeedsReview, another.Error(), another.Error())
-		}
-		return err
+		return leave(ctx, d.cfg.Receipts, c.ReceiptID, begun.Was, d.askOwner(ctx, begun.WorkflowID, c.ReceiptID))
 	}
 	d.metrics.start(ctx, c.Provider, "due")
-	d.markLater(run.Started{ReceiptID: c.ReceiptID, WorkflowID: workflowID, RunID: runID, StartedAt: d.cfg.Now(),
-		Kind: run.ByClock})
+	d.markLater(run.Started{ReceiptID: c.ReceiptID, WorkflowID: begun.WorkflowID, RunID: runID,
+		StartedAt: d.cfg.Now(), Kind: run.ByClock})
 	return nil
+}
+
+// leave ends what was begun with a receipt for a run of the clock that was there already. err says whose that run is.
+func leave(ctx context.Context, receipts Receipts, receiptID string, was receipt.Status, err error) error {
+	another, is := errors.AsType[*anotherError](err)
+	switch {
+	case is && another.receiptID != "":
+		// Facts have changed which receipt the due row names; the other receipt's run does all of the work.
+		if was == receipt.Processing {
+			was = receipt.Processed
+		}
+		return receipts.Transition(ctx, receiptID, was, "", "")
+	case is:
+		return receipts.Transition(ctx, receiptID, receipt.NeedsReview, another.Error(), another.Error())
+	}
+	return err
 }
 
 // runOf returns the input of a receipt's run: its event and, for the workflow ID of a clock run, the due time in that

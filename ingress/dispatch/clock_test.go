@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -155,6 +156,43 @@ func TestClock_RunOfAnotherReceipt_LeftToThat(t *testing.T) {
 	b.clock(t)
 	if n := len(b.temporal.runs); n != 1 || b.status(t, second.ReceiptID) != receipt.Processed || b.status(t, first.ReceiptID) != receipt.Processing {
 		t.Errorf("%d runs, receipts %s and %s", n, b.status(t, first.ReceiptID), b.status(t, second.ReceiptID))
+	}
+}
+
+// A row that gets its account's time after that time's run has ended is done all the same, by a run of the present time.
+func TestClock_RunOfTheTimeHasEnded_OneOfThePresentTime(t *testing.T) {
+	t.Parallel()
+	for _, same := range []bool{true, false} {
+		t.Run(fmt.Sprint("same receipt ", same), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			first := rested(t, b)
+			later := first
+			if !same {
+				later = rested(t, b, id("evt_2"))
+			}
+			b.await(t, first, "in_1", yesterday)
+			b.clock(t)
+			if _, err := b.starts.MarkFinished(t.Context(), run.Finished{Ref: first.Ref, WorkflowID: yesterdayID, RunID: "run-1",
+				StartedAt: time.Now(), Outcome: "processed", Status: receipt.Processed}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.pool.Exec(t.Context(), `delete from due`); err != nil {
+				t.Fatal(err)
+			}
+			b.await(t, later, "in_2", yesterday)
+			before := time.Now().Truncate(time.Microsecond)
+			b.clock(t)
+			got := mustGet(t, b, later)
+			s, ok := b.temporal.get(got.WorkflowID)
+			if !ok || got.Status != receipt.Processing || len(b.temporal.runs) != 2 || s.in.ReceiptID != later.ReceiptID ||
+				s.in.Due == nil || s.in.Due.Account != "acme" || s.in.Due.At.Before(before) {
+				t.Errorf("receipt %s of run %q, runs %+v; want a second one, of the present time", got.Status, got.WorkflowID, b.temporal.runs)
+			}
+			if b.leaseOver(t); b.clock(t) != 1 || len(b.temporal.runs) != 2 {
+				t.Errorf("runs %+v, want no third one while the second is at work", b.temporal.runs)
+			}
+		})
 	}
 }
 

@@ -36,7 +36,7 @@ type Temporal interface {
 type Receipts interface {
 	Due(ctx context.Context, limit int) ([]receipt.Pending, error)
 	Clock(ctx context.Context, limit int) ([]receipt.Clock, error)
-	Begin(ctx context.Context, id, workflowID string) (was receipt.Status, err error)
+	Begin(ctx context.Context, id, workflowID, anew string) (receipt.Begun, error)
 	Release(ctx context.Context, ids ...string) error
 	Transition(ctx context.Context, id string, to receipt.Status, reason, lastError string) error
 	Get(ctx context.Context, id string) (receipt.Receipt, error)

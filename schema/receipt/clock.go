@@ -51,27 +51,34 @@ func (s *Store) Clock(ctx context.Context, limit int) ([]Clock, error) {
 // beginSQL reopens a receipt for a run of the clock, unless another run of it is at work or parked.
 const beginSQL = `
 with held as materialized (select id, status, workflow_id from receipts where id = $1 for no key update)
-update receipts r set status = 'processing', workflow_id = $2, reason = '', last_error = '', updated_at = now()
+update receipts r set status = 'processing', reason = '', last_error = '', updated_at = now(),
+       workflow_id = case when held.status <> 'processing' and exists (select from runs where workflow_id = $2 and closed_at is not null)
+                          then $3 else $2 end
   from held where r.id = held.id and (held.status in ('processed', 'compensated') or held.status = 'processing' and held.workflow_id = $2)
-returning held.status`
+returning held.status, r.workflow_id`
 
-// Begin gives a receipt that is at rest to a run of the clock, and returns its status before. It returns "" and
-// changes nothing if the receipt has another run. If the run is not started after all, the dispatcher finds the
-// receipt without a run. Begin may be called twice.
-func (s *Store) Begin(ctx context.Context, id, workflowID string) (was Status, err error) {
+// Begun is a receipt that was given to a run of the clock: the status that it had, and the run's workflow ID.
+type Begun struct {
+	Was        Status
+	WorkflowID string
+}
+
+// Begin gives a receipt that is at rest to the clock's run workflowID, or to anew if that one has ended: what became
+// due after it was not done by it. It returns the zero value and changes nothing if the receipt has another run. If the
+// run is not started after all, the dispatcher finds the receipt without a run. Begin may be called twice.
+func (s *Store) Begin(ctx context.Context, id, workflowID, anew string) (Begun, error) {
 	u, err := ParseID(id)
 	if err != nil {
-		return "", err
+		return Begun{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	switch err := s.pool.QueryRow(ctx, beginSQL, [16]byte(u), workflowID).Scan(&was); {
-	case notFound(err):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("reopen receipt %s for what is due: %w", id, err)
+	var begun Begun
+	err = s.pool.QueryRow(ctx, beginSQL, [16]byte(u), workflowID, anew).Scan(&begun.Was, &begun.WorkflowID)
+	if err != nil && !notFound(err) {
+		return Begun{}, fmt.Errorf("reopen receipt %s for what is due: %w", id, err)
 	}
-	return was, nil
+	return begun, nil
 }
 
 // overdueSQL uses the index of next_at: each lease moves next_at, so a row that no run has taken is at most one lease

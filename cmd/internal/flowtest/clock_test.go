@@ -143,7 +143,7 @@ func TestAccountDue_Grace_Told(t *testing.T) {
 	if got := r.rows(`select target_state from accounts`); !slices.Equal(got, []string{"active"}) {
 		t.Errorf("two days before the end the workspace is %q", got)
 	}
-	r.later(4) // a run is named by its time: 22 days would give it that of the first
+	r.later(3) // to the time of the first run, which has ended
 	r.until("the grace is over", func() bool { return slices.Equal(r.rows(`select target_state from accounts`), []string{"suspended"}) })
 	r.until("that is told", func() bool {
 		return slices.Equal(letters(), []string{"access-ending-notice done", "access-ended-notice done"})
