@@ -184,6 +184,47 @@ func TestTasks_ListAndClose(t *testing.T) {
 	}
 }
 
+// All open tasks of one cause are closed as one job, which is confirmed by their number. A dry run lists them.
+func TestTasks_Close_ManyOfACause(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
+	conn := connect(t, dsn)
+	if _, err := conn.Exec(t.Context(), `insert into tasks (mode, kind, object, account, state, title, effect_key) values
+		('live', 'unknown_price', 'acme:price_1', 'acme', 'open', 'say', ''), ('live', 'unknown_price', 'umbrella:price_1', 'umbrella', 'open', 'say', ''),
+		('test', 'unknown_price', 'acme:price_1', 'acme', 'open', 'say', ''), ('live', 'unknown_price', 'acme:price_2', 'acme', 'open', 'say', ''),
+		('live', 'unknown_price', 'hooli:price_1', 'hooli', 'done', 'say', ''), ('live', 'review', 'stripe:live:in_1', '', 'open', 'decide', '')`); err != nil {
+		t.Fatal(err)
+	}
+	of := []string{"--kind", "unknown_price", "--about", "price_1", "--mode", "live"}
+	for _, tt := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--why", "x"}, exitUsage, "needs one OBJECT, or --kind"},
+		{[]string{"--kind", "review", "--why", "x"}, exitUsage, "events approve"},
+		{[]string{"acme:price_1", "--about", "price_1", "--why", "x"}, exitUsage, "one OBJECT, or a filter, and not both"},
+		{[]string{"--kind", "unknown_price"}, exitUsage, "--why"},
+		{[]string{"--kind", "dispute", "--why", "x", "--yes"}, exitFailed, "there is nothing to close"},
+		{append(of, "--why", "x"), exitFailed, "close 2 tasks of kind unknown_price. To go on, type how many they are"},
+		{append(of, "--dry-run"), 0, "would close 2 tasks; nothing was done"},
+		// There is no Temporal here: the job is made, and waits for being started.
+		{append(of, "--why", "not ours", "--yes", "--request-id", "x"), exitFailed, "the job x is made, and Temporal did not take its run"},
+		{append(of, "--why", "not ours", "--request-id", "x"), exitFailed, "the job x is made, and Temporal did not take its run"},
+		{append(of, "--account", "acme", "--why", "not ours", "--request-id", "x"), exitFailed, "is taken by another job: a close-task of 2 tasks"},
+	} {
+		if r := s.pawl(t, append([]string{"tasks", "close"}, tt.args...)...); r.code != tt.code || !strings.Contains(r.out+r.err, tt.says) {
+			t.Errorf("%v: exit %d, %s%s; want %d and %q", tt.args, r.code, r.out, r.err, tt.code, tt.says)
+		}
+	}
+	rows, _ := conn.Query(t.Context(), `select target from job_items order by target`)
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if want := []string{"live/unknown_price/acme:price_1", "live/unknown_price/umbrella:price_1"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("the job is about %q, %v; want %q", got, err, want)
+	}
+}
+
 // Who has a task, and what was said about it, is there for the next person; all of it goes into the audit trail.
 func TestTasks_TakeNoteShow(t *testing.T) {
 	t.Parallel()

@@ -64,14 +64,21 @@ func bulkFlags(cmd *cobra.Command) *bulk {
 // isBulk reports whether a call is about many events.
 func isBulk(cmd *cobra.Command) bool {
 	return cmd.Flags().Lookup("rate") != nil &&
-		slices.ContainsFunc(append([]string{"rate"}, filterFlags...), cmd.Flags().Changed)
+		slices.ContainsFunc(append([]string{"rate", "about"}, filterFlags...), cmd.Flags().Changed)
 }
 
 // targets wants what a verb is about: one ID, or none and a filter if it can be about many.
 func targets(v operator.Verb) cobra.PositionalArgs {
-	one := oneID(v.Command)
-	if len(v.Many) == 0 {
-		return one
+	switch {
+	case v.ManyTasks:
+		return func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && isBulk(cmd) {
+				return usagef("%s takes one OBJECT, or a filter, and not both", v.Command)
+			}
+			return nil
+		}
+	case len(v.Many) == 0:
+		return oneID(v.Command)
 	}
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

@@ -110,7 +110,7 @@ func (r reconcileAll) run(ctx context.Context, a *app, source string, d operator
 		if !r.since.IsZero() {
 			made.Filter["since"] = r.since.Format(time.RFC3339)
 		}
-		n := len(made.Accounts)
+		n := len(made.Others)
 		of := output.Plural(n, "account")
 		if dryRun || n == 0 {
 			return emit(a, map[string]int{"accounts": n}, func(a *app, _ map[string]int) error {
@@ -125,7 +125,7 @@ func (r reconcileAll) run(ctx context.Context, a *app, source string, d operator
 // startJob makes a job about accounts, and starts it, once a person has typed how many they are.
 func (s *session) startJob(ctx context.Context, made *operator.NewJob, does string, d operator.Decision,
 	yes bool) error {
-	n := strconv.Itoa(len(made.Accounts))
+	n := strconv.Itoa(len(made.Others))
 	if !yes && s.ask(does+" To go on, type how many they are: ") != n {
 		return fmt.Errorf("not confirmed, and nothing done: type %s, or write --yes", n)
 	}

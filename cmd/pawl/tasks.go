@@ -12,15 +12,17 @@ import (
 )
 
 func tasksList(a *app) *cobra.Command {
-	var mode, kind string
+	var f account.TaskFilter
 	var limit int
 	cmd := &cobra.Command{Use: "list", Short: "List people's tasks: those that are due next, then the oldest",
 		Args: noArgument}
-	modeFlag(cmd, &mode, "only those of live, or of test")
-	cmd.Flags().StringVar(&kind, "kind", "", "only those of this `kind`")
+	modeFlag(cmd, &f.Mode, "only those of live, or of test")
+	cmd.Flags().StringVar(&f.Kind, "kind", "", "only those of this `kind`")
+	taskFilterFlags(cmd, &f)
 	limitFlag(cmd, &limit, 50)
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]account.Task, error) {
-		found, err := account.OpenTasks(ctx, s.db, mode, kind, oneMore(limit))
+		f.Limit = oneMore(limit)
+		found, err := account.OpenTasks(ctx, s.db, f)
 		return newest(a, found, limit, nil), err
 	}, func(a *app, tasks []account.Task) error {
 		return a.List(taskRows(tasks), "SINCE", "MODE", "EVENT", "ACCOUNT")

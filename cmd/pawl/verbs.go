@@ -43,6 +43,9 @@ func verbCommand(a *app, v operator.Verb, use string) *cobra.Command {
 	if len(v.Many) > 0 {
 		target = "{" + target + " | --status STATUS}"
 	}
+	if v.ManyTasks {
+		target = "{" + target + " | --kind KIND}"
+	}
 	cmd := &cobra.Command{Use: use + " " + target + " --why REASON", Short: v.Short, Long: v.Long, Args: targets(v)}
 	decisionFlags(cmd, &d, cmp.Or(v.Why, "why, for the audit trail (required)"))
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would happen, and change nothing")
@@ -54,8 +57,12 @@ func verbCommand(a *app, v operator.Verb, use string) *cobra.Command {
 		cmd.Flags().StringVar(f.Value(&d.Args), f.Name, "", f.Usage)
 	}
 	var many *bulk
+	var tasks *manyTasks
 	if len(v.Many) > 0 {
 		many = bulkFlags(cmd)
+	}
+	if v.ManyTasks {
+		tasks = manyTasksFlags(cmd)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -68,7 +75,9 @@ func verbCommand(a *app, v operator.Verb, use string) *cobra.Command {
 			return err
 		}
 		switch {
-		case isBulk(cmd):
+		case tasks != nil && len(args) == 0:
+			return tasks.run(cmd.Context(), a, d, dryRun)
+		case many != nil && isBulk(cmd):
 			return many.run(cmd.Context(), a, v, d, dryRun)
 		case dryRun:
 			return a.dryRun(cmd.Context(), d)

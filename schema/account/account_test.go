@@ -170,7 +170,7 @@ func TestDone_OpenTask_OnceOnly(t *testing.T) {
 			t.Errorf("call %d: Done() = %v, %v; want %v", i, closed, err, want)
 		}
 	}
-	left, err := account.OpenTasks(t.Context(), db, "", "", 10)
+	left, err := account.OpenTasks(t.Context(), db, account.TaskFilter{Limit: 10})
 	if err != nil || len(left) != 4 || slices.ContainsFunc(left, func(task account.Task) bool { return task.Kind != "review" }) {
 		t.Errorf("OpenTasks() = %v, %v; want the four reviews", left, err)
 	}
@@ -195,12 +195,16 @@ func TestTasks_CountedByKind_DueFirst(t *testing.T) {
 	if d := counts[0]; !d.Oldest.Equal(at) || !d.DueBy.Equal(at.AddDate(0, 0, 9)) || counts[3].DueBy != nil {
 		t.Errorf("counted %+v, %+v; want the oldest of 1 January, the next due on the 10th, and a welcome that is never due", d, counts[3])
 	}
-	tasks, err := account.OpenTasks(t.Context(), db, "live", "", 2)
+	tasks, err := account.OpenTasks(t.Context(), db, account.TaskFilter{Mode: "live", Limit: 2})
 	if err != nil || len(tasks) != 2 || tasks[0].Object != "dp_2" || tasks[1].Object != "dp_1" {
 		t.Errorf("first are %+v, %v; want the dispute that is due next, then the other", tasks, err)
 	}
-	if tasks, err = account.OpenTasks(t.Context(), db, "", "onboarding", 9); err != nil || len(tasks) != 1 {
+	if tasks, err = account.OpenTasks(t.Context(), db, account.TaskFilter{Kind: "onboarding", Limit: 9}); err != nil || len(tasks) != 1 {
 		t.Errorf("onboarding: %+v, %v", tasks, err)
+	}
+	if tasks, err = account.OpenTasks(t.Context(), db, account.TaskFilter{About: "price_1", Limit: 9}); err != nil || len(tasks) != 2 ||
+		tasks[0].Object != "a:b:price_1" || tasks[1].Object != "c:price_1" {
+		t.Errorf("about price_1: %+v, %v", tasks, err)
 	}
 }
 

@@ -89,15 +89,18 @@ const taskColumns = `t.mode, t.kind, t.object, ` + whose + `, t.title, t.created
 const tasksSQL = `select ` + taskColumns + ` where t.state = 'open' and t.account in ($1, '') and ` + whose +
 	` = $1 and t.mode = $2 order by t.created_at, t.kind, t.object`
 
+// about is what a task asks about, where several ask about the same.
+const about = `case when t.kind = 'unknown_price' then substring(t.object from '[^:]*$')
+                     when t.kind = 'unknown_account' then t.object else '' end`
+
 const openTasksSQL = `
 select ` + taskColumns + ` where t.state = 'open' and ($1 = '' or t.mode = $1) and ($2 = '' or t.kind = $2)
- order by t.due_by, t.created_at, t.kind, t.object limit $3`
+   and ($3 = '' or ` + about + ` = $3) and ($4 = '' or ` + whose + ` = $4)
+ order by t.due_by, t.created_at, t.kind, t.object limit $5`
 
 const countTasksSQL = `
 select kind, mode, count(*)::int, about, min(created_at), min(due_by)
-  from tasks cross join lateral (
-       select case when not $1 then '' when kind = 'unknown_price' then substring(object from '[^:]*$')
-                   when kind = 'unknown_account' then object else '' end as about) a
+  from tasks t cross join lateral (select case when $1 then ` + about + ` else '' end as about) a
  where state = 'open'
  group by kind, mode, about order by mode, min(due_by), min(created_at), kind, about`
 

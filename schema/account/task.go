@@ -50,10 +50,19 @@ func CountTasks(ctx context.Context, db DB, byAbout bool) ([]Count, error) {
 	return counts, nil
 }
 
-// OpenTasks lists the open tasks: first those that are due, the nearest first, then the oldest. mode and kind may be ""
-// for all.
-func OpenTasks(ctx context.Context, db DB, mode, kind string, limit int) ([]Task, error) {
-	tasks, err := list(ctx, db, pgx.RowToStructByPos[Task], openTasksSQL, mode, kind, limit)
+// TaskFilter chooses open tasks; "" is for all.
+type TaskFilter struct {
+	Mode, Kind string
+	// About is the price, or the connected account, that the tasks ask about.
+	About string
+	// Account is the account of ours that they are about.
+	Account string
+	Limit   int
+}
+
+// OpenTasks lists the open tasks: first those that are due, the nearest first, then the oldest.
+func OpenTasks(ctx context.Context, db DB, f TaskFilter) ([]Task, error) {
+	tasks, err := list(ctx, db, pgx.RowToStructByPos[Task], openTasksSQL, f.Mode, f.Kind, f.About, f.Account, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}

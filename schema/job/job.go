@@ -53,7 +53,7 @@ var Results = []Result{Done, Refused, Failed}
 type Job struct {
 	// ID is the ID of the request: a repeated request returns this job.
 	ID string `json:"id"`
-	// Action is the decision about each event, a verb; or one of [OfAccounts]. Effect
+	// Action is the decision about each event, a verb; or one of [OfAccounts], or [CloseTask]. Effect
 	// narrows it to one effect. Reference is what done says of it.
 	Action    string `json:"action"`
 	Effect    string `json:"effect,omitempty"`
@@ -85,6 +85,9 @@ func (j *Job) Noun() string {
 	if slices.Contains(OfAccounts, j.Action) {
 		return "account"
 	}
+	if j.Action == CloseTask {
+		return "task"
+	}
 	return "event"
 }
 
@@ -102,15 +105,19 @@ const (
 	Announce  = "announce"
 )
 
+// CloseTask is the action about tasks: each is closed as done.
+const CloseTask = "close-task"
+
 // OfAccounts lists the actions about accounts.
 var OfAccounts = []string{Refold, Reread, Reconcile, Announce}
 
 // Left counts the events without a result.
 func (j *Job) Left() int { return j.Items - j.Done - j.Refused - j.Failed }
 
-// Item is one event of a job, or one account.
+// Item is one event of a job, one account, or one task.
 type Item struct {
-	// Target is the ID of a receipt, or the account after its mode: "live/acme". Name is how people know it.
+	// Target is the ID of a receipt, the account after its mode: "live/acme", or a task's object after mode and kind:
+	// "live/dispute/dp_1". Name is how people know it.
 	Target string `json:"target"`
 	Name   string `json:"name"`
 	// Attempts counts the tries that ended in doubt.

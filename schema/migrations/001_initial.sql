@@ -788,11 +788,11 @@ create unlogged table quotas (
     requests integer not null
 );
 
--- Bulk jobs: one decision of an operator about many events, or accounts. They are fixed when the job is made.
+-- Bulk jobs: one decision of an operator about many events, accounts or tasks. They are fixed when the job is made.
 create table jobs (
     -- The ID of the request that made it: repeated, it is the same job.
     id          text             collate "C" primary key check (octet_length(id) between 1 and 100),
-    action      text             not null check (action in ('retry', 'skip', 'done', 'approve', 'reject', 'replay', 'run', 'refold', 'reconcile', 'reread', 'announce')),
+    action      text             not null check (action in ('retry', 'skip', 'done', 'approve', 'reject', 'replay', 'run', 'refold', 'reconcile', 'reread', 'announce', 'close-task')),
     -- effect is what the action is narrowed to; '' for all that is not done. reference is what done says of it.
     effect      text             not null default '',
     reference   text             not null default '',

@@ -2,6 +2,7 @@ package flowtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,41 @@ func TestJob_Retry_EachOnce_RefusedIsAResult(t *testing.T) {
 	}
 	if *update {
 		writeGolden(t, "Job", "finished", b.history(workflows.JobInput{ID: id}.WorkflowID(), ""))
+	}
+}
+
+// Tasks of one cause are closed each once, under the decider's name. One that was closed by hand meanwhile is refused.
+func TestJob_CloseTasks(t *testing.T) {
+	t.Parallel()
+	b := &bulkRig{rig: newRig(t, nil)}
+	b.exec(`insert into tasks (mode, kind, object, account, state, title, effect_key)
+		select m, 'unknown_price', a || ':price/1', a, 'open', 'say', '' from unnest(array['live', 'test']) m, unnest(array['acme', 'umbrella corp']) a`)
+	j := &operator.NewJob{Job: job.Job{Action: job.CloseTask, Filter: map[string]string{"kind": "unknown_price"}, Rate: 100}}
+	for _, object := range []string{"acme:price/1", "umbrella corp:price/1"} {
+		j.Others = append(j.Others, job.Item{Target: "live/unknown_price/" + object, Name: object})
+	}
+	b.says("bob", operator.VerbCloseTask, "acme:price/1", "is ours", operator.Args{Mode: "live"})
+	id := "close-task-" + uuid.NewString()[:8]
+	b.mustStart(id, j)
+	d := b.await(id, "finished", state(job.Finished))
+	if d.Done != 1 || d.Refused != 1 || d.Failed != 0 || len(d.Events) != 0 {
+		t.Errorf("job %+v, events %v", d.Job, d.Events)
+	}
+	var notes []string
+	for _, i := range d.List {
+		notes = append(notes, i.Name+": "+i.Note)
+	}
+	if len(notes) != 2 || !strings.HasPrefix(notes[0], "acme:price/1: has no open task") ||
+		notes[1] != "umbrella corp:price/1: unknown_price of umbrella corp:price/1 (live) is done" {
+		t.Errorf("items %q", notes)
+	}
+	if got, want := b.rows(`select mode || ' ' || object || ' ' || state from tasks order by 1`), []string{"live acme:price/1 done",
+		"live umbrella corp:price/1 done", "test acme:price/1 open", "test umbrella corp:price/1 open"}; !slices.Equal(got, want) {
+		t.Errorf("tasks %q, want %q", got, want)
+	}
+	if got, want := b.rows(`select action || ' ' || actor || ' ' || target from operator_actions order by 1`), []string{
+		"close-task ada umbrella corp:price/1", "close-task bob acme:price/1", "start-job ada " + id}; !slices.Equal(got, want) {
+		t.Errorf("audit trail %q, want %q", got, want)
 	}
 }
 

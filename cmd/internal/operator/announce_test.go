@@ -39,7 +39,7 @@ func TestJobWorker_Announce_ToldAndDue(t *testing.T) {
 	made := AnnounceJob(billing.Announcement{OnlyTo: "crm", Provision: true}, accounts)
 	j := made.Job
 	j.ID, j.Who, j.Why, j.Rate = "announce-1", "ada", "the CRM is new", 1
-	if err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error { return job.MakeIn(t.Context(), tx, j, made.Accounts) }); err != nil {
+	if err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error { return job.MakeIn(t.Context(), tx, j, made.Others) }); err != nil {
 		t.Fatal(err)
 	}
 	kept, err := job.New(db).Get(t.Context(), j.ID)
@@ -48,7 +48,7 @@ func TestJobWorker_Announce_ToldAndDue(t *testing.T) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	w := &JobWorker{Jobs: job.New(db), Log: log, Operator: &Operator{DB: db, Audit: audit.New(db, log)}}
-	for _, item := range made.Accounts {
+	for _, item := range made.Others {
 		if err := w.take(t.Context(), kept, item); err != nil {
 			t.Fatal(err)
 		}

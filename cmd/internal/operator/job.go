@@ -81,16 +81,16 @@ func ChooseEvents(ctx context.Context, db timeline.DB, f Events) (Chosen, error)
 	}
 }
 
-// NewJob is a job that is to be made, about the chosen events or about accounts. Its ID may be "".
+// NewJob is a job that is to be made, about the chosen events, or about accounts or tasks. Its ID may be "".
 type NewJob struct {
 	job.Job
-	Chosen   Chosen
-	Accounts []job.Item
+	Chosen Chosen
+	Others []job.Item
 }
 
 // items are what the job is about.
 func (j *NewJob) items() []job.Item {
-	items := j.Accounts
+	items := j.Others
 	for _, e := range j.Chosen.Events {
 		items = append(items, job.Item{Target: e.Receipt, Name: e.EventID})
 	}
@@ -103,7 +103,7 @@ var startJobRule = rule[*NewJob]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (*NewJob, string, error) {
 		j, ok := d.Found.(*NewJob)
 		if !ok {
-			return nil, "", errors.New("start-job is about chosen events, or accounts")
+			return nil, "", errors.New("start-job is about chosen events, accounts or tasks")
 		}
 		if len(d.Request) > MaxJobID {
 			return nil, "", fmt.Errorf("the request ID of a job has %d characters at most", MaxJobID)

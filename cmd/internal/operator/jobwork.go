@@ -118,7 +118,7 @@ func (w *JobWorker) takeAll(ctx context.Context, j *job.Job, items []job.Item, p
 func (w *JobWorker) take(ctx context.Context, j *job.Job, item job.Item) error {
 	result, note := job.Done, ""
 	says, err := w.decide(ctx, j, item)
-	if j.Noun() == "account" { // it has no receipt that shows what came of it
+	if j.Noun() != "event" { // it has no receipt that shows what came of it
 		note = says
 	}
 	why, refused := "", false
@@ -145,6 +145,10 @@ func (w *JobWorker) decide(ctx context.Context, j *job.Job, item job.Item) (says
 		Verb: j.Action, Target: item.Target, Who: j.Who, Why: j.Why + " (job " + j.ID + ")",
 		Request: requestOf(j.ID, item.Target), Args: Args{Effect: j.Effect, Reference: j.Reference, Found: j,
 			To: billing.Announcement{OnlyTo: j.Filter["to"], Provision: j.Filter["provision"] == "true"}},
+	}
+	if j.Action == job.CloseTask {
+		task := strings.SplitN(item.Target, "/", 3)
+		d.Mode, d.Kind, d.Target = task[0], task[1], task[2]
 	}
 	if j.Action == job.Reconcile {
 		return w.reconcile(ctx, d, j.Filter["source"])

@@ -120,7 +120,7 @@ func (o *Operator) ReconcileAll(ctx context.Context, u account.Uncompared, sourc
 		j.Filter["source"] = source
 	}
 	for _, name := range names {
-		j.Accounts = append(j.Accounts, job.Item{Target: name.Mode + "/" + name.ID, Name: name.ID})
+		j.Others = append(j.Others, job.Item{Target: name.Mode + "/" + name.ID, Name: name.ID})
 	}
 	return j, nil
 }

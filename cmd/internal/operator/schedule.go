@@ -57,11 +57,11 @@ func (s *Scheduled) ReconcileDue(ctx context.Context, in workflows.ReconcileInpu
 		return r, err
 	}
 	_, err = job.New(s.Operator.DB).Get(ctx, id)
-	if errors.Is(err, job.ErrNotFound) && len(made.Accounts) == 0 {
+	if errors.Is(err, job.ErrNotFound) && len(made.Others) == 0 {
 		r.Says = "no account is due to be compared"
 		return r, nil
 	}
-	made.Rate = min(max(float64(len(made.Accounts))/reconcileIn.Seconds(), LeastJobRate), MostJobRate)
+	made.Rate = min(max(float64(len(made.Others))/reconcileIn.Seconds(), LeastJobRate), MostJobRate)
 	answer, err := s.Operator.Decide(ctx, Decision{
 		Verb: VerbStartJob, Target: id, Request: id, Who: byTheClock, Args: Args{Found: made},
 		Why: fmt.Sprintf("each account is compared within %g days", in.Every.Hours()/24),

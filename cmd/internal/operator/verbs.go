@@ -26,7 +26,7 @@ const (
 	VerbNoteTask  = "note-task"
 	VerbClaim     = "claim"
 	VerbCorrect   = "correct"
-	VerbCloseTask = "close-task"
+	VerbCloseTask = job.CloseTask
 	VerbAdmit     = "admit"
 	VerbReveal    = "reveal"
 	VerbStartJob  = "start-job"
@@ -51,7 +51,9 @@ type Verb struct {
 	Short, Long, Why string
 	Flags            []Flag
 	// Many are the statuses of events that the verb acts on in bulk; none for a verb that is about one target alone.
-	Many []string
+	// ManyTasks is set where it acts on many tasks.
+	Many      []string
+	ManyTasks bool
 	// Previews is set where a dry run shows more than the check.
 	Previews bool
 
@@ -224,10 +226,13 @@ and finance gets it within seconds. pawl tasks close lets things stand instead. 
 		},
 		{
 			Name: VerbCloseTask, Command: "tasks close", Target: "OBJECT",
-			Short: "Say that the open task about an object is done", rule: taskRule,
-			Flags: []Flag{flagKind, flagMode},
+			Short: "Say that the open task about an object is done, or all of one cause", rule: taskRule,
+			Flags: []Flag{flagKind, flagMode}, ManyTasks: true,
 			Long: `Say that the open task about an object is done. OBJECT is as pawl tasks list shows it. The audit trail has who and
-why. A review is closed by deciding about its event.`,
+why. A review is closed by deciding about its event.
+
+Without OBJECT all open tasks of one cause are closed, as a job: those of --kind, and what else narrows them.
+--dry-run lists them. pawl jobs show has a result for each, and the audit trail a line.`,
 		},
 		{
 			Name: "forget", Command: "forget", Target: "CUSTOMER",

@@ -143,6 +143,10 @@ func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
 			continue
 		}
 		urgent, runbook, name := t.Kind == billing.TaskPrice, "a-task-waits", t.Mode+":"+t.Kind
+		command := "tasks list --kind " + t.Kind + " --mode " + t.Mode
+		if t.About != "" {
+			command += " --about " + operator.ShellWord(t.About)
+		}
 		what := fmt.Sprintf("open: %s of kind %s", output.Plural(t.Tasks, "task"), t.Kind)
 		switch {
 		case t.Kind == billing.TaskAccount:
@@ -159,7 +163,7 @@ func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
 		}
 		list = append(list, notice.Cause{
 			Name: name, Severity: pages(urgent, t.Mode), What: what, Since: t.Oldest, Count: t.Tasks,
-			Command: "tasks list --kind " + t.Kind + " --mode " + t.Mode, Runbook: runbook,
+			Command: command, Runbook: runbook,
 		})
 	}
 	return list, err
