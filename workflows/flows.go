@@ -1,6 +1,9 @@
 package workflows
 
 import (
+	"maps"
+	"slices"
+
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -131,6 +134,9 @@ func Route(provider, eventType string) (workflow string) {
 	}
 	return relayFlow
 }
+
+// Types lists the event types of a provider that have a flow of their own.
+func Types(provider string) []string { return slices.Sorted(maps.Keys(routes[provider])) }
 
 // Written reports whether a flow is written for an event type of a provider.
 func Written(provider, eventType string) bool {

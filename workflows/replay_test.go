@@ -48,7 +48,7 @@ func golden(t *testing.T) map[string][]byte {
 func TestReplay_EveryFlowHasHistories(t *testing.T) {
 	t.Parallel()
 	histories := golden(t)
-	names := []string{"Job", "ReconcileAccounts", "FindGaps"} // which are no flows
+	names := []string{"Job", "ReconcileAccounts", "FindGaps", "WatchEndpoint"} // which are no flows
 	for _, flow := range workflows.Flows() {
 		names = append(names, flow.Name)
 	}
@@ -73,7 +73,7 @@ func replay(history *historypb.History) error {
 	for _, flow := range workflows.Flows() {
 		replayer.RegisterWorkflow(flow.Run)
 	}
-	for _, run := range []any{workflows.Job, workflows.ReconcileAccounts, workflows.FindGaps} {
+	for _, run := range append(workflows.ScheduledFlows(), workflows.Job) {
 		replayer.RegisterWorkflow(run)
 	}
 	started := history.Events[0].GetWorkflowExecutionStartedEventAttributes()
@@ -158,7 +158,7 @@ func TestGoldenHistories_NothingPersonal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Contains(raw, []byte("evt_"+path.Base(name))) && !bytes.Contains(raw, []byte("relay:")) && !bytes.Contains(raw, []byte("reconcile:")) &&
-			!bytes.Contains(raw, []byte("job:")) && !strings.HasPrefix(name, "ReconcileAccounts/") && !strings.HasPrefix(name, "FindGaps/") {
+			!bytes.Contains(raw, []byte("job:")) && !strings.HasPrefix(name, "ReconcileAccounts/") && !strings.HasPrefix(name, "FindGaps/") && !strings.HasPrefix(name, "WatchEndpoint/") {
 			t.Errorf("%s does not show its payloads", name)
 		}
 		// The Message-ID that the ledger keeps looks like one; it names the invoice and our own domain.

@@ -7,10 +7,11 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// ScheduleReconcile and ScheduleGaps are the names of schedules. The source's name follows that of gaps.
+// The names of schedules. The source's name follows where they end with a colon.
 const (
 	ScheduleReconcile = "reconcile"
 	ScheduleGaps      = "gaps:"
+	ScheduleEndpoint  = "endpoint:"
 )
 
 // ScheduleID is the ID of a schedule of the workers of a task queue: "pawl:reconcile".
@@ -18,8 +19,9 @@ func ScheduleID(queue, name string) string { return queue + ":" + name }
 
 // The activities of schedules. They are in package operator, like those of jobs.
 const (
-	ActivityReconcileDue = "ReconcileDue"
-	ActivityFindGaps     = "FindGaps"
+	ActivityReconcileDue    = "ReconcileDue"
+	ActivityFindGaps        = "FindGaps"
+	ActivityExamineEndpoint = "ExamineEndpoint"
 )
 
 // ReconcileInput says in what time each account is compared with what the provider says.
@@ -31,6 +33,9 @@ type GapsInput struct {
 	Back   time.Duration
 	File   bool
 }
+
+// EndpointInput names a source.
+type EndpointInput struct{ Source string }
 
 // ScheduledResult is what a schedule's run came to.
 type ScheduledResult struct {
@@ -49,6 +54,14 @@ func ReconcileAccounts(ctx workflow.Context, in ReconcileInput) (ScheduledResult
 func FindGaps(ctx workflow.Context, in GapsInput) (ScheduledResult, error) {
 	return scheduled(ctx, ActivityFindGaps, in)
 }
+
+// WatchEndpoint is a run of the schedule that looks at a source's endpoint as its provider knows it.
+func WatchEndpoint(ctx workflow.Context, in EndpointInput) (ScheduledResult, error) {
+	return scheduled(ctx, ActivityExamineEndpoint, in)
+}
+
+// ScheduledFlows are the workflow types of the schedules.
+func ScheduledFlows() []any { return []any{ReconcileAccounts, FindGaps, WatchEndpoint} }
 
 // scheduledWithin bounds a run: the next one does the same work.
 const scheduledWithin = 50 * time.Minute

@@ -55,8 +55,12 @@ func NewClient(key, base string, through *http.Client) (*Client, error) {
 	}, nil
 }
 
-// ErrNotFound says that there is no such object, or none that the key and the connected account can see.
-var ErrNotFound = errors.New("stripe has no such object")
+var (
+	// ErrNotFound says that there is no such object, or none that the key and the connected account can see.
+	ErrNotFound = errors.New("stripe has no such object")
+	// ErrForbidden says that the key may not read what was asked for.
+	ErrForbidden = errors.New("the source's api_key may not read this")
+)
 
 // Fetched is an object as it was at a time.
 type Fetched struct {
@@ -260,11 +264,11 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	failure := effect.FromStatus(resp, said.Error.Code, time.Now())
 	if failure.Health == effect.Denied { // there is no breaker to wait behind for a key that may read
-		why := "the source's api_key is not valid"
+		why := errors.New("the source's api_key is not valid")
 		if resp.StatusCode == http.StatusForbidden {
-			why = "the source's api_key may not read this"
+			why = ErrForbidden
 		}
-		failure.Class, failure.RetryAfter, failure.Err = ledger.Fault, 0, fmt.Errorf("%w: %s", failure.Err, why)
+		failure.Class, failure.RetryAfter, failure.Err = ledger.Fault, 0, fmt.Errorf("%w: %w", failure.Err, why)
 	}
 	return nil, failure
 }

@@ -18,7 +18,7 @@ func doctorCommand(a *app) *cobra.Command {
 		Use: "doctor", Short: "Examine everything that pawl relies on, and say what to do about it", Args: noArgument,
 		Long: `Examine everything that pawl relies on, and say what to do about it: the database (role, migrations, what a crash
 would cost, size, transactions, connections), Temporal (namespace, retention, search attributes, workers), the sinks'
-breakers, the clock, and the sources' secrets.
+breakers, the clock, the sources' secrets, and their endpoints as Stripe knows them.
 
 --probe also sends each source a signed request through its public URL (url, or ingress.public_url). It goes the whole
 way of a delivery, is kept for a day as a probe, and runs nothing. Only who has the source's secret can make one. A

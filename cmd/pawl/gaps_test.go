@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+	"github.com/pawlhq/pawl/cmd/internal/doctor"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
@@ -187,3 +188,28 @@ func TestImport_Audited(t *testing.T) {
 		t.Errorf("audit trail %q, %v", trail, err)
 	}
 }
+
+// The endpoint as Stripe knows it is a line of the doctor's: what is wrong, what to do, and the window that it was off.
+func TestDoctor_Endpoint_Said(t *testing.T) {
+	t.Parallel()
+	s, dsn := withSandbox(t)
+	f := finding(t, first(s.at(t, away).examined(t)), "endpoint", "billing")
+	if f.Level != doctor.Warn || f.Found != "no endpoint of this account has a URL that ends in /hooks/billing" {
+		t.Errorf("%+v", f)
+	}
+	conn := connect(t, dsn)
+	if _, err := conn.Exec(t.Context(), `insert into endpoints (source, looked_at, off_since, off_until, findings) values ('billing', now(), now() - interval '1 day', now(), '[]')`); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.pawl(t, "doctor"); !strings.Contains(r.out, "it was off until ") || !strings.Contains(r.out, "`pawl gaps billing --from ") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	if _, err := conn.Exec(t.Context(), `update endpoints set findings = '[{"kind":"unsent","says":"it sends nothing","since":"2026-11-20T08:00:00Z"}]'`); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.pawl(t, "status"); !strings.Contains(r.out, "it sends nothing") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+}
+
+func first[A, B any](a A, _ B) A { return a }

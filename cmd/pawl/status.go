@@ -60,7 +60,7 @@ object; of an event that was parked before it was read it is not known.`,
 		if r.Notices, err = notice.New(s.db).Now(ctx); err != nil {
 			return r, err
 		}
-		r.Concerns, err = report.Concerns(ctx, &s.Operator, r.Waiting)
+		r.Concerns, err = report.Concerns(ctx, s.cfg, &s.Operator, r.Waiting)
 		return r, err
 	}, func(a *app, r statusReport) error { return writeStatus(a, r, time.Now()) })
 }

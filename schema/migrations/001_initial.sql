@@ -162,6 +162,17 @@ create table source_hours (
     primary key (source, hour)
 );
 
+-- What the last look at each source's endpoint, where its provider can be asked, has found.
+create table endpoints (
+    source    text        primary key,
+    looked_at timestamptz not null,
+    -- off_since is when it was last seen to be on, before it was off, and off_until when it was seen to be on again.
+    off_since timestamptz,
+    off_until timestamptz,
+    -- findings is a list of {kind, says, since}.
+    findings  jsonb       not null
+);
+
 -- Deliveries that operators sent to see whether one arrives: for a day, and no events.
 create table probes (
     id           text        not null,

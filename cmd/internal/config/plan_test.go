@@ -29,7 +29,7 @@ policy: {grace: 1d12h, end: period_end, dispute: hold, letters: {receipt: stripe
 	}
 	letters := config.WhoWrites{Receipt: "stripe", Dunning: "pawl", Trial: "pawl"}
 	if want := (config.Policy{Grace: 36 * time.Hour, Apart: 24 * time.Hour, Renewal: 96 * time.Hour, End: "period_end", Cancel: "park", ZeroInvoices: "ignore", FullRefund: "keep", Dispute: "hold", DisputeLost: "keep", Letters: letters,
-		GrantPlanOn: "change", Unknown: "leave", Dunning: []time.Duration{0, 48 * time.Hour}, Account: "named", Settle: 10 * time.Minute, Keep: 720 * time.Hour, Reconcile: 168 * time.Hour, Gaps: "file"}); !reflect.DeepEqual(cfg.Policy, want) {
+		GrantPlanOn: "change", Unknown: "leave", Dunning: []time.Duration{0, 48 * time.Hour}, Account: "named", Settle: 10 * time.Minute, Keep: 720 * time.Hour, Reconcile: 168 * time.Hour, Gaps: "file", Endpoint: "watch"}); !reflect.DeepEqual(cfg.Policy, want) {
 		t.Errorf("policy %+v, want %+v", cfg.Policy, want)
 	}
 	if set := cfg.Mail.Set; !set.Off("receipt") || set.Off("action-required") || set.Off("correction") {

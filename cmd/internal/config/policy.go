@@ -48,6 +48,8 @@ type Policy struct {
 	Reconcile time.Duration `yaml:"reconcile" default:"7d" min:"0s" zero:"counts"`
 	// Gaps is what becomes of events that never came, by the hour.
 	Gaps string `yaml:"gaps" default:"file" oneof:"file report off"`
+	// Endpoint says whether the sources' endpoints are looked at, as their providers know them.
+	Endpoint string `yaml:"endpoint" default:"watch" oneof:"watch off"`
 	// Letters says who writes them.
 	Letters WhoWrites `yaml:"letters"`
 }
@@ -76,6 +78,12 @@ func (w WhoWrites) off() (off []string) {
 }
 
 const day = 24 * time.Hour
+
+// Watches reports whether the endpoint of a source is looked at. One of thin events is none that the list shows.
+func (c *Config) Watches(source string) bool {
+	s := c.Sources[source]
+	return c.Policy.Endpoint == "watch" && s.APIKey.Value() != "" && s.Options["payload"] != "thin"
+}
 
 // policy checks the order of the steps of dunning, and that a share of the accounts is compared each day.
 func (c *checker) policy() {

@@ -81,7 +81,7 @@ func (c *checker) api(name string, s Source) {
 	switch value := s.APIKey.Value(); {
 	case value == "":
 	case !strings.HasPrefix(value, "rk_") && !strings.HasPrefix(value, "sk_"):
-		c.bad(key+".api_key", "is no key of Stripe's API", "make a restricted key that may read customers, subscriptions, invoices, charges, refunds, disputes, credit notes, checkout sessions and events: rk_…")
+		c.bad(key+".api_key", "is no key of Stripe's API", "make a restricted key that may read customers, subscriptions, invoices, charges, refunds, disputes, credit notes, checkout sessions, events and webhook endpoints: rk_…")
 	case s.Mode == webhook.Live && strings.HasPrefix(value[2:], "_test_"), s.Mode == webhook.Test &&
 		strings.HasPrefix(value[2:], "_live_"):
 		c.bad(key+".api_key", fmt.Sprintf("is of the other mode than the source, which is %s", s.Mode),

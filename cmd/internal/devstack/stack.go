@@ -2,6 +2,7 @@ package devstack
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/output"
@@ -26,6 +28,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/localpg"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 // Options are what `pawl dev` can be told of its stack.
@@ -134,7 +137,7 @@ func (s *Stack) start(ctx context.Context) error {
 		// It outlives this function, and is stopped in order with the others.
 		s.Sandbox, err = sandbox.Start(context.WithoutCancel(ctx), sandbox.Config{
 			Dir: filepath.Join(s.Dir, "sandbox"), Log: s.Log,
-			HTTPAddr: localAddr(s.SandboxPort), SMTPAddr: localAddr(s.SandboxSMTPPort),
+			Endpoints: s.endpoint(), HTTPAddr: localAddr(s.SandboxPort), SMTPAddr: localAddr(s.SandboxSMTPPort),
 		})
 		return err
 	})
@@ -245,6 +248,19 @@ func (s *Stack) Configure() (file string, err error) {
 		}
 	}
 	return filepath.Join(s.Dir, "pawl.yaml"), nil
+}
+
+// endpoint is how the stand-in for Stripe knows the ingress.
+func (s *Stack) endpoint() []json.RawMessage {
+	object, err := json.Marshal(map[string]any{
+		"id": "we_dev", "object": "webhook_endpoint", "url": "http://" + s.Ingress + "/hooks/stripe",
+		"status": "enabled", "api_version": stripe.Version, "enabled_events": workflows.Types("stripe"),
+		"livemode": false,
+	})
+	if err != nil {
+		panic("devstack: " + err.Error()) // of texts alone
+	}
+	return []json.RawMessage{object}
 }
 
 // shortDay is how long a day lasts, "" for 24 hours.

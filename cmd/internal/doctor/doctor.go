@@ -94,6 +94,10 @@ func (d *Doctor) checks() []check {
 		if d.Config.Sources[name].APIURL != "" {
 			all = append(all, check{"clock", name, "check the source's api_url", d.providerClock(name)})
 		}
+		if d.Config.Watches(name) {
+			all = append(all, check{"endpoint", name, "check the source's api_key, and that this host may call Stripe",
+				d.endpoint(name)})
+		}
 	}
 	all = append(all, check{"secrets", "uses", seeDatabase, d.secrets})
 	for _, name := range names {

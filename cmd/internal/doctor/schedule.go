@@ -15,7 +15,7 @@ import (
 func (d *Doctor) schedules(ctx context.Context, f *findings) error {
 	wanted := process.Schedules(d.Config)
 	if len(wanted) == 0 {
-		f.add(OK, "schedules", "", "none: no source has an api_key, or policy.reconcile and policy.gaps are off")
+		f.add(OK, "schedules", "", "none: no source has an api_key, or policy has reconcile, gaps and endpoint off")
 		return nil
 	}
 	held, err := report.Schedules(ctx, d.Temporal, d.Config.Temporal.TaskQueue)

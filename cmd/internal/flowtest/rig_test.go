@@ -164,7 +164,7 @@ func newIdleRig(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	}
 	cfg := configure(t, outside, "default")
 	cfg.Temporal.TaskQueue = "pawl-" + uuid.NewString()
-	cfg.Policy.Reconcile, cfg.Policy.Gaps = 0, "off" // the hour may strike while a test runs
+	cfg.Policy.Reconcile, cfg.Policy.Gaps, cfg.Policy.Endpoint = 0, "off", "off" // the hour may strike while a test runs
 	sinks := &cfg.Sinks
 	sinks.Workspaces.Retries, sinks.Finance.Retries, sinks.Email.Retries = impatient, impatient, impatient
 	sinks.Workspaces.Timeout, sinks.Finance.Timeout, sinks.Email.Timeout = unloaded, unloaded, unloaded

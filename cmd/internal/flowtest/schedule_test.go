@@ -22,13 +22,17 @@ import (
 // scheduled is a rig whose schedules are those of the default policy.
 func scheduled(c *config.Config) {
 	neverHasty(c)
-	c.Policy.Reconcile, c.Policy.Gaps = 7*24*time.Hour, "file"
+	c.Policy.Reconcile, c.Policy.Gaps, c.Policy.Endpoint = 7*24*time.Hour, "file", "watch"
 }
 
 // trigger has a schedule of the rig run now, and returns what the run came to.
 func (r *rig) trigger(name string) (workflowID string, came workflows.ScheduledResult) {
 	r.Helper()
 	handle := r.schedule(name)
+	before, err := handle.Describe(r.Context())
+	if err != nil {
+		r.Fatal(err)
+	}
 	if err := handle.Trigger(r.Context(), client.ScheduleTriggerOptions{Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL}); err != nil {
 		r.Fatal(err)
 	}
@@ -37,7 +41,7 @@ func (r *rig) trigger(name string) (workflowID string, came workflows.ScheduledR
 		if err != nil {
 			r.Fatal(err)
 		}
-		if len(d.Info.RecentActions) == 0 {
+		if d.Info.NumActions == before.Info.NumActions || len(d.Info.RecentActions) == 0 {
 			return false
 		}
 		workflowID = d.Info.RecentActions[len(d.Info.RecentActions)-1].StartWorkflowResult.WorkflowID

@@ -21,6 +21,8 @@ type Asked struct {
 	Mode string
 	// Gaps finds what was sent to the source and never came.
 	Gaps *Gaps
+	// Endpoint compares the source with its endpoint at the provider.
+	Endpoint *EndpointWatch
 }
 
 // behindPatience is how background work asks: its item, or its schedule, is tried again later anyway.

@@ -14,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/quota"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 // Asked returns the sources with a key, for background work. That makes at most half of a source's requests, so that an
@@ -41,9 +42,19 @@ func Asked(cfg *config.Config, providers map[string]webhook.Provider, pool *pgxp
 		if err != nil {
 			return nil, err
 		}
-		asked[name] = operator.Asked{API: api, Mode: string(source.Mode), Gaps: gaps}
+		asked[name] = operator.Asked{API: api, Mode: string(source.Mode), Gaps: gaps,
+			Endpoint: EndpointWatch(cfg, name, api)}
 	}
 	return asked, nil
+}
+
+// EndpointWatch compares a source of the configuration with its endpoint.
+func EndpointWatch(cfg *config.Config, name string, api *stripe.Client) *operator.EndpointWatch {
+	source := cfg.Sources[name]
+	w := &operator.EndpointWatch{API: api, Source: name, URL: source.URL, Mode: string(source.Mode),
+		Wanted: wanted(source)}
+	w.Types = slices.DeleteFunc(workflows.Types(source.Provider), func(t string) bool { return !w.Wanted(t) })
+	return w
 }
 
 // Gaps finds what was sent to a source and never came. Its caller sets the patience.

@@ -60,9 +60,9 @@ type telling struct {
 func tells(t *testing.T, dsn, url, notify string) *telling {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pawl.yaml")
-	write(t, file, "database: env:DSN\nsources:\n  stripe: {provider: stripe, mode: live, secrets: [{value: env:SECRET}]}\n"+
+	write(t, file, "database: env:DSN\nsources:\n  stripe: {provider: stripe, mode: live, api_key: env:KEY, secrets: [{value: env:SECRET}]}\n"+
 		"sinks: {finance: {url: \"http://127.0.0.1:1\"}}\nnotify:\n"+notify)
-	env := map[string]string{"DSN": dsn, "SECRET": "whsec_0123456789abcdef0123456789abcdef", "URL": url}
+	env := map[string]string{"DSN": dsn, "SECRET": "whsec_0123456789abcdef0123456789abcdef", "URL": url, "KEY": "rk_live_1"}
 	cfg, err := config.Load(file, func(key string) (string, bool) { v, ok := env[key]; return v, ok }, providers)
 	if err != nil {
 		t.Fatal(err)
@@ -151,6 +151,8 @@ var planted = []string{
 	`insert into source_hours (source, hour, count)
 		select s, date_trunc('hour', now()) - n * interval '1 hour', case s when 'stripe' then 10 else 0 end
 		  from unnest('{stripe,removed}'::text[]) s, generate_series(4, 28 * 24) n where n > 23 or n = 4`,
+	`insert into endpoints (source, looked_at, off_since, findings) values ('removed', now(), now(), '[{"kind":"off","says":"x","since":"2026-11-20T08:00:00Z"}]'),
+		('stripe', now(), '2026-11-20T08:00:00Z', '[{"kind":"off","says":"it is off","since":"2026-11-20T08:10:00Z"},{"kind":"version","says":"it is old","since":"2026-11-20T08:10:00Z"},{"kind":"ignored","says":"x","since":"2026-11-20T08:10:00Z"}]')`,
 	`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, attempts, last_error, created_at)
 		values (gen_random_uuid(), 'live', 'acme', 'invoice.paid', gen_random_uuid(), 'k', '{}', 7, 'subscriber crm: answered 503', now() - interval '20 minutes')`,
 }
@@ -163,7 +165,7 @@ var told = []string{
 	"page sink finance is out: f.test answered 503", "ticket in doubt: 2 effects of kind receipt-email (live)",
 	"ticket a retry job has ended, and 1 of 3 events have failed",
 	"ticket the meaning of the facts was changed to bb", "ticket a worker's file says another meaning of the facts than that in force: cc",
-	"page source stripe is silent: 30 deliveries were to be expected since its last one", "ticket subscriber crm does not take its news",
+	"page source stripe is silent: 30 deliveries were to be expected since its last one", "page source stripe: it is off", "ticket source stripe: it is old", "ticket subscriber crm does not take its news",
 }
 
 // Each cause is told once, by two workers who look and send at the same time, to each of three sinks; a pager gets pages
@@ -223,7 +225,7 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 		t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	mails := box.Mails()
-	if wantPages := 7; pages != wantPages || len(mails) != len(want) {
+	if wantPages := 8; pages != wantPages || len(mails) != len(want) {
 		t.Errorf("%d pages and %d mails, want %d and %d", pages, len(mails), wantPages, len(want))
 	}
 	for _, m := range mails {
@@ -231,7 +233,7 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 			t.Errorf("mail %s", m.Data)
 		}
 	}
-	one.exec(t, `delete from receipts`, `delete from tasks`, `delete from breakers`, `delete from effects`, `delete from jobs`, `delete from meaning_switches`, `delete from meanings`, `delete from outbox`, `delete from source_counts`, `delete from source_hours`)
+	one.exec(t, `delete from receipts`, `delete from tasks`, `delete from breakers`, `delete from effects`, `delete from jobs`, `delete from meaning_switches`, `delete from meanings`, `delete from outbox`, `delete from source_counts`, `delete from source_hours`, `delete from endpoints`)
 	hook.bodies = nil
 	together()
 	if len(hook.bodies) != 0 {

@@ -21,6 +21,9 @@ import (
 // gapsBack is how far back the hourly search goes: Stripe tries to deliver for three days.
 const gapsBack = 72 * time.Hour
 
+// endpointEvery is how often endpoints are looked at: an endpoint that is off loses nothing yet.
+const endpointEvery = 15 * time.Minute
+
 // jitter keeps the schedules of a full hour apart.
 const jitter = 5 * time.Minute
 
@@ -48,6 +51,10 @@ func Schedules(c *config.Config) map[string]client.ScheduleOptions {
 			add(workflows.ScheduleGaps+name, time.Hour, 30*time.Minute, workflows.FindGaps,
 				workflows.GapsInput{Source: name, Back: gapsBack, File: c.Policy.Gaps == "file"})
 		}
+		if c.Watches(name) {
+			add(workflows.ScheduleEndpoint+name, endpointEvery, endpointEvery, workflows.WatchEndpoint,
+				workflows.EndpointInput{Source: name})
+		}
 	}
 	return all
 }
@@ -59,6 +66,7 @@ func (n *Node) EnsureSchedules(ctx context.Context) error {
 	unwanted := map[string]bool{workflows.ScheduleID(queue, workflows.ScheduleReconcile): true}
 	for name := range fetches(n.Config) { // the list may be seconds old
 		unwanted[workflows.ScheduleID(queue, workflows.ScheduleGaps+name)] = true
+		unwanted[workflows.ScheduleID(queue, workflows.ScheduleEndpoint+name)] = true
 	}
 	list, err := schedules.List(ctx, client.ScheduleListOptions{})
 	for err == nil && list.HasNext() {

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/health"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -47,6 +48,9 @@ func (n *Node) observeStanding(meter metric.Meter) error {
 		{"pawl_database_standby_lag", "s", "How long the slowest standby takes to replay; nothing without one."},
 	}), export(meter, n.readSilent, []gauge{
 		{"pawl_source_silent", "s", "Time since the last delivery of a source that has fallen silent; nothing else."},
+	}), export(meter, n.readEndpoints, []gauge{
+		{"pawl_endpoint_finding", "s", "Since when an endpoint, as the provider knows it, is not as the source wants it, by kind."},
+		{"pawl_endpoint_looked", "s", "Time since an endpoint was looked at; nothing for one that nobody watches."},
 	}), export(meter, n.readOwn, []gauge{
 		{"pawl_audit_broken", "", "1 where the audit trail was tampered with."},
 		{"pawl_secret_ends", "s", "Time until a source has no active secret any more; nothing where one has no end."},
@@ -73,6 +77,19 @@ func (n *Node) readSilent(ctx context.Context, set set) error {
 	for _, s := range silent {
 		set("pawl_source_silent", time.Since(s.Last).Seconds(), attribute.String("source", s.Source),
 			attribute.String("mode", string(n.Config.Sources[s.Source].Mode)))
+	}
+	return err
+}
+
+func (n *Node) readEndpoints(ctx context.Context, set set) error {
+	all, err := report.Endpoints(ctx, n.Config, n.Pool)
+	for _, e := range all {
+		source := attribute.String("source", e.Source)
+		set("pawl_endpoint_looked", time.Since(e.LookedAt).Seconds(), source)
+		for _, f := range e.Findings {
+			set("pawl_endpoint_finding", sinceThen(f.Since), source, attribute.String("kind", string(f.Kind)),
+				attribute.String("mode", string(n.Config.Sources[e.Source].Mode)))
+		}
 	}
 	return err
 }

@@ -226,7 +226,7 @@ func register(w worker.Registry, activities []any) {
 	for _, flow := range workflows.Flows() {
 		w.RegisterWorkflow(flow.Run)
 	}
-	for _, run := range []any{workflows.Job, workflows.ReconcileAccounts, workflows.FindGaps} {
+	for _, run := range append(workflows.ScheduledFlows(), workflows.Job) {
 		w.RegisterWorkflow(run)
 	}
 	for _, receiver := range activities {

@@ -8,12 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/breaker"
+	"github.com/pawlhq/pawl/schema/endpoint"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/notice"
@@ -53,6 +56,7 @@ func Causes(ctx context.Context, cfg *config.Config, o *operator.Operator) (foun
 	for kind, read := range map[string]func(context.Context) ([]notice.Cause, error){
 		"parked": c.parked, "unstarted": c.unstarted, "task": c.tasks, "uncertain": c.uncertain, "sink": c.sinks,
 		"subscriber": c.subscribers, "meaning": c.meanings, "job": c.jobs, "source": c.sources,
+		"endpoint": c.endpoints,
 	} {
 		list, err := read(ctx)
 		if err != nil {
@@ -131,6 +135,35 @@ func (c causes) sources(ctx context.Context) (list []notice.Cause, err error) {
 		})
 	}
 	return list, err
+}
+
+// endpoints are what the last looks at the sources' endpoints have found.
+func (c causes) endpoints(ctx context.Context) (list []notice.Cause, err error) {
+	all, err := Endpoints(ctx, c.cfg, c.DB)
+	for _, e := range all {
+		for _, f := range e.Findings {
+			if !f.Kind.Urgent() {
+				continue
+			}
+			cause := notice.Cause{
+				Name: e.Source + ":" + string(f.Kind), Since: f.Since, Count: 1,
+				What:     "source " + e.Source + ": " + f.Says,
+				Severity: pages(f.Kind == endpoint.Off, string(c.cfg.Sources[e.Source].Mode)),
+				Command:  "doctor", Runbook: "an-endpoint-is-off-or-differs",
+			}
+			if f.Kind == endpoint.Off {
+				cause.Command = operator.Backfill(e)
+			}
+			list = append(list, cause)
+		}
+	}
+	return list, err
+}
+
+// Endpoints returns those of the sources that are watched.
+func Endpoints(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]endpoint.Endpoint, error) {
+	unwatched := func(name string) bool { return !cfg.Watches(name) }
+	return endpoint.All(ctx, db, slices.DeleteFunc(slices.Collect(maps.Keys(cfg.Sources)), unwatched))
 }
 
 // tasks are those of live accounts, told once for each price and connected account, and for each other kind. A review

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,9 +13,11 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/grpc/codes"
 
+	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/endpoint"
 	"github.com/pawlhq/pawl/schema/notice"
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/pause"
@@ -25,8 +28,8 @@ import (
 
 // Concern is something that a person should know of, and that no event shows.
 type Concern struct {
-	// The kind, What, is "paused", "refused", "subscriber", "meaning", "untold", "schedule" or "workers". Name says which
-	// one.
+	// The kind, What, is "paused", "refused", "subscriber", "meaning", "untold", "endpoint", "schedule" or "workers".
+	// Name says which one.
 	What string `json:"what"`
 	Name string `json:"name"`
 	// Since is nil where nobody knows it.
@@ -48,10 +51,11 @@ const (
 )
 
 // Concerns returns the pauses, the deliveries that were refused within the last hour, the subscribers that take no
-// news, the meanings that workers propose, the sinks for people that take no messages, and the schedules that are
-// paused or have found what waits for a person. It also tells if no worker takes the events: it asks Temporal for that
-// only if an event has waited for longer than a minute.
-func Concerns(ctx context.Context, o *operator.Operator, waiting []timeline.Cause) ([]Concern, error) {
+// news, the meanings that workers propose, the sinks for people that take no messages, the endpoints that are not as
+// their sources want them, and the schedules that are paused or have found what waits for a person. It also tells if no
+// worker takes the events: it asks Temporal for that only if an event has waited for longer than a minute.
+func Concerns(ctx context.Context, cfg *config.Config, o *operator.Operator,
+	waiting []timeline.Cause) ([]Concern, error) {
 	concerns := []Concern{}
 	pauses, err := pause.Now(ctx, o.DB)
 	if err != nil {
@@ -96,7 +100,11 @@ func Concerns(ctx context.Context, o *operator.Operator, waiting []timeline.Caus
 		concerns = append(concerns, Concern{"untold", u.Sink, &u.Since,
 			output.Plural(u.Messages, "message") + " not taken" + output.Because(u.Error), "sinks check"})
 	}
-	concerns = append(concerns, schedules(ctx, o)...)
+	watched, err := Endpoints(ctx, cfg, o.DB)
+	if err != nil {
+		return nil, err
+	}
+	concerns = slices.Concat(concerns, endpoints(watched), schedules(ctx, o))
 	for _, w := range waiting {
 		if time.Since(w.Oldest) < unworked {
 			continue
@@ -107,6 +115,18 @@ func Concerns(ctx context.Context, o *operator.Operator, waiting []timeline.Caus
 		break
 	}
 	return concerns, nil
+}
+
+// endpoints returns the faults of endpoints that people are told.
+func endpoints(watched []endpoint.Endpoint) (concerns []Concern) {
+	for _, e := range watched {
+		for _, f := range e.Findings {
+			if f.Kind.Urgent() {
+				concerns = append(concerns, Concern{"endpoint", e.Source, &f.Since, f.Says, "doctor"})
+			}
+		}
+	}
+	return concerns
 }
 
 // schedules returns those that a person should look at, none where Temporal does not answer.

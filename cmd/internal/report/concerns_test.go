@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -55,7 +56,7 @@ func TestConcerns_OneRowEach_WithItsCommand(t *testing.T) {
 	}
 	o := &operator.Operator{DB: db, TaskQueue: "pawl", Temporal: polledAt{at: time.Now().Add(-time.Hour)}}
 	waiting := []timeline.Cause{{Status: "received", Oldest: time.Now()}, {Status: "processing", Events: 10, Oldest: time.Now().Add(-7 * time.Minute)}}
-	concerns, err := report.Concerns(t.Context(), o, waiting)
+	concerns, err := report.Concerns(t.Context(), &config.Config{}, o, waiting)
 	var got []string
 	for _, c := range concerns {
 		says, _, _ := strings.Cut(c.Says, " since ")
@@ -79,7 +80,7 @@ func TestConcerns_OneRowEach_WithItsCommand(t *testing.T) {
 		waiting []timeline.Cause
 	}{"worker": {time.Now(), waiting}, "fresh": {time.Now().Add(-time.Hour), waiting[:1]}} {
 		o.Temporal = polledAt{at: of.polled}
-		concerns, err := report.Concerns(t.Context(), o, of.waiting)
+		concerns, err := report.Concerns(t.Context(), &config.Config{}, o, of.waiting)
 		if err != nil || slices.ContainsFunc(concerns, func(c report.Concern) bool { return c.What == "workers" }) {
 			t.Errorf("%s: %v %+v, want nothing said of workers", name, err, concerns)
 		}

@@ -51,6 +51,8 @@
 //
 // # Faults
 //
+// PUT /stripe/_endpoints sets the webhook endpoints that Stripe has, as a list of its objects.
+//
 // POST /_faults makes the next requests of one service fail; GET lists the faults to come, DELETE (with ?service= or
 // without) clears it. Faults of a service are used up in the order they came; reading a journal (GET) uses up none.
 //

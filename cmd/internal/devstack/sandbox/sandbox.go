@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -26,6 +27,8 @@ type Config struct {
 	Dir string
 	// HTTPAddr and SMTPAddr are where it listens; empty means a free port on 127.0.0.1.
 	HTTPAddr, SMTPAddr string
+	// Endpoints are the webhook endpoints that the stand-in for Stripe has at first, as JSON.
+	Endpoints []json.RawMessage
 	// Log is told about faults that were met; nil means silence.
 	Log *slog.Logger
 	// Accepted, when set, is called with each accepted request's service and account, when its line
@@ -66,7 +69,7 @@ func Start(ctx context.Context, cfg Config) (_ *Sandbox, err error) {
 			err = fmt.Errorf("start the sandbox: %w", err)
 		}
 	}()
-	if err := s.open(cfg.Dir); err != nil {
+	if err := s.open(cfg); err != nil {
 		return nil, err
 	}
 	if s.httpListener, err = listen(ctx, cfg.HTTPAddr); err != nil {
@@ -80,7 +83,8 @@ func Start(ctx context.Context, cfg Config) (_ *Sandbox, err error) {
 	return s, nil
 }
 
-func (s *Sandbox) open(dir string) (err error) {
+func (s *Sandbox) open(cfg Config) (err error) {
+	dir := cfg.Dir
 	if dir == "" {
 		return errors.New("Config.Dir is empty")
 	}
@@ -104,7 +108,7 @@ func (s *Sandbox) open(dir string) (err error) {
 			return err
 		}
 	}
-	s.stripe, err = openStripe(dir)
+	s.stripe, err = openStripe(dir, cfg.Endpoints)
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -30,9 +31,11 @@ const mostTold = 64 << 20
 type stripeAPI struct {
 	told  *sink
 	world *stripeWorld
+	// endpoints are the webhook endpoints, as JSON.
+	endpoints atomic.Pointer[[]json.RawMessage]
 }
 
-func openStripe(dir string) (*stripeAPI, error) {
+func openStripe(dir string, endpoints []json.RawMessage) (*stripeAPI, error) {
 	dir = filepath.Join(dir, stripe)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -42,6 +45,7 @@ func openStripe(dir string) (*stripeAPI, error) {
 		return nil, err
 	}
 	api := &stripeAPI{told: told, world: newStripeWorld()}
+	api.endpoints.Store(&endpoints)
 	for _, rec := range told.all() {
 		if event, err := readEvent(rec.Body); err == nil && rec.First {
 			api.world.learn(event)
@@ -75,12 +79,29 @@ func (s *Sandbox) stripeRoutes(mux *http.ServeMux) {
 		ask("/"+path+"/{id}", func(q stripeQuery) (any, error) { return q.one(kind) })
 	}
 	ask("/invoices/{id}/lines", stripeQuery.lines)
+	mux.HandleFunc("PUT /stripe/_endpoints", s.putEndpoints)
+	ask("/webhook_endpoints", func(q stripeQuery) (any, error) {
+		return page(q, "/v1/webhook_endpoints", "webhook_endpoint", *s.stripe.endpoints.Load(),
+			func(e json.RawMessage) string { return gjson.GetBytes(e, "id").Str },
+			func(e json.RawMessage) (any, error) { return e, nil })
+	})
 	unknown := func(w http.ResponseWriter, r *http.Request) {
 		refused := stripeRefusal(http.StatusNotFound, "", "", "Unrecognized request URL ("+r.Method+": "+
 			strings.TrimPrefix(r.URL.Path, "/stripe")+"). The sandbox only reads, and only what pawl reads.")
 		answer(w, refused.status, refused.body)
 	}
 	mux.HandleFunc("/stripe/v1/", unknown)
+}
+
+// putEndpoints takes the webhook endpoints that Stripe has, as a list of its objects.
+func (s *Sandbox) putEndpoints(w http.ResponseWriter, r *http.Request) {
+	var list []json.RawMessage
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&list); err != nil {
+		answer(w, http.StatusBadRequest, refuse(0, "want a list of webhook endpoints: "+err.Error()).body)
+		return
+	}
+	s.stripe.endpoints.Store(&list)
+	answer(w, http.StatusOK, map[string]int{"endpoints": len(list)})
 }
 
 // tellStripe takes an event, or a list of them, as they happened at the provider: delivered or not.

@@ -1,0 +1,93 @@
+package flowtest
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/schema/endpoint"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// endpoints says what endpoints Stripe has.
+func (r *rig) endpoints(all ...map[string]any) {
+	r.Helper()
+	body, err := json.Marshal(append([]map[string]any{}, all...))
+	if err != nil {
+		r.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(r.Context(), http.MethodPut, r.sandbox.URL()+"/stripe/_endpoints", strings.NewReader(string(body)))
+	if err != nil {
+		r.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		r.Fatalf("PUT _endpoints: %d", resp.StatusCode)
+	}
+}
+
+// told is what people would be told of endpoints.
+func (r *rig) told() (says []string) {
+	r.Helper()
+	causes, unread := report.Causes(r.Context(), r.Config, &operator.Operator{DB: r.Pool, Temporal: r.Temporal})
+	if err := unread["endpoint"]; err != nil {
+		r.Fatal(err)
+	}
+	for _, c := range causes {
+		if strings.HasPrefix(c.Name, "endpoint:") {
+			says = append(says, c.What+" | "+c.Command)
+		}
+	}
+	return says
+}
+
+// Stripe switches the endpoint off, and on again: people are told with the command that finds what was missed. A key
+// that may not read endpoints is no failure.
+func TestSchedule_Endpoint_OffAndOn(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, func(c *config.Config) { scheduled(c); c.Policy.Reconcile, c.Policy.Gaps = 0, "off" })
+	ours := map[string]any{"id": "we_1", "url": "http://127.0.0.1:1/hooks/stripe", "status": "enabled",
+		"api_version": "2025-03-31.basil", "enabled_events": workflows.Types("stripe")}
+	look := func(says string) {
+		r.Helper()
+		workflowID, came := r.trigger(workflows.ScheduleEndpoint + "stripe")
+		if !strings.HasPrefix(came.Says, says) {
+			t.Errorf("came to %q, want %q", came.Says, says)
+		}
+		if *update {
+			writeGolden(t, "WatchEndpoint", "looked", r.history(workflowID, ""))
+		}
+	}
+	r.endpoints(ours)
+	look("the endpoint is as the source wants it")
+	if told := r.told(); len(told) != 0 {
+		t.Errorf("told %q of an endpoint that is on", told)
+	}
+	ours["status"] = "disabled"
+	r.endpoints(ours)
+	look("Stripe has switched endpoint we_1 off")
+	told := r.told()
+	if len(told) != 1 || !strings.HasPrefix(told[0], "source stripe: Stripe has switched endpoint we_1 off") || !strings.Contains(told[0], " | gaps stripe --from ") {
+		t.Errorf("told %q", told)
+	}
+	ours["status"] = "enabled"
+	r.endpoints(ours)
+	look("the endpoint is as the source wants it")
+	all, err := endpoint.All(t.Context(), r.Pool, []string{"stripe"})
+	if err != nil || len(all) != 1 || all[0].OffUntil == nil || len(r.told()) != 0 {
+		t.Errorf("it stands as %+v, %v, and people are told %q", all, err, r.told())
+	}
+	r.fault(`{"service":"stripe","status":403,"path":"webhook_endpoints"}`)
+	look("the api_key may not read webhook endpoints")
+	if told := r.told(); len(told) != 0 {
+		t.Errorf("told %q of a key", told)
+	}
+}

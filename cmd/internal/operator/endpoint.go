@@ -1,0 +1,206 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	api "github.com/stripe/stripe-go/v76"
+
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/schema/endpoint"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// EndpointWatch compares a source with its endpoint, as the provider knows it. API and Source are required.
+type EndpointWatch struct {
+	API    *stripe.Client
+	Source string
+	// URL is the endpoint's, "" where the configuration does not say it.
+	URL string
+	// Mode is the source's, "" for both.
+	Mode string
+	// Types are those that the source runs by flows of their own, Wanted says of any type whether it is run or relayed.
+	Types  []string
+	Wanted func(eventType string) bool
+}
+
+// enabled is the status of an endpoint that is on, and everyType the type of one that sends every type.
+const (
+	enabled   = "enabled"
+	everyType = "*"
+)
+
+// Find asks the provider for the endpoint, and returns its faults.
+func (w *EndpointWatch) Find(ctx context.Context) (found []endpoint.Finding, err error) {
+	add := func(kind endpoint.Kind, format string, args ...any) {
+		found = append(found, endpoint.Finding{Kind: kind, Says: fmt.Sprintf(format, args...)})
+	}
+	all, err := w.API.Endpoints(ctx)
+	if errors.Is(err, stripe.ErrForbidden) {
+		add(endpoint.Unread, "the api_key may not read webhook endpoints: nobody watches whether Stripe has it on")
+		return found, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask for the endpoint of %s: %w", w.Source, err)
+	}
+	ours, which := w.ours(all)
+	if len(ours) == 0 {
+		add(endpoint.Gone, "no endpoint of this account has %s", which)
+		return found, nil
+	}
+	// One of the account itself and one of its connected accounts may have the same URL, each with types of its own.
+	for _, application := range slices.Sorted(maps.Keys(ours)) {
+		same := ours[application]
+		on := slices.DeleteFunc(slices.Clone(same), func(e api.WebhookEndpoint) bool { return e.Status != enabled })
+		if len(on) == 0 {
+			add(endpoint.Off, "Stripe has switched endpoint %s off%s: it delivers nothing", same[0].ID, which)
+			continue
+		}
+		for _, e := range on {
+			if e.Livemode != (w.Mode == "live") && w.Mode != "" {
+				add(endpoint.Mode, "endpoint %s%s is not of %s mode, as the source is", e.ID, which, w.Mode)
+			}
+		}
+		if err := w.versions(ctx, on, which, add); err != nil {
+			return nil, err
+		}
+		w.types(on, which, add)
+	}
+	return merged(found), nil
+}
+
+// merged joins findings of one kind.
+func merged(found []endpoint.Finding) (all []endpoint.Finding) {
+	for _, f := range found {
+		if i := slices.IndexFunc(all, func(a endpoint.Finding) bool { return a.Kind == f.Kind }); i >= 0 {
+			all[i].Says += "; " + f.Says
+			continue
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// ours returns the source's endpoints by the application that they are of, "" for the account itself. which says how
+// they were told from the others, where that leaves a doubt.
+func (w *EndpointWatch) ours(all []api.WebhookEndpoint) (ours map[string][]api.WebhookEndpoint, which string) {
+	is := func(e api.WebhookEndpoint) bool {
+		return strings.TrimSuffix(e.URL, "/") == strings.TrimSuffix(w.URL, "/")
+	}
+	missing := "the URL " + w.URL
+	if w.URL == "" {
+		path := "/hooks/" + w.Source
+		is = func(e api.WebhookEndpoint) bool {
+			u, err := url.Parse(e.URL)
+			return err == nil && strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), path)
+		}
+		which = fmt.Sprintf(" (one that ends in %s; the source's url would tell it from others)", path)
+		missing = "a URL that ends in " + path
+		if !slices.ContainsFunc(all, is) {
+			is = func(api.WebhookEndpoint) bool { return true }
+			which = fmt.Sprintf(" (one of %d of this account; the source's url would tell it from others)", len(all))
+		}
+	}
+	ours = map[string][]api.WebhookEndpoint{}
+	for _, e := range all {
+		if is(e) {
+			ours[e.Application] = append(ours[e.Application], e)
+		}
+	}
+	if len(ours) == 0 {
+		return nil, missing
+	}
+	return ours, which
+}
+
+// versions finds those that no reader was tested with.
+func (w *EndpointWatch) versions(ctx context.Context, on []api.WebhookEndpoint, which string,
+	add func(endpoint.Kind, string, ...any)) (err error) {
+	for _, e := range on {
+		version, whose := e.APIVersion, ""
+		if version == "" {
+			if version, err = w.API.DefaultVersion(ctx); err != nil {
+				return err
+			}
+			whose = ", the account's default"
+		}
+		if version != "" && !stripe.Tested(version) {
+			add(endpoint.Version, "endpoint %s%s sends in API version %s%s, which no reader was tested with", e.ID,
+				which, version, whose)
+		}
+	}
+	return nil
+}
+
+// types compares what endpoints of one URL send together with what the source wants.
+func (w *EndpointWatch) types(on []api.WebhookEndpoint, which string, add func(endpoint.Kind, string, ...any)) {
+	sent := map[string]bool{}
+	for _, e := range on {
+		for _, t := range e.EnabledEvents {
+			sent[t] = true
+		}
+	}
+	id := on[0].ID + which
+	if sent[everyType] {
+		if !w.Wanted(everyType) {
+			add(endpoint.Ignored, "endpoint %s sends every type; %d are run, and the others are ignored", id,
+				len(w.Types))
+		}
+		return
+	}
+	unsent := slices.DeleteFunc(slices.Clone(w.Types), func(t string) bool { return sent[t] })
+	if len(unsent) > 0 {
+		add(endpoint.Unsent, "endpoint %s does not send what flows are for: %s", id, strings.Join(unsent, ", "))
+	}
+	ignored := slices.DeleteFunc(slices.Sorted(maps.Keys(sent)), w.Wanted)
+	if len(ignored) > 0 {
+		add(endpoint.Ignored, "endpoint %s sends what is ignored: %s", id, strings.Join(ignored, ", "))
+	}
+}
+
+// Backfill is the command that finds what an endpoint that was off has missed. It begins three days before: Stripe does
+// not go on with deliveries that it was trying again.
+func Backfill(e endpoint.Endpoint) string {
+	if e.OffSince == nil {
+		return "doctor"
+	}
+	command := "gaps " + ShellWord(e.Source) + " --from " + e.OffSince.Add(-retriedFor).UTC().Format(time.RFC3339)
+	if e.OffUntil != nil {
+		command += " --to " + e.OffUntil.UTC().Format(time.RFC3339)
+	}
+	return command
+}
+
+// retriedFor is how long Stripe tries to deliver an event.
+const retriedFor = 72 * time.Hour
+
+// ExamineEndpoint looks at the endpoint of a source, keeps its faults, and logs those that are new.
+func (s *Scheduled) ExamineEndpoint(ctx context.Context, in workflows.EndpointInput) (r workflows.ScheduledResult,
+	err error) {
+	asked, able := s.Operator.Asked[in.Source]
+	if !able {
+		return workflows.ScheduledResult{Says: "source " + in.Source + " has no api_key: nothing is asked"}, nil
+	}
+	found, err := asked.Endpoint.Find(ctx)
+	if err != nil {
+		return r, err
+	}
+	e, fresh, err := endpoint.Keep(ctx, s.Operator.DB, in.Source, found, time.Now().UTC())
+	if err != nil {
+		return r, err
+	}
+	for _, f := range fresh {
+		s.Log.WarnContext(ctx, "endpoint", "source", in.Source, "finding", string(f.Kind), "says", f.Says)
+	}
+	r.Says = "the endpoint is as the source wants it"
+	if len(e.Findings) > 0 {
+		r.Says = e.Says()
+	}
+	return r, nil
+}
