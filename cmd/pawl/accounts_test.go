@@ -72,10 +72,6 @@ func TestAccounts_Show(t *testing.T) {
 	if r.code != 0 || !strings.Contains(r.out, "would tell of 4 accounts, and bring 4 workspaces to their targets; nothing was done") || strings.Contains(r.out, "billed") {
 		t.Errorf("exit %d: the announcement is to be:\n%s%s", r.code, r.out, r.err)
 	}
-	r = s.pawl(t, "accounts", "announce", "--all", "--mode", "live", "--dry-run")
-	if !strings.Contains(r.out, "would tell of 4 accounts; nothing was done") {
-		t.Errorf("the announcement without --provision is to be:\n%s%s", r.out, r.err)
-	}
 	for want, args := range map[string][]string{
 		"not both":                        {"acme", "--all", "--why", "new"},
 		"needs --why":                     {"--all", "--yes"},
