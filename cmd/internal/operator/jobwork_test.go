@@ -4,9 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/job"
@@ -29,9 +32,62 @@ func (t told) UpdateWorkflow(_ context.Context, options client.UpdateWorkflowOpt
 	return taken{}, nil
 }
 
+// late begins to wait for a decision once it was asked long enough.
+type late struct {
+	told
+	asked *int
+	until time.Time
+}
+
+func (l late) UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	if *l.asked++; time.Now().Before(l.until) {
+		return nil, temporal.NewApplicationError("no decision is waited for", workflows.ErrTypeNotParked)
+	}
+	return l.told.UpdateWorkflow(ctx, options)
+}
+
 // A job that says of many effects that they have happened tells each run where that can be seen.
 func TestJobWorker_Done_TellsTheReference(t *testing.T) {
 	t.Parallel()
+	db, kept, item := jobOfOne(t)
+	var input workflows.DecisionInput
+	log := slog.New(slog.DiscardHandler)
+	w := &JobWorker{Jobs: job.New(db), Log: log, Operator: &Operator{DB: db, Audit: audit.New(db, log), Temporal: told{input: &input}}}
+	if err := w.take(t.Context(), kept, item); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := job.New(db).Get(t.Context(), kept.ID); err != nil || kept.Done != 1 || input.Reference != "journal 7" || input.Effect != "finance-export" {
+		t.Errorf("%+v, %v; the run was told %+v", kept, err, input)
+	}
+}
+
+// A run whose receipt says parked and that is asked too soon is tried again, after others. Nothing is refused.
+func TestJobWorker_RunBeginsToWait_TriedAgain(t *testing.T) {
+	t.Parallel()
+	db, kept, item := jobOfOne(t)
+	var input workflows.DecisionInput
+	asked, log := 0, slog.New(slog.DiscardHandler)
+	slow := late{told: told{input: &input}, asked: &asked, until: time.Now().Add(beginWithin + beginWithin/2)}
+	jobs := job.New(db)
+	w := &JobWorker{Jobs: jobs, Log: log, Operator: &Operator{DB: db, Audit: audit.New(db, log), Temporal: slow}}
+	for i := range 2 {
+		items, err := jobs.Take(t.Context(), kept.ID, 1)
+		if err != nil || len(items) != 1 || items[0].Attempts != i {
+			t.Fatalf("to be taken: %+v, %v; want %s after %d attempts", items, err, item.Target, i)
+		}
+		if err := w.take(t.Context(), kept, items[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := jobs.Get(t.Context(), kept.ID)
+	if err != nil || got.Done != 1 || got.Refused != 0 || asked < 3 {
+		t.Errorf("%+v, %v, asked %d times; want it done at the second try", got, err, asked)
+	}
+}
+
+// jobOfOne is a job about one effect of one parked event.
+func jobOfOne(t *testing.T) (*pgxpool.Pool, *job.Job, job.Item) {
+	t.Helper()
 	db := schematest.New(t)
 	const receipt = "00000000-0000-0000-0000-000000000001"
 	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, workflow_id, waits)
@@ -48,13 +104,5 @@ func TestJobWorker_Done_TellsTheReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var input workflows.DecisionInput
-	log := slog.New(slog.DiscardHandler)
-	w := &JobWorker{Jobs: job.New(db), Log: log, Operator: &Operator{DB: db, Audit: audit.New(db, log), Temporal: told{input: &input}}}
-	if err := w.take(t.Context(), kept, items[0]); err != nil {
-		t.Fatal(err)
-	}
-	if kept, err = job.New(db).Get(t.Context(), j.ID); err != nil || kept.Done != 1 || input.Reference != "journal 7" || input.Effect != "finance-export" {
-		t.Errorf("%+v, %v; the run was told %+v", kept, err, input)
-	}
+	return db, kept, items[0]
 }

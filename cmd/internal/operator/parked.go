@@ -243,11 +243,12 @@ func (o *Operator) stillParked(ctx context.Context, r *timeline.Receipt) bool {
 	return err == nil && now.Status == r.Status && now.Reason == r.Reason
 }
 
-// cameSecond refuses a decision about a run that was parked when the receipt was read, and waits for none now.
+// cameSecond refuses a decision about a run that was parked when the receipt was read, and waits for none now. Where the
+// receipt still says parked, nothing is known: a job tries again, and a person may.
 func (o *Operator) cameSecond(ctx context.Context, d *Decision, r *timeline.Receipt) error {
 	if !o.stillParked(ctx, r) {
 		return o.came(ctx, d, r, receipt.ErrMoved)
 	}
-	show := Choice{Command: []string{"pawl", "events", "show", d.Target}, Does: "says how it stands in a moment"}
-	return &RefusedError{Target: d.Target, Verb: d.Verb, Why: "has a run that takes another decision at this moment, or begins to wait for one", Try: []Choice{show}}
+	return fmt.Errorf("%s of %s: the run takes another decision at this moment, or begins to wait for one: pawl events show %s says how it stands in a moment; the same command with --request-id %s asks again, and is one decision",
+		d.Verb, r.WorkflowID, d.Target, d.Request)
 }
