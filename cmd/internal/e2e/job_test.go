@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Finance has a wrong path, and 120 events park. It is mended, and one command retries them all. The worker, which
+// Finance has a wrong path, and 48 events park. It is mended, and one command retries them all. The worker, which
 // works on the job and on the runs that it lets go on, is killed in the middle, and another one goes on: each event has
 // its decision once, and each effect happened once. The command that is repeated is the same job.
 func TestKill_WorkerInTheMiddleOfAJob_EachEventOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, short)
-	const parked = 120
+	const parked = 48
 	w.fault(fmt.Sprintf(`{"service":"finance","status":404,"next":%d}`, parked))
 	in, worker := w.ingress(""), w.worker("")
 	events := newInvoices(t, parked)
@@ -20,7 +20,7 @@ func TestKill_WorkerInTheMiddleOfAJob_EachEventOnce(t *testing.T) {
 	w.awaitStatus(recovery, events, "dead")
 	w.clearFaults()
 
-	retry := []string{"retry", "--status", "dead", "--reason", "effect_failed", "--rate", "24", "--why", "finance is mended", "--who", "e2e", "--request-id", "mended"}
+	retry := []string{"retry", "--status", "dead", "--reason", "effect_failed", "--rate", "8", "--why", "finance is mended", "--who", "e2e", "--request-id", "mended"}
 	if p := w.pawl("events", "", retry...); p.exit(patience) != 1 || w.count(`select count(*) from jobs`) != 0 {
 		t.Fatalf("what nobody has confirmed is a job: %s%s", p.stdout.String(), p.stderr.String())
 	}
