@@ -249,6 +249,6 @@ func (o *Operator) cameSecond(ctx context.Context, d *Decision, r *timeline.Rece
 	if !o.stillParked(ctx, r) {
 		return o.came(ctx, d, r, receipt.ErrMoved)
 	}
-	return fmt.Errorf("%s of %s: the run takes another decision at this moment, or begins to wait for one: pawl events show %s says how it stands in a moment; the same command with --request-id %s asks again, and is one decision",
-		d.Verb, r.WorkflowID, d.Target, d.Request)
+	return fmt.Errorf("%s of %s: the run takes another decision at this moment, or begins to wait for one: "+
+		"the same command with --request-id %s asks again, and is one decision", d.Verb, r.WorkflowID, d.Request)
 }
