@@ -125,7 +125,7 @@ func newRig(t *testing.T) *rig {
 		shop: shop, pool: node.Pool, cfg: cfg, journals: filepath.Join(dir, "sandbox"),
 		player: scenario.Player{
 			Target: forge.Target{URL: "http://" + listen + "/hooks/stripe", Secret: secret, Sign: stripe.Provider.Sign},
-			API:    world.URL() + "/stripe", Pool: node.Pool, Patience: time.Minute,
+			API:    world.URL() + "/stripe", Pool: node.Pool, Patience: 3 * time.Minute, // a lost start or task of a busy Temporal takes a minute
 		},
 	}
 }
