@@ -138,7 +138,8 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 		}
 		if policy.Accounts[billing.Connected{Mode: in.Mode, ID: in.Account}] == "" {
 			result.Ignored, result.Code = true, CodeAccountNotMapped
-			result.Asks = len(policy.Accounts) > 0 && !policy.LeaveUnknown
+			maps := len(policy.Accounts) > 0 || slices.Contains(b.Policy.Linked, in.Mode)
+			result.Asks = maps && !policy.LeaveUnknown
 			result.Reason = fmt.Sprintf("the event is of the connected account %s, which no source of the mode (sources.%s.accounts) maps to one of ours", in.Account, held.Source)
 			return result, nil
 		}

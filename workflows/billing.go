@@ -185,7 +185,8 @@ func (w *billingFlow) leave(why reason) (EventResult, error) {
 	if w.asks { // once for all of its events
 		steps = append(steps, accountTask.step(w.in.Provider+":"+w.in.Mode+":"+w.in.Account, activities.Task{
 			Kind: billing.TaskAccount, Mode: w.in.Mode, Object: w.in.Account,
-			Title: "Map connected account " + w.in.Account + " to one of yours, in the accounts of its source",
+			Title: "Say which account of yours the connected account " + w.in.Account +
+				" is: pawl accounts link, or the accounts of its source",
 		}))
 	}
 	if _, err := w.settle(steps...); err != nil {

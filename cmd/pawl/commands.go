@@ -21,7 +21,7 @@ func commands(a *app) []*cobra.Command {
 		of("events", "The events that were received", eventsList(a), eventsShow(a), eventsBody(a)),
 		of("jobs", "The bulk jobs: one decision about many events", jobsList(a), jobsShow(a)),
 		of("accounts", "The accounts and what they may use", accountsList(a), accountsShow(a), accountsReread(a),
-			accountsAnnounce(a)),
+			accountsAnnounce(a), accountsLink(a), accountsLinks(a)),
 		rebuild(a),
 		group("letters", "The letters to customers", lettersPreview(a)),
 		group("meaning", "What configuration makes of the facts", meaningShow(a), meaningDiff(a), meaningApply(a)),

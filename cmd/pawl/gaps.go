@@ -89,7 +89,7 @@ func gapsOf(s *session, name string) (*operator.Gaps, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := process.Gaps(s.cfg, providers(), name, api, s.receipts)
+	g, err := process.Gaps(s.cfg, providers(), name, api, s.db, s.receipts)
 	if err != nil {
 		return nil, err
 	}

@@ -97,11 +97,15 @@ func runImport(ctx context.Context, a *app, cfg *config.Config, name, who, why s
 	if err != nil {
 		return err
 	}
-	if _, err := billing.Propose(ctx, pool, process.BillingPolicy(cfg), "pawl import"); err != nil {
+	if _, _, err := billing.Propose(ctx, pool, process.BillingPolicy(cfg), "pawl import"); err != nil {
+		return err
+	}
+	connected, err := process.Connected(ctx, source, pool)
+	if err != nil {
 		return err
 	}
 	result, err := importer.Run(ctx, importer.Config{
-		Pool: pool, API: api, Source: name, Mode: source.Mode, Accounts: source.Accounts.Ours,
+		Pool: pool, API: api, Source: name, Mode: source.Mode, Connected: connected,
 		Policy: process.BillingPolicy(cfg), Patience: patience,
 		Began: func(ctx context.Context, i imports.Import) error {
 			return audit.New(pool, a.ofAudit()).Append(ctx, audit.Action{

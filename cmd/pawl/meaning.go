@@ -106,18 +106,8 @@ pawl meaning apply --hash OLD is the way back. The audit trail has who and why.`
 				if err != nil {
 					return err
 				}
-				if !yes && diff.To != diff.InForce {
-					if err := confirmMeaning(a, diff); err != nil {
-						return err
-					}
-				}
-				d.Target, d.Found = diff.To, &operator.MeaningSwitch{MeaningDiff: diff, Rate: rate, Letters: letters}
-				d.Request = cmp.Or(d.Request, "meaning-"+uuid.NewString()[:8])
-				answer, err := s.Decide(ctx, d)
-				if err != nil {
-					return err
-				}
-				return emit(a, answer, writeAnswer)
+				to := &operator.MeaningSwitch{MeaningDiff: diff, Rate: rate, Letters: letters}
+				return switchMeaning(ctx, s, d, to, yes || diff.To == diff.InForce)
 			})
 		},
 	}
@@ -127,6 +117,22 @@ pawl meaning apply --hash OLD is the way back. The audit trail has who and why.`
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	decisionFlags(cmd, &d, "why, for the audit trail (required)")
 	return cmd
+}
+
+// switchMeaning has a person confirm a switch, unless yes is set, and decides it.
+func switchMeaning(ctx context.Context, s *session, d operator.Decision, to *operator.MeaningSwitch, yes bool) error {
+	if !yes {
+		if err := confirmMeaning(s.app, to.MeaningDiff); err != nil {
+			return err
+		}
+	}
+	d.Target, d.Found = to.To, to
+	d.Request = cmp.Or(d.Request, "meaning-"+uuid.NewString()[:8])
+	answer, err := s.Decide(ctx, d)
+	if err != nil {
+		return err
+	}
+	return emit(s.app, answer, writeAnswer)
 }
 
 // confirmMeaning shows a diff to a person, and has them type how many accounts it hits.

@@ -113,10 +113,13 @@ func Named(ctx context.Context, db querier, hash string) (p Policy, err error) {
 	return p.Sealed(), nil
 }
 
-// Propose tells that a process has a policy in its file, and returns the hash of the one in force. The first that is
-// proposed comes into force.
-func Propose(ctx context.Context, db beginner, p Policy, by string) (inForce string, err error) {
+// Propose tells that a process has a policy in its file, to which it adds the links in force. It returns the hashes of
+// that, and of the one in force. The first that is proposed comes into force.
+func Propose(ctx context.Context, db beginner, p Policy, by string) (proposed, inForce string, err error) {
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		if p, err = p.WithLinks(ctx, tx); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, proposeSQL, p.Hash(), p.canonical(), by); err != nil {
 			return err
 		}
@@ -134,9 +137,9 @@ func Propose(ctx context.Context, db beginner, p Policy, by string) (inForce str
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("propose a meaning: %w", err)
+		return "", "", fmt.Errorf("propose a meaning: %w", err)
 	}
-	return inForce, nil
+	return p.Hash(), inForce, nil
 }
 
 // ErrSwitched means that another meaning has come into force meanwhile.
@@ -180,12 +183,17 @@ func Meanings(ctx context.Context, db querier) ([]Meaning, error) {
 // proposed is how long a meaning counts as proposed: a worker proposes its own each minute.
 const proposed = 5 * time.Minute
 
-// Proposals returns the meanings that running processes propose in place of the one in force.
+// Proposals returns the meanings that running processes propose in place of the one in force, and have proposed since
+// that one is.
 func Proposals(ctx context.Context, db querier) ([]Meaning, error) {
 	list, err := Meanings(ctx, db)
+	if err != nil || len(list) == 0 || !list[0].InForce {
+		return nil, err
+	}
+	since := *list[0].Since
 	return slices.DeleteFunc(list, func(m Meaning) bool {
-		return m.InForce || time.Since(m.ProposedAt) > proposed
-	}), err
+		return m.InForce || m.ProposedAt.Before(since) || time.Since(m.ProposedAt) > proposed
+	}), nil
 }
 
 // TouchedSince returns the accounts that were folded since a time.
@@ -219,7 +227,7 @@ func (p *Policy) readInForce(rows pgx.Rows) error {
 		if body == nil {
 			return nil
 		}
-		*p = Policy{EffectsFrom: p.EffectsFrom, hash: hash}
+		*p = Policy{EffectsFrom: p.EffectsFrom, Linked: p.Linked, hash: hash}
 		return json.Unmarshal(body, p)
 	})
 	if err != nil {

@@ -116,7 +116,7 @@ func mapped(price string, means billing.Price) billing.Policy {
 // propose proposes a meaning, as a process does, and returns the hash of the one in force.
 func propose(t *testing.T, pool *pgxpool.Pool, p billing.Policy) string {
 	t.Helper()
-	inForce, err := billing.Propose(t.Context(), pool, p, "a worker")
+	_, inForce, err := billing.Propose(t.Context(), pool, p, "a worker")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,6 +43,8 @@ type Policy struct {
 	Keep time.Duration
 	// LeaveUnknown asks nobody about a price that no mapping knows.
 	LeaveUnknown bool `json:",omitempty"`
+	// Linked lists the modes whose connected accounts are those in force, beside its own.
+	Linked []string `json:"-"`
 	// EffectsFrom is when effects began, as [Apply] reads it from the database: nothing is due for what occurred
 	// before. Zero for no such time.
 	EffectsFrom time.Time `json:"-"`

@@ -101,17 +101,17 @@ func Foresee(ctx context.Context, conn *pgx.Conn, with Rereading, p Policy, at t
 	})
 }
 
-// CheckSwitch is [Check] for a switch from one meaning to another: where they differ in prices and plans alone, of the
-// accounts whose facts name one of those, else of all.
+// CheckSwitch is [Check] for a switch from one meaning to another: where they differ in prices, plans and connected
+// accounts alone, of the accounts whose facts name one of those, else of all.
 func CheckSwitch(ctx context.Context, conn *pgx.Conn, from, to Policy, at time.Time,
 	told Progress) ([]Difference, error) {
 	return foresee(ctx, conn, to, at, told, func(f *folding) (about []Scope, err error) {
-		names, alone := to.named(from)
+		names, connected, alone := to.named(from)
 		if !alone {
 			return nil, nil
 		}
 		for _, mode := range []string{"live", "test"} {
-			rows, _ := f.tx.Query(ctx, namingSQL, mode, names) // CollectRows returns its error
+			rows, _ := f.tx.Query(ctx, namingSQL, mode, names, connected) // CollectRows returns its error
 			objects, err := pgx.CollectRows(rows, pgx.RowTo[string])
 			if err != nil {
 				return nil, err
@@ -252,11 +252,12 @@ func (d Difference) String() string {
 }
 
 // namingSQL reads all facts of a mode: a person waits for it, and an index would cost every event. It finds the objects
-// whose facts name a price or a plan, and their customers.
+// whose facts name a price or a plan, or are of a connected account, and their customers.
 const namingSQL = `
 with naming as materialized (
     select distinct object, customer from facts
-     where mode = $1 and jsonb_path_exists(data, '$.** ? (@ == $names[*])', jsonb_build_object('names', $2::text[])))
+     where mode = $1 and jsonb_path_exists(data, '$.** ? (@ == $names[*])', jsonb_build_object('names', $2::text[]))
+        or mode = $1 and provider_account = any($3))
 select object from naming union select customer from naming where customer <> ''`
 
 const accountsOfSQL = `

@@ -48,9 +48,9 @@ func (p Policy) Completes(before Policy) bool {
 	return p.Sealed().Hash() == before.Sealed().Hash()
 }
 
-// named returns the names that facts have for prices and plans of which two policies say something else. Alone is set
-// where they differ in nothing else.
-func (p Policy) named(than Policy) (names []string, alone bool) {
+// named returns the names that facts have for prices and plans of which two policies say something else, and the
+// connected accounts. Alone is set where they differ in nothing else.
+func (p Policy) named(than Policy) (names, connected []string, alone bool) {
 	sides := []Policy{p, than}
 	differs := func(what string, of func(Policy) any) {
 		if fmt.Sprint(of(p)) != fmt.Sprint(of(than)) {
@@ -75,14 +75,21 @@ func (p Policy) named(than Policy) (names []string, alone bool) {
 		}
 	}
 	alone = (len(p.Features) == 0) == (len(than.Features) == 0) // otherwise metadata could name any plan in one of them
+	for _, side := range sides {
+		for of := range side.Accounts {
+			if p.Accounts[of] != than.Accounts[of] {
+				connected = append(connected, of.ID)
+			}
+		}
+	}
 	for i := range sides {
 		side := &sides[i]
-		side.Prices, side.Features = nil, nil
+		side.Prices, side.Features, side.Accounts = nil, nil, nil
 		side.Order = slices.DeleteFunc(slices.Clone(side.Order), func(plan string) bool {
 			return slices.Contains(changed, plan)
 		})
 	}
-	return set(names), alone && sides[0].Sealed().Hash() == sides[1].Sealed().Hash()
+	return set(names), set(connected), alone && sides[0].Sealed().Hash() == sides[1].Sealed().Hash()
 }
 
 // settings says each thing that a policy says, in words.

@@ -19,15 +19,28 @@ type Accounts struct {
 	Routed []string
 	// Ours, when the file has a mapping, holds our account for each of theirs.
 	Ours map[string]string
+	// Table is set where the meaning in force has more of them, which pawl accounts link adds.
+	Table bool
 }
 
-// accounts reads a list or a mapping.
+// accounts reads a list or a mapping, in which "table" is no account.
 func (d *decoder) accounts(n ast.Node, a *Accounts, key string) {
 	if _, list := n.(*ast.SequenceNode); list {
 		d.decode(n, reflect.ValueOf(&a.Routed).Elem(), key)
 		return
 	}
 	d.decode(n, reflect.ValueOf(&a.Ours).Elem(), key)
+	table, written := a.Ours["table"]
+	delete(a.Ours, "table")
+	if a.Table = table == "true"; written && !a.Table && table != "false" {
+		d.fault(key+".table", d.lines[key+".table"], "is neither true nor false", "write true, or remove it")
+	}
+}
+
+// IsAccount reports whether an account of ours can have that ID: it stands in paths and in the keys of effects.
+func IsAccount(id string) bool {
+	return strings.TrimSpace(id) != "" && len(id) <= mostAccount && id != "." && id != ".." &&
+		!strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // mostAccount bounds an account's ID, in bytes: it stands in the keys of effects.
@@ -44,8 +57,7 @@ func (c *checker) accounts(key string, s Source) {
 				"map it to one account of yours")
 		case strings.TrimSpace(ours) == "":
 			c.bad(at, "is mapped to no account", "write the account of ours that it is, or remove it")
-		case len(ours) > mostAccount || ours == "." || ours == ".." ||
-			strings.ContainsFunc(ours, func(r rune) bool { return !unicode.IsPrint(r) }):
+		case !IsAccount(ours):
 			c.bad(at, fmt.Sprintf("%.40q is no account", ours),
 				fmt.Sprintf("write printable text of %d bytes at most", mostAccount))
 		}

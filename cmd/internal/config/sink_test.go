@@ -130,6 +130,8 @@ func TestLoad_Accounts(t *testing.T) {
 	t.Parallel()
 	for accounts, want := range map[string]config.Accounts{
 		"[acct_9, acct_10]":                 {Routed: []string{"acct_9", "acct_10"}},
+		"{table: true}":                     {Ours: map[string]string{}, Table: true},
+		"{table: false, acct_9: acme}":      {Ours: map[string]string{"acct_9": "acme"}},
 		"{acct_9: acme, acct_10: umbrella}": {Ours: map[string]string{"acct_9": "acme", "acct_10": "umbrella"}},
 	} {
 		cfg, err := load(t, strings.Replace(noSinks, "mode: live", "mode: live, accounts: "+accounts, 1))
@@ -143,6 +145,7 @@ func TestLoad_Accounts(t *testing.T) {
 	for accounts, want := range map[string]map[string]string{
 		"[acct_9, acct_9]":                 {"sources.stripe.accounts[1]": "stands twice"},
 		"acct_9":                           {"sources.stripe.accounts": "is not a mapping"},
+		"{table: acme}":                    {"sources.stripe.accounts.table": "neither true nor false"},
 		`{acct_9: "", a: "..", b: "x\ny"}`: {"sources.stripe.accounts.acct_9": "no account", "sources.stripe.accounts.a": "is no account", "sources.stripe.accounts.b": "is no account"},
 	} {
 		wantFaults(t, faultsOf(t, strings.Replace(noSinks, "mode: live", "mode: live, accounts: "+accounts, 1)), want)

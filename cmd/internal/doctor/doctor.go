@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -58,8 +59,8 @@ type Doctor struct {
 	Pool      *pgxpool.Pool
 	Receipts  *receipt.Store
 	Temporal  client.Client
-	// Meaning is the hash of the configuration's meaning.
-	Meaning string
+	// Meaning is the configuration's.
+	Meaning billing.Policy
 	// Probe sends each source a signed request; Source limits that to one. URL is the base in place of the public one.
 	Probe       bool
 	URL, Source string

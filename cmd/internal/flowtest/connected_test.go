@@ -14,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -85,6 +86,67 @@ func TestConnectedAccounts(t *testing.T) {
 	r.settled()
 	if got := r.rows(`select id || ' ' || target_state from accounts order by id`); !slices.Equal(got, []string{"acme suspended", "initech active"}) {
 		t.Errorf("accounts %q", got)
+	}
+}
+
+// A source has a table of connected accounts. A person is asked about one, links it, and its events are run, without a
+// restart. A link that is another moves what the account has, as was shown.
+func TestConnectedAccounts_Linked_WithoutRestart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *config.Config) {
+		source := c.Sources["stripe"]
+		source.Accounts.Table = true
+		c.Sources["stripe"] = source
+	})
+	seed := "linked-" + uuid.NewString()[:8]
+	happens := func(eventType string) forge.Event {
+		t.Helper()
+		e, err := forge.New(forge.Params{
+			Provider: stripe.Provider, EventID: "evt_" + seed + strings.ReplaceAll(eventType, ".", "_"), Type: eventType,
+			Seed: seed, Account: "umbrella", ConnectedAccount: "acct_9", Plan: "starter", Live: true, At: time.Now().Add(-time.Hour),
+		}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.receive(e)
+		return e
+	}
+	link := func(account string) (gained []string) {
+		t.Helper()
+		own := process.BillingPolicy(r.Config)
+		diff, err := operator.DiffLink(t.Context(), r.Pool, own, billing.Connected{Mode: "live", ID: "acct_9"}, account, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.says("ada", operator.VerbApplyMeaning, diff.To, "they have signed", operator.Args{Found: &operator.MeaningSwitch{MeaningDiff: diff, Rate: 20}})
+		for _, hit := range diff.Accounts {
+			gained = append(gained, hit.Account+" "+string(hit.Change))
+		}
+		return gained
+	}
+	is := func(want ...string) {
+		t.Helper()
+		r.until("the accounts are "+strings.Join(want, ", "), func() bool {
+			return slices.Equal(r.rows(`select id || ' ' || target_state from accounts where target_state <> '' order by id`), want)
+		})
+	}
+	first := happens("customer.subscription.created")
+	r.status(first, receipt.Ignored)
+	if got := r.rows(`select object || ' ' || state from tasks where kind = 'unknown_account'`); !slices.Equal(got, []string{"acct_9 open"}) {
+		t.Errorf("asked %q", got)
+	}
+	if shown := link("acme"); len(shown) > 0 {
+		t.Errorf("a link that is new hits %q", shown)
+	}
+	r.status(first, receipt.Processed)
+	r.status(happens("invoice.paid"), receipt.Processed)
+	is("acme active")
+	if shown := link("initech"); !slices.Equal(shown, []string{"acme loses access", "initech gains access"}) {
+		t.Errorf("a link that is another hits %q", shown)
+	}
+	is("acme suspended", "initech active")
+	if proposed, inForce, err := billing.Propose(t.Context(), r.Pool, process.BillingPolicy(r.Config), "a worker"); err != nil || proposed != inForce {
+		t.Errorf("the configuration proposes %s where %s is in force, %v", proposed, inForce, err)
 	}
 }
 

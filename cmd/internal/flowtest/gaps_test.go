@@ -1,6 +1,7 @@
 package flowtest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func (r *rig) gaps() *operator.Gaps {
 		r.Fatal(err)
 	}
 	return &operator.Gaps{
-		API: r.api(), Source: "stripe", Accounts: []string{""}, Filed: source.Filed, Held: r.Receipts.Held,
+		API: r.api(), Source: "stripe", Connected: func(context.Context) ([]string, error) { return nil, nil }, Filed: source.Filed, Held: r.Receipts.Held,
 		Patience: impatiently, Now: time.Now,
 	}
 }

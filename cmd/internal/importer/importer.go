@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,9 +25,9 @@ type Config struct {
 	// Source is the source whose events are about the same objects. Mode is that of its events, "" for both.
 	Source string
 	Mode   webhook.Mode
-	// Accounts maps the connected accounts that are read beside the key's own: theirs to ours.
-	Accounts map[string]string
-	Policy   billing.Policy
+	// Connected are the connected accounts that are read beside the key's own.
+	Connected []string
+	Policy    billing.Policy
 	// Patience is how each page is asked for.
 	Patience stripe.Patience
 	// Began, where it is set, is told of the import before anything is read; its error ends it.
@@ -69,7 +67,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	result := func() Result {
 		return Result{Resumed: r.Resumed, Read: r.Read, LeftOut: r.LeftOut, EffectsFrom: r.EffectsFrom}
 	}
-	for _, account := range append([]string{""}, slices.Sorted(maps.Keys(c.Accounts))...) {
+	for _, account := range append([]string{""}, c.Connected...) {
 		for _, list := range stripe.Lists {
 			if err := r.list(ctx, list, account); err != nil {
 				return result(), fmt.Errorf("import %s: %w", list.Name, err)

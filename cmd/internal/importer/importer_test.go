@@ -193,7 +193,7 @@ func TestRun_WhatCannotBeRead_LeftOutAndSaid(t *testing.T) {
 func TestRun_ConnectedAccounts_AreOurs(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.config.Accounts = map[string]string{"acct_9": "acme"}
+	w.config.Connected = []string{"acct_9"}
 	w.config.Policy.Accounts = map[billing.Connected]string{{Mode: "live", ID: "acct_9"}: "acme"}
 	w.happened(forge.Params{Type: "customer.subscription.created", Account: "says so itself", ConnectedAccount: "acct_9", Live: true})
 	if _, err := importer.Run(t.Context(), w.config); err != nil {

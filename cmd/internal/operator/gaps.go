@@ -21,8 +21,8 @@ type EventLister interface {
 type Gaps struct {
 	API    EventLister
 	Source string
-	// Accounts are those whose events are listed: "" for the key's own, and the connected ones that the source routes.
-	Accounts []string
+	// Connected returns the connected accounts whose events are listed beside those of the key's own.
+	Connected func(context.Context) ([]string, error)
 	// Types are those that the source wants, where it lists them.
 	Types []string
 	// Filed returns the delivery of an event of the list, as the source would take it.
@@ -84,7 +84,11 @@ func (g *Gaps) Find(ctx context.Context, from, to time.Time) (*GapReport, error)
 		return nil, fmt.Errorf("nothing lies between %s and %s: Stripe keeps events for 30 days",
 			report.From.Format(time.RFC3339), report.To.Format(time.RFC3339))
 	}
-	for _, account := range g.Accounts {
+	connected, err := g.Connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, account := range append([]string{""}, connected...) {
 		if err := g.list(ctx, account, report); err != nil {
 			return nil, fmt.Errorf("list what Stripe has sent to %s: %w", g.Source, err)
 		}

@@ -43,19 +43,40 @@ type MeaningDiff struct {
 // [billing.CheckSwitch] does. It changes nothing.
 func DiffMeaning(ctx context.Context, pool *pgxpool.Pool, own billing.Policy, hash string,
 	told billing.Progress) (*MeaningDiff, error) {
-	d := &MeaningDiff{
-		to: own.Sealed(), Counts: map[billing.HitChange]int{}, Accounts: []billing.Hit{}, Settings: []billing.Setting{},
-		Letters: map[string]int{},
-	}
+	to, err := own.WithLinks(ctx, pool)
 	if hash != "" {
-		known, err := billing.Named(ctx, pool, hash)
-		if errors.Is(err, billing.ErrNoMeaning) {
-			return nil, fmt.Errorf("no meaning %q: pawl meaning show lists those that were proposed", hash)
+		if to, err = billing.Named(ctx, pool, hash); errors.Is(err, billing.ErrNoMeaning) {
+			err = fmt.Errorf("no meaning %q: pawl meaning show lists those that were proposed", hash)
 		}
-		if err != nil {
-			return nil, err
-		}
-		d.to = known
+	}
+	if err != nil {
+		return nil, err
+	}
+	return diffTo(ctx, pool, to, told)
+}
+
+// DiffLink is [DiffMeaning] for the meaning in force, in which a connected account is linked to one of ours.
+func DiffLink(ctx context.Context, pool *pgxpool.Pool, own billing.Policy, of billing.Connected, account string,
+	told billing.Progress) (*MeaningDiff, error) {
+	switch ours, mapped := own.Accounts[of]; {
+	case mapped:
+		return nil, fmt.Errorf("the configuration maps %s to %s: change it there, or remove it and link", of.ID, ours)
+	case !slices.Contains(own.Linked, of.Mode):
+		return nil, fmt.Errorf("no source of mode %s has a table of connected accounts: write accounts: {table: true} "+
+			"to it in the configuration", of.Mode)
+	}
+	now, err := billing.InForce(ctx, pool, own)
+	if err != nil {
+		return nil, err
+	}
+	return diffTo(ctx, pool, now.With(of, account), told)
+}
+
+// diffTo compares a meaning with the one in force.
+func diffTo(ctx context.Context, pool *pgxpool.Pool, to billing.Policy, told billing.Progress) (*MeaningDiff, error) {
+	d := &MeaningDiff{
+		to: to.Sealed(), Counts: map[billing.HitChange]int{}, Accounts: []billing.Hit{}, Settings: []billing.Setting{},
+		Letters: map[string]int{},
 	}
 	var err error
 	if d.InForce, err = billing.HashInForce(ctx, pool); err != nil {
@@ -146,17 +167,24 @@ var applyMeaningRule = rule[*MeaningSwitch]{
 		}, nil
 	},
 	answer: func(ctx context.Context, o *Operator, d *Decision, s *MeaningSwitch, _ recorded) (string, any, error) {
-		made, err := job.New(o.DB).Get(ctx, d.Request)
-		if errors.Is(err, job.ErrNotFound) {
-			return "it is in force, and hits no account", nil, nil
+		says, result := "it is in force", any(nil)
+		for _, id := range []string{d.Request, d.Request + ofEvents} {
+			made, err := job.New(o.DB).Get(ctx, id)
+			if errors.Is(err, job.ErrNotFound) {
+				continue
+			}
+			if err == nil && made.State == job.Running {
+				err = o.runJob(ctx, made)
+			}
+			if err != nil {
+				return "", nil, err
+			}
+			says, result = says+"; "+made.Says(), cmp.Or(result, any(made))
 		}
-		if err == nil && made.State == job.Running {
-			err = o.runJob(ctx, made)
+		if result == nil {
+			says += ", and hits no account"
 		}
-		if err != nil {
-			return "", nil, err
-		}
-		return "it is in force; " + made.Says(), made, nil
+		return says, result, nil
 	},
 }
 
@@ -190,8 +218,10 @@ func (s *MeaningSwitch) apply(ctx context.Context, tx pgx.Tx, d *Decision) error
 	}, accountItems(touched))
 }
 
-// runIgnored ends the questions about connected accounts that are mapped now, and makes a job that runs their events. A
-// worker starts it.
+// ofEvents ends the ID of the job that runs events.
+const ofEvents = "-events"
+
+// runIgnored ends the questions about connected accounts that are mapped now, and makes a job that runs their events.
 func (s *MeaningSwitch) runIgnored(ctx context.Context, tx pgx.Tx, d *Decision) error {
 	var items []job.Item
 	for _, set := range s.Settings {
@@ -216,7 +246,7 @@ func (s *MeaningSwitch) runIgnored(ctx context.Context, tx pgx.Tx, d *Decision) 
 		return nil
 	}
 	return job.MakeIn(ctx, tx, job.Job{
-		ID: d.Request + "-events", Action: VerbRun, Who: d.Who, Why: d.Why, Rate: s.Rate,
+		ID: d.Request + ofEvents, Action: VerbRun, Who: d.Who, Why: d.Why, Rate: s.Rate,
 		Filter: map[string]string{"reason": activities.CodeAccountNotMapped},
 	}, items)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/quota"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
@@ -38,7 +39,7 @@ func Asked(cfg *config.Config, providers map[string]webhook.Provider, pool *pgxp
 			}
 			return all(ctx)
 		}
-		gaps, err := Gaps(cfg, providers, name, api, receipts)
+		gaps, err := Gaps(cfg, providers, name, api, pool, receipts)
 		if err != nil {
 			return nil, err
 		}
@@ -59,14 +60,32 @@ func EndpointWatch(cfg *config.Config, name string, api *stripe.Client) *operato
 
 // Gaps finds what was sent to a source and never came. Its caller sets the patience.
 func Gaps(cfg *config.Config, providers map[string]webhook.Provider, name string, api *stripe.Client,
-	receipts *receipt.Store) (*operator.Gaps, error) {
+	pool *pgxpool.Pool, receipts *receipt.Store) (*operator.Gaps, error) {
 	source, err := Source(cfg, providers, name)
 	if err != nil {
 		return nil, err
 	}
 	return &operator.Gaps{
 		API: api, Source: name,
-		Accounts: append([]string{""}, slices.Sorted(maps.Keys(cfg.Sources[name].Accounts.Ours))...),
-		Types:    cfg.Sources[name].Events, Filed: source.Filed, Held: receipts.Held, Now: time.Now,
+		Connected: func(ctx context.Context) ([]string, error) { return Connected(ctx, cfg.Sources[name], pool) },
+		Types:     cfg.Sources[name].Events, Filed: source.Filed, Held: receipts.Held, Now: time.Now,
 	}, nil
+}
+
+// Connected returns the connected accounts that a source maps, in the configuration or by links in force.
+func Connected(ctx context.Context, s config.Source, pool *pgxpool.Pool) ([]string, error) {
+	list := slices.Collect(maps.Keys(s.Accounts.Ours))
+	if s.Accounts.Table {
+		links, err := billing.Links(ctx, pool)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range links {
+			if s.Mode == "" || l.Mode == string(s.Mode) {
+				list = append(list, l.Connected)
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
 }

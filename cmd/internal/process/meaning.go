@@ -23,14 +23,14 @@ func (n *Node) propose(ctx context.Context) error {
 	if err != nil {
 		host = "an unnamed host"
 	}
-	own := BillingPolicy(n.Config)
-	inForce, err := billing.Propose(ctx, n.Pool, own, fmt.Sprintf("worker on %s (%d)", host, os.Getpid()))
-	if err != nil || inForce == own.Hash() {
+	own, inForce, err := billing.Propose(ctx, n.Pool, BillingPolicy(n.Config),
+		fmt.Sprintf("worker on %s (%d)", host, os.Getpid()))
+	if err != nil || inForce == own {
 		return err
 	}
 	if n.meaning.Swap(&inForce) == nil { // each minute would be too often
 		n.log.WarnContext(ctx, "the file says another meaning than that in force: see pawl meaning diff",
-			"in_force", inForce, "proposed", own.Hash())
+			"in_force", inForce, "proposed", own)
 	}
 	return nil
 }
@@ -58,7 +58,11 @@ const completing = 30 * time.Second
 // complete brings the file's meaning into force if it only adds to the one that is, and hits few accounts. One that was
 // in force before was taken back by a person.
 func (n *Node) complete(ctx context.Context) error {
-	own, most := BillingPolicy(n.Config), n.Config.Policy.AutoApply
+	most := n.Config.Policy.AutoApply
+	own, err := BillingPolicy(n.Config).WithLinks(ctx, n.Pool)
+	if err != nil {
+		return err
+	}
 	before, err := billing.InForce(ctx, n.Pool, own)
 	if err != nil || most == 0 || before.Hash() == own.Hash() || !own.Completes(before) {
 		return err

@@ -22,7 +22,7 @@ func TestAdopt_FileChanged_DevelopmentAlone(t *testing.T) {
 		before := own
 		before.Grace++
 		before = before.Sealed()
-		if inForce, err := billing.Propose(t.Context(), n.Pool, before, "the run before"); err != nil || inForce != before.Hash() {
+		if _, inForce, err := billing.Propose(t.Context(), n.Pool, before, "the run before"); err != nil || inForce != before.Hash() {
 			t.Fatalf("%s: %s is in force, %v", name, inForce, err)
 		}
 		if err := n.propose(t.Context()); err != nil {
@@ -80,7 +80,7 @@ func TestAdopt_FileCompletes_ByItself(t *testing.T) {
 		if tt.taken {
 			first = BillingPolicy(after)
 		}
-		if _, err := billing.Propose(t.Context(), pool, first, "the run before"); err != nil {
+		if _, _, err := billing.Propose(t.Context(), pool, first, "the run before"); err != nil {
 			t.Fatal(err)
 		}
 		if tt.taken {

@@ -34,11 +34,15 @@ func BillingPolicy(c *config.Config) billing.Policy {
 		p.Prices[name] = billing.Price{NotOurs: true}
 	}
 	for _, s := range c.Sources {
-		for theirs, ours := range s.Accounts.Ours {
-			for _, mode := range []webhook.Mode{webhook.Live, webhook.Test} {
-				if s.Mode == mode || s.Mode == "" {
-					p.Accounts[billing.Connected{Mode: string(mode), ID: theirs}] = ours
-				}
+		for _, mode := range []webhook.Mode{webhook.Live, webhook.Test} {
+			if s.Mode != mode && s.Mode != "" {
+				continue
+			}
+			if s.Accounts.Table {
+				p.Linked = append(p.Linked, string(mode))
+			}
+			for theirs, ours := range s.Accounts.Ours {
+				p.Accounts[billing.Connected{Mode: string(mode), ID: theirs}] = ours
 			}
 		}
 	}
