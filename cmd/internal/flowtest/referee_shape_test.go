@@ -45,23 +45,23 @@ type shown struct {
 	body     []byte
 }
 
-// shows makes an event, where the version has such.
+// shows makes an event, and sends it where the version has such. Where it does not, the API shows the object all the same.
 func (c *company) shows(kind string, object, previous payload) {
-	if !c.v.sends(kind) {
-		return
-	}
 	data := payload{"object": object}
 	if previous != nil {
 		data["previous_attributes"] = previous
 	}
-	id := fmt.Sprintf("evt_%d%s", len(c.events), c.tag)
+	id := fmt.Sprintf("evt_%d%s", len(c.told), c.tag)
 	body, err := json.Marshal(payload{"id": id, "object": "event", "api_version": c.v.String(), "created": c.now.Unix(), "livemode": true,
 		"pending_webhooks": 1, "request": nil, "type": kind, "data": data})
 	if err != nil {
 		panic(err)
 	}
-	c.events = append(c.events, shown{id, kind, c.now, body})
-	c.did("  %s %s", kind, object["id"])
+	e := shown{id, kind, c.now, body}
+	if c.told = append(c.told, e); c.v.sends(kind) {
+		c.events = append(c.events, e)
+		c.did("  %s %s", kind, object["id"])
+	}
 }
 
 func same(a, b any) bool { return reflect.DeepEqual(a, b) }

@@ -34,12 +34,15 @@ type refereeMode struct {
 	settle time.Duration
 	// healthy are companies where nothing goes wrong.
 	healthy bool
+	// key is set where the source has a key: the API is asked for what no event tells, and how money has settled.
+	key bool
 }
 
 var refereeModes = []refereeMode{
 	{name: "one event after the other", settle: time.Millisecond},
 	{name: "all at once", named: true, settle: 20 * time.Second},
 	{name: "healthy companies", named: true, settle: 5 * time.Second, healthy: true},
+	{name: "with a key", named: true, settle: 20 * time.Second, key: true},
 }
 
 // seasonSize is how many companies share a rig: more take longer than a rig waits for anything.
@@ -100,14 +103,14 @@ func newSeason(t *testing.T, seed, n uint64, mode refereeMode) *season {
 	for i := range uint64(seasonSize) {
 		random := func() *rand.Rand { return rand.New(rand.NewPCG(seed, n+i)) }
 		x := &telltale{n: n + i, company: newCompany(random, fmt.Sprintf("-%s-v%d", ours, i), version((n+i)%uint64(versions)),
-			manner{atOnce: mode.named, healthy: mode.healthy, today: now, cut: random().IntN(2) == 0})}
+			manner{atOnce: mode.named, healthy: mode.healthy, asked: mode.key, today: now, cut: random().IntN(2) == 0})}
 		for _, fault := range x.faults() {
 			t.Errorf("the model is wrong: %s\n  %s", fault, x)
 		}
 		x.order()
 		s.all = append(s.all, x)
 	}
-	s.rig = newRig(t, func(c *config.Config) {
+	s.rig = newRigWith(t, mode.key, func(c *config.Config) {
 		for _, timeout := range []*time.Duration{&c.Sinks.Workspaces.Timeout, &c.Sinks.Finance.Timeout, &c.Sinks.Email.Timeout} {
 			*timeout = time.Minute // nothing fails here, however busy the machine
 		}
@@ -116,6 +119,13 @@ func newSeason(t *testing.T, seed, n uint64, mode refereeMode) *season {
 		}
 	})
 	s.patience = 10 * time.Minute
+	for _, x := range s.all {
+		var told []forge.Event
+		for _, e := range x.told {
+			told = append(told, forge.Event{ID: e.id, Type: e.kind, Body: e.body})
+		}
+		s.tell(told...)
+	}
 	return s
 }
 
@@ -176,7 +186,11 @@ func (s *season) judge(sum *refereed) {
 	if !s.mode.named { // an entry stays where it was booked, before the account had a name
 		whose = "'acme' || substring(account from '-[0-9a-f]{8}-v\\d+')"
 	}
-	got := s.sight(append([]string{fmt.Sprintf(refereeCashSQL, whose)}, refereeSQL...))
+	queries := append([]string{fmt.Sprintf(refereeCashSQL, whose)}, refereeSQL...)
+	if s.mode.key {
+		queries = append(queries, refereeBalanceSQL)
+	}
+	got := s.sight(queries)
 	taxes, letters, tasks := s.sight([]string{refereeTaxSQL}), s.sight([]string{lettersSQL}), s.sight([]string{refereeTasksSQL})
 	settled := s.sight([]string{fmt.Sprintf(refereeSettledSQL, s.mode.settle)})
 	for i, x := range s.all {
@@ -238,6 +252,11 @@ const refereeTaxSQL = `select concat_ws(' ', sum(case when kind in ('refund', 'r
 const refereeCashSQL = `select concat_ws(' ', 'cash', whose, currency, sum(case when kind in ('refund', 'reversal') then -amount else amount end))
   from finance_entries, lateral (select %s as whose) w where kind not in ('credit', 'credit_reversal') group by whose, currency
 having sum(case when kind in ('refund', 'reversal') then -amount else amount end) <> 0`
+
+// refereeBalanceSQL is what has moved on Stripe's balance, by what the entries say of their settlement.
+const refereeBalanceSQL = `select concat_ws(' ', 'settled', settlement->>'currency', sum((settlement->>'amount')::bigint), sum((settlement->>'fee')::bigint),
+    sum((settlement->>'net')::bigint)) || mark
+  from finance_entries, substring(account from '-[0-9a-f]{8}-v\d+') mark where settlement is not null group by mark, settlement->>'currency'`
 
 // refereeTasksSQL is what a person was asked, settled by now or not. A new customer is welcomed, and the workspace of
 // one who has gone is released: the configuration asks for that.

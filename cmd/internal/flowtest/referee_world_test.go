@@ -32,8 +32,12 @@ type company struct {
 	// pending are lines for the next invoice.
 	pending []worldLine
 	books   books
-	events  []shown
-	counts  map[string]int
+	// moved is what Stripe's balance shows for it, where the company's own account there is asked: see [company.moves].
+	moved  map[string]balance
+	events []shown
+	// told are all events, also those that its endpoint is not sent: what the API knows.
+	told   []shown
+	counts map[string]int
 	// tax is the tax in the money that came in and went back.
 	tax int64
 	// mails are the receipts that it is owed.
@@ -52,6 +56,8 @@ type manner struct {
 	atOnce bool
 	// healthy is set where nothing goes wrong.
 	healthy bool
+	// asked is set where the API is asked how money has moved on the balance.
+	asked bool
 	// today is when the events come. With cut, the story is not over by then.
 	today time.Time
 	cut   bool
@@ -66,6 +72,30 @@ type books map[string]int64
 func (b books) post(debit, credit string, amount int64) {
 	b[debit] += amount
 	b[credit] -= amount
+}
+
+// balance is what has moved on Stripe's balance in one currency, and what Stripe has kept of it.
+type balance struct{ amount, fee int64 }
+
+// inDollars is what money comes to at the company's own account at Stripe: that is in dollars, five for four of any other
+// currency.
+func (c *company) inDollars(amount int64) int64 {
+	if c.currency == "usd" {
+		return amount
+	}
+	return amount * 5 / 4
+}
+
+// moves is one balance transaction.
+func (c *company) moves(amount, fee int64) {
+	b := c.moved["usd"]
+	c.moved["usd"] = balance{b.amount + amount, b.fee + fee}
+}
+
+// charged is the balance transaction of a charge: 2.9 % and 30 cents are kept.
+func (c *company) charged(amount int64) {
+	gross := c.inDollars(amount)
+	c.moves(gross, gross*29/1000+30)
 }
 
 type worldSubscription struct {
@@ -145,7 +175,7 @@ func newCompany(random func() *rand.Rand, tag string, v version, m manner) *comp
 }
 
 func live(random *rand.Rand, tag string, v version, m manner, begin time.Time) (c *company) {
-	c = &company{Rand: random, tag: tag, v: v, manner: m, begun: begin, now: begin, books: books{}, counts: map[string]int{}, letters: map[string]int{}, kinds: map[string]int{}}
+	c = &company{Rand: random, tag: tag, v: v, manner: m, begun: begin, now: begin, books: books{}, moved: map[string]balance{}, counts: map[string]int{}, letters: map[string]int{}, kinds: map[string]int{}}
 	defer func() {
 		if r := recover(); r != nil {
 			if _, ended := r.(over); !ended {
@@ -498,6 +528,7 @@ func (c *company) pay(i *worldInvoice) {
 	if i.due > 0 && !i.outOfBand {
 		i.attempts++
 		i.payment, i.charge = c.id("pi"), c.id("ch")
+		c.charged(i.paid)
 		c.shows("charge.succeeded", c.chargeObject(i), nil)
 		c.shows("payment_intent.succeeded", c.intentObject(i), nil)
 		c.shows("invoice_payment.paid", c.invoicePaymentObject(i), nil)
@@ -537,6 +568,7 @@ func (c *company) buy() {
 	}
 	i := &worldInvoice{due: 1500, paid: 1500, payment: c.id("pi"), charge: c.id("ch"), status: "paid"}
 	c.books.post("bank", "sales", i.due)
+	c.charged(i.due)
 	c.shows("charge.succeeded", c.chargeObject(i), nil)
 	c.shows("payment_intent.succeeded", c.intentObject(i), nil)
 	session := c.sessionObject(payload{
@@ -553,6 +585,7 @@ func (c *company) refund(i *worldInvoice, amount int64) *worldRefund {
 	i.returned += amount
 	c.tax -= i.taxIn(amount)
 	c.books.post("returned", "bank", amount)
+	c.moves(-c.inDollars(amount), 0)
 	c.did("is refunded %d of %s", amount, i.id)
 	c.shows("refund.created", c.refundObject(r), nil)
 	c.shows("charge.refunded", c.chargeObject(i), nil)
@@ -565,6 +598,7 @@ func (c *company) fail(r *worldRefund) {
 	r.of.returned -= r.amount
 	c.tax += r.of.taxIn(r.amount)
 	c.books.post("bank", "returned", r.amount)
+	c.moves(c.inDollars(r.amount), 0)
 	c.did("cannot be refunded %d of %s", r.amount, r.of.id)
 	for _, kind := range []string{"refund.failed", "refund.updated", "charge.refund.updated"} {
 		c.shows(kind, c.refundObject(r), nil)
@@ -576,8 +610,13 @@ func (c *company) dispute(i *worldInvoice) {
 	c.disputes = append(c.disputes, d)
 	i.disputed = i.due
 	move := func(amount int64) {
-		d.moves = append(d.moves, payload{"id": c.id("txn"), "object": "balance_transaction", "amount": amount, "fee": 1500, "net": amount - 1500,
-			"currency": c.currency, "created": c.now.Unix()})
+		gross, currency := amount, c.currency
+		if c.asked {
+			gross, currency = c.inDollars(amount), "usd"
+		}
+		c.moves(gross, 1500)
+		d.moves = append(d.moves, payload{"id": c.id("txn"), "object": "balance_transaction", "amount": gross, "fee": 1500, "net": gross - 1500,
+			"currency": currency, "created": c.now.Unix()})
 		c.books.post("bank", "disputed", amount)
 	}
 	c.did("disputes %s", i.id)
@@ -645,6 +684,11 @@ func (c *company) wants() []string {
 	}
 	if cash := c.books["bank"]; cash != 0 {
 		lines = append(lines, fmt.Sprintf("cash acme %s %d", c.currency, cash))
+	}
+	for currency, b := range c.moved {
+		if c.asked {
+			lines = append(lines, fmt.Sprintf("settled %s %d %d %d", currency, b.amount, b.fee, b.amount-b.fee))
+		}
 	}
 	for _, of := range c.mails {
 		lines = append(lines, "mailed "+of)
