@@ -144,7 +144,7 @@ var planted = []string{
 		('job 2', 'retry', '{}', 'ada', 'x', 1, 'finished', 3, 3, 0, now())`,
 	`insert into meanings (hash, body, proposed_by) values ('aa', '{}', 'w'), ('bb', '{}', 'w'), ('cc', '{}', 'w')`,
 	`update meanings set proposed_at = now() - interval '1 hour' where hash = 'aa'`,
-	`insert into meaning_switches (hash, who, why, at) values ('aa', 'ada', 'x', now() - interval '3 days'), ('bb', 'ada', 'x', now())`,
+	`insert into meaning_switches (hash, who, why, at) values ('aa', 'ada', 'x', now() - interval '3 days'), ('bb', 'ada', 'x', now() - interval '1 minute')`,
 	`insert into source_counts (source, what, name, day, count, last)
 		select s, 'admitted', 'secret-1', ((now() - n * interval '24 hours' - interval '1 minute') at time zone 'utc')::date, case s when 'stripe' then 10 else 9 end, now() - n * interval '24 hours' - interval '1 minute'
 		  from unnest('{stripe,removed}'::text[]) s, generate_series(1, 16) n`,

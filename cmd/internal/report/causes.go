@@ -184,7 +184,7 @@ func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
 		switch {
 		case t.Kind == billing.TaskAccount:
 			what = "no source maps connected account " + t.About
-			runbook, name = "a-price-was-not-mapped", name+":"+t.About
+			runbook, name = "which-account-a-connected-account-is", name+":"+t.About
 		case t.About != "":
 			what = fmt.Sprintf("nothing says what price %s means, paid for by %s", t.About,
 				output.Plural(t.Tasks, "account"))

@@ -48,7 +48,7 @@ func TestConcerns_OneRowEach_WithItsCommand(t *testing.T) {
 			(gen_random_uuid(), 'live', 'other', 'invoice.paid', gen_random_uuid(), 'k', '{}', 0, '', null),
 			(gen_random_uuid(), 'live', 'third', 'invoice.paid', gen_random_uuid(), 'k', '{}', 9, 'subscriber crm: answered 503', now())`,
 		`insert into meanings (hash, body, proposed_by, proposed_at) values ('aa', '{}', 'w1', now()), ('bb', '{}', 'w2', now()), ('cc', '{}', 'w3', now() - interval '1 hour')`,
-		`insert into meaning_switches (hash, who, why) values ('bb', 'ada', 'mapped'), ('aa', 'ada', 'mapped')`,
+		`insert into meaning_switches (hash, who, why, at) values ('bb', 'ada', 'mapped', now() - interval '2 minutes'), ('aa', 'ada', 'mapped', now() - interval '1 minute')`,
 	} {
 		if _, err := db.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
