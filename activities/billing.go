@@ -193,8 +193,31 @@ func (b *Billing) ApplyFacts(ctx context.Context, in EffectInput[Facts]) (effect
 		}
 	}
 	return b.apply(ctx, in.Effect, in.For.Facts, func(ctx context.Context, tx ledger.Tx) error {
-		return keepAddress(ctx, tx, in.Effect, in.For.Facts)
+		if err := keepAddress(ctx, tx, in.Effect, in.For.Facts); err != nil {
+			return err
+		}
+		return b.askForCurrency(ctx, tx, in.Effect, in.For.Facts)
 	})
+}
+
+// askForCurrency asks a person, once, about a currency that is not known: amounts of it are booked in the provider's
+// minor unit, and nothing says which that is.
+func (b *Billing) askForCurrency(ctx context.Context, tx ledger.Tx, call effect.Call, facts []billing.Fact) error {
+	unknown := func(f billing.Fact) bool { return f.Currency() != "" && !stripe.IsCurrency(f.Currency()) }
+	i := slices.IndexFunc(facts, unknown)
+	if i < 0 {
+		return nil
+	}
+	policy, err := billing.InForce(ctx, tx, b.Policy)
+	if err != nil || policy.LeaveUnknown {
+		return err
+	}
+	code := facts[i].Currency()
+	return opening(billing.Task{
+		Mode: call.Mode, Kind: billing.TaskCurrency, Object: code, EffectKey: call.Key,
+		Title: "Check the amounts in " + code + ", booked in the provider's minor unit, which this version does not " +
+			"know: finance must take them so",
+	})(ctx, tx)
 }
 
 // keepAddress keeps how the customer is written to, as the body of the event tells it.

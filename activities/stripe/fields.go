@@ -104,11 +104,11 @@ func (f *fields) time(name string) time.Time {
 	return at
 }
 
-// currency returns the currency, which must not be absent.
+// currency returns the currency, which must not be absent. It may be one that is not known: a person is asked then.
 func (f *fields) currency(name string) string {
 	code := f.needed(name, f.text(name))
-	if code != "" && !IsCurrency(code) {
-		f.fail(name, "is no ISO 4217 code in lower case")
+	if code != "" && (len(code) != 3 || strings.Trim(code, "abcdefghijklmnopqrstuvwxyz") != "") {
+		f.fail(name, "is no code of three letters in lower case")
 	}
 	return code
 }

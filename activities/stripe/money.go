@@ -6,8 +6,12 @@ import (
 )
 
 // Money writes an amount in the provider's minor units for people: 1000 usd is "10.00 USD", 1000 jpy
-// "1000 JPY". Which unit that is, is the provider's word: see [Decimals].
+// "1000 JPY". Which unit that is, is the provider's word: see [Decimals]. Of a currency that is not known, it says the
+// minor units.
 func Money(amount int64, code string) string {
+	if code != "" && !IsCurrency(strings.ToLower(code)) {
+		return strconv.FormatInt(amount, 10) + " minor units of " + strings.ToUpper(code)
+	}
 	scale := Decimals(code)
 	sign := ""
 	digits, negative := strings.CutPrefix(strconv.FormatInt(amount, 10), "-")

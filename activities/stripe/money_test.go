@@ -18,7 +18,7 @@ func TestMoney(t *testing.T) {
 		{1234, "kwd", "1.234 KWD"}, {5, "bhd", "0.005 BHD"},
 		{9900000, "idr", "99000.00 IDR"}, {250000, "cop", "2500.00 COP"}, {500, "ugx", "5.00 UGX"}, {500, "isk", "5.00 ISK"},
 		{500, "mga", "500 MGA"}, {500, "clp", "500 CLP"}, {1000, "JPY", "1000 JPY"}, {-1234, "tnd", "-1.234 TND"},
-		{100, "xyz", "1.00 XYZ"}, {100, "", "1.00 "},
+		{100, "xyz", "100 minor units of XYZ"}, {100, "", "1.00 "},
 		{math.MaxInt64, "usd", "92233720368547758.07 USD"}, {math.MinInt64, "usd", "-92233720368547758.08 USD"},
 	} {
 		if got := Money(tt.amount, tt.code); got != tt.want {

@@ -269,7 +269,7 @@ func TestRead_Unreadable_ReviewNamesTheField(t *testing.T) {
 			objectOf(event)["metadata"] = document{"plan": value}
 		})
 	}
-	for _, value := range []string{"zzz", "dollars", "USD", "us", "x x", "xxx"} {
+	for _, value := range []string{"dollars", "USD", "us", "x x", "zz\x00"} {
 		add("currency "+value, "invoice", Unreadable, "invoice.currency", object("currency", value))
 		add("currency "+value, "refund", Unreadable, "refund.currency", object("currency", value))
 	}

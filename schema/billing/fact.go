@@ -157,6 +157,25 @@ type Item struct {
 	PeriodEnd   time.Time `json:",omitzero"`
 }
 
+// Currency is that of the fact's amounts, "" where it has none.
+func (f Fact) Currency() string {
+	switch {
+	case f.Invoice != nil:
+		return f.Invoice.Currency
+	case f.Payment != nil:
+		return f.Payment.Currency
+	case f.Checkout != nil:
+		return f.Checkout.Currency
+	case f.Refund != nil:
+		return f.Refund.Currency
+	case f.Dispute != nil:
+		return f.Dispute.Currency
+	case f.Credit != nil:
+		return f.Credit.Currency
+	}
+	return ""
+}
+
 // InvoiceFact is an invoice as an event shows it. Amounts are in minor units of Currency.
 type InvoiceFact struct {
 	// Status is draft, open, paid, uncollectible, void, or deleted for a draft that is gone.

@@ -21,6 +21,8 @@ const (
 	TaskPrice = "unknown_price"
 	// TaskAccount is to map a connected account to one of ours: one task for each.
 	TaskAccount = "unknown_account"
+	// TaskCurrency is to look at amounts in a currency whose minor unit pawl does not know: one task for each.
+	TaskCurrency = "unknown_currency"
 	// TaskAlike is to look at an account whose ID differs from another one's by upper and lower case alone.
 	TaskAlike = "similar_account"
 	// TaskAhead is to compare the clocks: an event is ahead of ours.
