@@ -78,6 +78,8 @@ func (s *Server) deliver(c echo.Context) (err error) {
 		return s.keepProbe(c, &source, p, r, match, &l)
 	}
 	s.tally.count(source.Name, receipt.Admitted, match.Secret, r.ReceivedAt)
+	// A panic leaves the outcome that the label had at first.
+	defer func() { s.tally.answered(source.Name, l.outcome != unfinished && l.outcome != refused, r.ReceivedAt) }()
 	return s.keep(c, &source, r, match, &l)
 }
 

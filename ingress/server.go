@@ -28,6 +28,7 @@ type Receipts interface {
 	Insert(ctx context.Context, d receipt.Delivery) ([]receipt.Outcome, error)
 	KeepProbe(ctx context.Context, p receipt.Probe) error
 	CountSources(ctx context.Context, counts []receipt.SourceCount) error
+	CountAnswers(ctx context.Context, answers []receipt.Answers) error
 }
 
 // Config is what a server needs. Sources and Receipts are required.

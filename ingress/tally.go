@@ -27,6 +27,8 @@ type tally struct {
 	mu     sync.Mutex
 	counts map[counted]receipt.SourceCount
 	lines  map[line]*repeated
+	// answers are those to authentic deliveries, by source.
+	answers map[string]receipt.Answers
 }
 
 // line is what one line of the log stands for: requests of a source that were refused with a class, or duplicates of
@@ -53,7 +55,16 @@ type counted struct {
 
 func newTally(store Receipts, log *slog.Logger) *tally {
 	return &tally{store: store, log: log, counts: map[counted]receipt.SourceCount{},
-		lines: map[line]*repeated{}}
+		lines: map[line]*repeated{}, answers: map[string]receipt.Answers{}}
+}
+
+// answered counts an answer to an authentic delivery. What anybody could cause is none of ours, and not counted.
+func (t *tally) answered(source string, ok bool, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := t.answers[source].And(ok, at)
+	a.Source = source
+	t.answers[source] = a
 }
 
 // count counts a request that came at a time; name is the class of a refusal, or the label of the secret.
@@ -116,8 +127,8 @@ func (t *tally) run(ctx context.Context, stop <-chan struct{}) {
 // flush writes the counts, and logs what was told. Counts that cannot be written are kept for the next time.
 func (t *tally) flush(ctx context.Context) {
 	t.mu.Lock()
-	counts, lines := slices.Collect(maps.Values(t.counts)), t.lines
-	t.counts, t.lines = map[counted]receipt.SourceCount{}, map[line]*repeated{}
+	counts, lines, answers := slices.Collect(maps.Values(t.counts)), t.lines, t.answers
+	t.counts, t.lines, t.answers = map[counted]receipt.SourceCount{}, map[line]*repeated{}, map[string]receipt.Answers{}
 	t.mu.Unlock()
 	for of, r := range lines {
 		told := append([]any{"source", of.source, "class", of.class, "count", r.count}, r.event...)
@@ -127,12 +138,18 @@ func (t *tally) flush(ctx context.Context) {
 			t.log.Info("duplicates received", told...)
 		}
 	}
-	err := t.store.CountSources(ctx, counts)
-	if err == nil {
-		return
+	if err := t.store.CountSources(ctx, counts); err != nil {
+		t.log.Warn("requests not counted yet", "error", err)
+		for _, c := range counts {
+			t.add(c)
+		}
 	}
-	t.log.Warn("requests not counted yet", "error", err)
-	for _, c := range counts {
-		t.add(c)
+	if err := t.store.CountAnswers(ctx, slices.Collect(maps.Values(answers))); err != nil {
+		t.log.Warn("answers not counted yet", "error", err)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		for source, a := range answers {
+			t.answers[source] = a.Then(t.answers[source])
+		}
 	}
 }

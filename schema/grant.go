@@ -11,7 +11,7 @@ import (
 // intake lists an ingress' rights by table and verb: it writes what comes in, and says when it was handed on. It reads
 // no body, and deletes only short-lived rows. It writes a body anew when a source wants an event that another ignored.
 var intake = []string{
-	"select, insert, update on receipts, runs, transmissions, source_counts, source_hours",
+	"select, insert, update on receipts, runs, transmissions, source_counts, source_hours, source_failures",
 	"insert, select (receipt_id), update (headers, body) on receipt_bodies",
 	"insert on redeliveries",
 	"select, insert on interventions",

@@ -207,7 +207,13 @@ func TestDoctor_Endpoint_Said(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), `update endpoints set findings = '[{"kind":"unsent","says":"it sends nothing","since":"2026-11-20T08:00:00Z"}]'`); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.pawl(t, "status"); !strings.Contains(r.out, "it sends nothing") {
+	if _, err := conn.Exec(t.Context(), `insert into source_failures values ('billing', 3, now() - interval '7 days', now())`); err != nil {
+		t.Fatal(err)
+	}
+	if f := finding(t, first(s.examined(t)), "answers", "billing"); f.Level != doctor.Fail || !strings.Contains(f.Found, "at least 3 in a row") {
+		t.Errorf("%+v", f)
+	}
+	if r := s.pawl(t, "status"); !strings.Contains(r.out, "it sends nothing") || !strings.Contains(r.out, "at least 3 in a row") {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
 	}
 }

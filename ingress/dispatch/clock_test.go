@@ -228,7 +228,7 @@ func TestClock_Overdue_SeenUnlessParked(t *testing.T) {
 	b := setup(t)
 	p := rested(t, b)
 	overdue := func() time.Duration {
-		age, err := b.store.Overdue(t.Context())
+		age, err := receipt.Overdue(t.Context(), b.pool)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,6 +69,7 @@ var Provider = webhook.Provider{
 		AnswerWithin: 10 * time.Second,
 		Retries:      "none; by hand",
 		Disables:     "4 failures in a row for 1 min, doubling to 24 h; 40 in a row for good",
+		DisablesAt:   4,
 		Options: map[string]string{
 			schemeOption: "`" + tokenScheme + "` or `" + signingScheme +
 				"`: what all secrets are; left out, a secret that begins with `" + signingPrefix +

@@ -31,6 +31,7 @@ var Provider = hmac.New(webhook.Provider{
 		Retries:      "one, after 1 min",
 		RetryFor:     time.Minute,
 		Disables:     "1,000 errors in 15 min: paused 15 min; errors for 7 days: suspended",
+		DisablesAt:   1000,
 		AsksWithHead: true, // developers.intercom.com/docs/webhooks/setting-up-webhooks
 	},
 	Sample: webhook.Sample{Type: "conversation.user.created", Body: sampleBody},

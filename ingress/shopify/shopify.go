@@ -45,6 +45,7 @@ var Provider = hmac.New(webhook.Provider{
 		Retries:      "8 times over 4 hours, with the original payload",
 		RetryFor:     4 * time.Hour,
 		Disables:     "deletes a subscription made by the Admin API after 8 consecutive failures",
+		DisablesAt:   8,
 		Options: map[string]string{
 			EventsOption: "`true` has `pawl send` sign what Shopify Events sends, with both families of headers. Either is verified without it",
 		},

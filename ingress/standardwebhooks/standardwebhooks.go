@@ -57,11 +57,12 @@ var Provider = webhook.Provider{
 var Svix = webhook.Provider{
 	Name: "svix",
 	Contract: contract(webhook.Contract{
-		ID:           "header svix-id (or webhook-id)",
-		AnswerWithin: 15 * time.Second,
-		Retries:      "after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 10 h",
-		RetryFor:     28 * time.Hour,
-		Disables:     "after all attempts failed for 5 days",
+		ID:            "header svix-id (or webhook-id)",
+		AnswerWithin:  15 * time.Second,
+		Retries:       "after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 10 h",
+		RetryFor:      28 * time.Hour,
+		Disables:      "after all attempts failed for 5 days",
+		DisablesAfter: 5 * 24 * time.Hour,
 	}),
 	New:    func(s webhook.Settings) (webhook.Verifier, error) { return newVerifier(s, svix, standard) },
 	Sign:   func(in webhook.SignInput) (webhook.SignOutput, error) { return sign(in, svix) },

@@ -40,8 +40,11 @@ type Contract struct {
 	// Retries says for how long and how often the provider tries again; RetryFor is its horizon, zero for never.
 	Retries  string
 	RetryFor time.Duration
-	// Disables says when the provider gives up on the endpoint.
-	Disables string
+	// Disables says when the provider gives up on the endpoint. DisablesAt is the number of failures in a row, and
+	// DisablesAfter the time of nothing else, after which it does; zero where that is not known.
+	Disables      string
+	DisablesAt    int64
+	DisablesAfter time.Duration
 	// BodyLimit is the largest body that the provider sends, in bytes; zero means pawl's default.
 	BodyLimit int64
 	// Tolerance is the default clock tolerance; zero where nothing is timed.
@@ -77,6 +80,18 @@ type Contract struct {
 // VerifiesOnly reports whether a source's secret is a public key, which cannot sign.
 func (c Contract) VerifiesOnly(secret string) bool {
 	return c.PublicKeys || c.PublicKeyPrefix != "" && strings.HasPrefix(secret, c.PublicKeyPrefix)
+}
+
+// GaveUp returns how far the provider has come on its way to give up on the endpoint: 1 where it has, 0 where nothing
+// is known of when it does. failures are those in a row, and lasted is the time from the first to the last.
+func (c Contract) GaveUp(failures int64, lasted time.Duration) (share float64) {
+	if c.DisablesAt > 0 {
+		share = float64(failures) / float64(c.DisablesAt)
+	}
+	if c.DisablesAfter > 0 {
+		share = max(share, lasted.Seconds()/c.DisablesAfter.Seconds())
+	}
+	return min(share, 1)
 }
 
 // Settings is what one source configures for its provider.

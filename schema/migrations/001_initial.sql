@@ -162,6 +162,15 @@ create table source_hours (
     primary key (source, hour)
 );
 
+-- Our own failures to take authentic deliveries of each source, in a row: a 2xx ends it. Providers give up by it.
+create table source_failures (
+    source   text        primary key,
+    failures bigint      not null,
+    -- since is when the first of them came, last when the last did.
+    since    timestamptz not null,
+    last     timestamptz not null
+);
+
 -- What the last look at each source's endpoint, where its provider can be asked, has found.
 create table endpoints (
     source    text        primary key,

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Clock names an account's due rows of one time, with the receipt of the fact that made them due.
@@ -90,7 +92,10 @@ select coalesce(extract(epoch from now() - min(d.at)), 0)::float8 as seconds
 
 // Overdue returns how long the oldest due row has waited for a run, 0 if no row is due. Rows of parked receipts do
 // not count: a person is asked about them already.
-func (s *Store) Overdue(ctx context.Context) (time.Duration, error) {
-	waited, err := one[struct{ Seconds float64 }](ctx, s, "ask since when something is due", overdueSQL, Lease)
-	return time.Duration(waited.Seconds * float64(time.Second)), err
+func Overdue(ctx context.Context, pool *pgxpool.Pool) (time.Duration, error) {
+	var seconds float64
+	if err := pool.QueryRow(ctx, overdueSQL, Lease).Scan(&seconds); err != nil {
+		return 0, fmt.Errorf("ask since when something is due: %w", err)
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
 }

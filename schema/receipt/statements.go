@@ -38,5 +38,7 @@ var Statements = map[string]string{
 	"count sources":   countSourcesSQL,
 	"secret uses":     secretUsesSQL,
 	"silent":          silentSQL,
+	"count answers":   countAnswersSQL,
+	"failing":         failingSQL,
 	"trim counts":     trimCountsSQL,
 }

@@ -45,6 +45,7 @@ func (noStorage) Insert(_ context.Context, d receipt.Delivery) ([]receipt.Outcom
 
 func (noStorage) KeepProbe(context.Context, receipt.Probe) error            { return nil }
 func (noStorage) CountSources(context.Context, []receipt.SourceCount) error { return nil }
+func (noStorage) CountAnswers(context.Context, []receipt.Answers) error     { return nil }
 
 // plainInsert writes the rows that pawl writes, one statement and one commit per request.
 type plainInsert struct {

@@ -121,6 +121,8 @@ type Source struct {
 	// APIRate bounds the requests of all processes together, by the second. Its default is a fifth of Stripe's limit:
 	// the rest is for the company's own programs.
 	APIRate int `yaml:"api_rate" default:"20" min:"1" max:"100"`
+	// Contract is the provider's.
+	Contract webhook.Contract `yaml:"-"`
 }
 
 // Secret is one key of a source.

@@ -33,6 +33,8 @@ func (c *checker) source(name string, s Source) {
 	case len(c.providers) > 0 && !known:
 		c.bad(key+".provider", fmt.Sprintf("%q is not a known provider", s.Provider), suggest(s.Provider, c.providers))
 	}
+	s.Contract = provider.Contract
+	c.cfg.Sources[name] = s
 	if s.Mode == "" && s.Provider == billing && !c.cfg.Dev {
 		c.bad(key+".mode", "is missing: what is billed in test mode must not reach a live customer",
 			"write live or test, and a source for each that you use")

@@ -100,7 +100,8 @@ func (d *Doctor) checks() []check {
 				d.endpoint(name)})
 		}
 	}
-	all = append(all, check{"secrets", "uses", seeDatabase, d.secrets})
+	all = append(all, check{"answers", "5xx", seeDatabase, d.countdown},
+		check{"secrets", "uses", seeDatabase, d.secrets})
 	for _, name := range names {
 		if d.Probe && (d.Source == "" || d.Source == name) {
 			all = append(all, check{"probe", name, "see what stands before the ingress: a proxy, a firewall",

@@ -197,7 +197,7 @@ func (n *Node) readReceipts(ctx context.Context, set set) error {
 	}
 	takenBack, takenErr := n.Runs.Compensated(ctx, time.Hour)
 	set("pawl_runs_compensated", float64(takenBack))
-	late, lateErr := n.Receipts.Overdue(ctx)
+	late, lateErr := receipt.Overdue(ctx, n.Pool)
 	set("pawl_due_oldest", late.Seconds())
 	return errors.Join(waitingErr, takenErr, lateErr)
 }

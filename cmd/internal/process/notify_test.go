@@ -151,6 +151,7 @@ var planted = []string{
 	`insert into source_hours (source, hour, count)
 		select s, date_trunc('hour', now()) - n * interval '1 hour', case s when 'stripe' then 10 else 0 end
 		  from unnest('{stripe,removed}'::text[]) s, generate_series(4, 28 * 24) n where n > 23 or n = 4`,
+	`insert into source_failures (source, failures, since, last) values ('stripe', 9, '2026-11-20T08:00:00Z', '2026-11-27T08:00:00Z'), ('removed', 9, '2026-11-01T08:00:00Z', now())`,
 	`insert into endpoints (source, looked_at, off_since, findings) values ('removed', now(), now(), '[{"kind":"off","says":"x","since":"2026-11-20T08:00:00Z"}]'),
 		('stripe', now(), '2026-11-20T08:00:00Z', '[{"kind":"off","says":"it is off","since":"2026-11-20T08:10:00Z"},{"kind":"version","says":"it is old","since":"2026-11-20T08:10:00Z"},{"kind":"ignored","says":"x","since":"2026-11-20T08:10:00Z"}]')`,
 	`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, attempts, last_error, created_at)
@@ -165,7 +166,8 @@ var told = []string{
 	"page sink finance is out: f.test answered 503", "ticket in doubt: 2 effects of kind receipt-email (live)",
 	"ticket a retry job has ended, and 1 of 3 events have failed",
 	"ticket the meaning of the facts was changed to bb", "ticket a worker's file says another meaning of the facts than that in force: cc",
-	"page source stripe is silent: 30 deliveries were to be expected since its last one", "page source stripe: it is off", "ticket source stripe: it is old", "ticket subscriber crm does not take its news",
+	"page source stripe is silent: 30 deliveries were to be expected since its last one", "page source stripe: we have answered 5xx to at least 9 in a row since 2026-11-20 08:00 UTC; how stripe gives up on an endpoint: not published; its e-mails speak of nine consecutive days of failure",
+	"page source stripe: it is off", "ticket source stripe: it is old", "ticket subscriber crm does not take its news",
 }
 
 // Each cause is told once, by two workers who look and send at the same time, to each of three sinks; a pager gets pages
@@ -225,7 +227,7 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 		t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	mails := box.Mails()
-	if wantPages := 8; pages != wantPages || len(mails) != len(want) {
+	if wantPages := 9; pages != wantPages || len(mails) != len(want) {
 		t.Errorf("%d pages and %d mails, want %d and %d", pages, len(mails), wantPages, len(want))
 	}
 	for _, m := range mails {
@@ -233,7 +235,7 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 			t.Errorf("mail %s", m.Data)
 		}
 	}
-	one.exec(t, `delete from receipts`, `delete from tasks`, `delete from breakers`, `delete from effects`, `delete from jobs`, `delete from meaning_switches`, `delete from meanings`, `delete from outbox`, `delete from source_counts`, `delete from source_hours`, `delete from endpoints`)
+	one.exec(t, `delete from receipts`, `delete from tasks`, `delete from breakers`, `delete from effects`, `delete from jobs`, `delete from meaning_switches`, `delete from meanings`, `delete from outbox`, `delete from source_counts`, `delete from source_hours`, `delete from endpoints`, `delete from source_failures`)
 	hook.bodies = nil
 	together()
 	if len(hook.bodies) != 0 {

@@ -51,6 +51,8 @@ func (n *Node) observeStanding(meter metric.Meter) error {
 	}), export(meter, n.readEndpoints, []gauge{
 		{"pawl_endpoint_finding", "s", "Since when an endpoint, as the provider knows it, is not as the source wants it, by kind."},
 		{"pawl_endpoint_looked", "s", "Time since an endpoint was looked at; nothing for one that nobody watches."},
+	}), export(meter, n.readCountdowns, []gauge{
+		{"pawl_source_countdown", "", "How far a provider has come on its way to give up on a source, by our own 5xx in a row: 1 where it does."},
 	}), export(meter, n.readOwn, []gauge{
 		{"pawl_audit_broken", "", "1 where the audit trail was tampered with."},
 		{"pawl_secret_ends", "s", "Time until a source has no active secret any more; nothing where one has no end."},
@@ -90,6 +92,15 @@ func (n *Node) readEndpoints(ctx context.Context, set set) error {
 			set("pawl_endpoint_finding", sinceThen(f.Since), source, attribute.String("kind", string(f.Kind)),
 				attribute.String("mode", string(n.Config.Sources[e.Source].Mode)))
 		}
+	}
+	return err
+}
+
+func (n *Node) readCountdowns(ctx context.Context, set set) error {
+	all, err := report.Countdowns(ctx, n.Config, n.Pool)
+	for _, c := range all {
+		set("pawl_source_countdown", c.Share, attribute.String("source", c.Source),
+			attribute.String("mode", string(n.Config.Sources[c.Source].Mode)))
 	}
 	return err
 }

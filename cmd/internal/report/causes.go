@@ -56,7 +56,7 @@ func Causes(ctx context.Context, cfg *config.Config, o *operator.Operator) (foun
 	for kind, read := range map[string]func(context.Context) ([]notice.Cause, error){
 		"parked": c.parked, "unstarted": c.unstarted, "task": c.tasks, "uncertain": c.uncertain, "sink": c.sinks,
 		"subscriber": c.subscribers, "meaning": c.meanings, "job": c.jobs, "source": c.sources,
-		"endpoint": c.endpoints,
+		"endpoint": c.endpoints, "failing": c.failing,
 	} {
 		list, err := read(ctx)
 		if err != nil {
@@ -156,6 +156,22 @@ func (c causes) endpoints(ctx context.Context) (list []notice.Cause, err error) 
 			}
 			list = append(list, cause)
 		}
+	}
+	return list, err
+}
+
+// failing are the sources whose deliveries we fail to take, from when their providers have come half of the way.
+func (c causes) failing(ctx context.Context) (list []notice.Cause, err error) {
+	all, err := Countdowns(ctx, c.cfg, c.DB)
+	for _, f := range all {
+		if f.Share < GivesUpSoon {
+			continue
+		}
+		list = append(list, notice.Cause{
+			Name: f.Source, Since: f.Since, Count: f.Failures, What: "source " + f.Source + ": " + f.Says,
+			Severity: pages(f.Share >= GivesUpNow, string(c.cfg.Sources[f.Source].Mode)), Command: "doctor",
+			Runbook: "a-provider-is-about-to-give-up",
+		})
 	}
 	return list, err
 }

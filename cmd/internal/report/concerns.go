@@ -17,7 +17,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/billing"
-	"github.com/pawlhq/pawl/schema/endpoint"
 	"github.com/pawlhq/pawl/schema/notice"
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/pause"
@@ -28,7 +27,8 @@ import (
 
 // Concern is something that a person should know of, and that no event shows.
 type Concern struct {
-	// The kind, What, is "paused", "refused", "subscriber", "meaning", "untold", "endpoint", "schedule" or "workers".
+	// The kind, What, is "paused", "refused", "subscriber", "meaning", "untold", "endpoint", "failing", "schedule" or
+	// "workers".
 	// Name says which one.
 	What string `json:"what"`
 	Name string `json:"name"`
@@ -52,8 +52,9 @@ const (
 
 // Concerns returns the pauses, the deliveries that were refused within the last hour, the subscribers that take no
 // news, the meanings that workers propose, the sinks for people that take no messages, the endpoints that are not as
-// their sources want them, and the schedules that are paused or have found what waits for a person. It also tells if no
-// worker takes the events: it asks Temporal for that only if an event has waited for longer than a minute.
+// their sources want them, the sources whose deliveries we fail to take, and the schedules that are paused or have
+// found what waits for a person. It also tells if no worker takes the events: it asks Temporal for that only if an
+// event has waited for longer than a minute.
 func Concerns(ctx context.Context, cfg *config.Config, o *operator.Operator,
 	waiting []timeline.Cause) ([]Concern, error) {
 	concerns := []Concern{}
@@ -100,11 +101,11 @@ func Concerns(ctx context.Context, cfg *config.Config, o *operator.Operator,
 		concerns = append(concerns, Concern{"untold", u.Sink, &u.Since,
 			output.Plural(u.Messages, "message") + " not taken" + output.Because(u.Error), "sinks check"})
 	}
-	watched, err := Endpoints(ctx, cfg, o.DB)
+	ofSources, err := sources(ctx, cfg, o)
 	if err != nil {
 		return nil, err
 	}
-	concerns = slices.Concat(concerns, endpoints(watched), schedules(ctx, o))
+	concerns = slices.Concat(concerns, ofSources, schedules(ctx, o))
 	for _, w := range waiting {
 		if time.Since(w.Oldest) < unworked {
 			continue
@@ -117,8 +118,16 @@ func Concerns(ctx context.Context, cfg *config.Config, o *operator.Operator,
 	return concerns, nil
 }
 
-// endpoints returns the faults of endpoints that people are told.
-func endpoints(watched []endpoint.Endpoint) (concerns []Concern) {
+// sources returns the faults of endpoints that people are told, and the sources whose deliveries we fail to take.
+func sources(ctx context.Context, cfg *config.Config, o *operator.Operator) (concerns []Concern, err error) {
+	watched, err := Endpoints(ctx, cfg, o.DB)
+	if err != nil {
+		return nil, err
+	}
+	failing, err := Countdowns(ctx, cfg, o.DB)
+	for _, f := range failing {
+		concerns = append(concerns, Concern{"failing", f.Source, &f.Since, f.Says, "doctor"})
+	}
 	for _, e := range watched {
 		for _, f := range e.Findings {
 			if f.Kind.Urgent() {
@@ -126,7 +135,7 @@ func endpoints(watched []endpoint.Endpoint) (concerns []Concern) {
 			}
 		}
 	}
-	return concerns
+	return concerns, err
 }
 
 // schedules returns those that a person should look at, none where Temporal does not answer.

@@ -1,0 +1,68 @@
+package ingress_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/ingress"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// failing is a store whose inserts end as the letters say: f fails, p panics, and any other commits.
+type failing struct {
+	ingress.Receipts
+	ends string
+}
+
+func (f *failing) Insert(ctx context.Context, d receipt.Delivery) ([]receipt.Outcome, error) {
+	end := f.ends[0]
+	f.ends = f.ends[1:]
+	switch end {
+	case 'f':
+		return nil, errors.New("no")
+	case 'p':
+		panic("no")
+	}
+	return f.Receipts.Insert(ctx, d)
+}
+
+// Our own failures are counted since the last delivery that was taken. What a stranger is refused counts for nothing.
+func TestTally_OwnFailures_CountedInARow(t *testing.T) {
+	t.Parallel()
+	for ends, want := range map[string]string{"ok": "", "fofp": "2", "ffo": "0", "fff": "3"} {
+		t.Run(ends, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
+				c.Receipts = &failing{Receipts: c.Receipts, ends: ends}
+			})
+			for i, end := range ends {
+				got := b.post(t, `{"id":"e`+string(rune('a'+i))+`"}`)
+				if (got.status == http.StatusServiceUnavailable) != (end == 'f' || end == 'p') {
+					t.Errorf("delivery %d: got %d", i, got.status)
+				}
+				if got := do(t, request(t, "POST", b.url+"/hooks/shop", strings.NewReader("{}"), "X-Sig", "00")); got.status != http.StatusUnauthorized {
+					t.Fatalf("got %d, want 401", got.status)
+				}
+			}
+			// As if another process had failed before, and its failures were recorded.
+			if ends == "ffo" {
+				begun := receipt.Answers{Failures: receipt.Failures{Source: "shop", Failures: 7, Since: time.Now(), Last: time.Now()}}
+				if err := b.store.CountAnswers(t.Context(), []receipt.Answers{begun}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := b.srv.Shutdown(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			_ = b.pool.QueryRow(t.Context(), `select coalesce(max(failures)::text, '') from source_failures`).Scan(&got)
+			if got != want {
+				t.Errorf("%q failures in a row, want %q", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package receipt
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Failures are authentic deliveries of a source that we answered with 5xx, in a row.
+type Failures struct {
+	Source string
+	// Failures counts them since the last 2xx; Since is when the first of them came, and Last when the last did.
+	Failures    int64
+	Since, Last time.Time
+}
+
+// Answers are those of one process to the authentic deliveries of a source, since they were recorded last.
+type Answers struct {
+	Failures
+	// Recovered: there was a 2xx. The failures are those after it.
+	Recovered bool
+}
+
+// And returns a with one more answer.
+func (a Answers) And(ok bool, at time.Time) Answers {
+	switch {
+	case ok:
+		a.Recovered, a.Failures.Failures, a.Since = true, 0, at
+	case a.Failures.Failures == 0:
+		a.Since = at
+		fallthrough
+	default:
+		a.Failures.Failures++
+	}
+	a.Last = at
+	return a
+}
+
+// Then returns a with the answers that came after it.
+func (a Answers) Then(later Answers) Answers {
+	if later.Last.IsZero() {
+		return a
+	}
+	if later.Recovered || a.Failures.Failures == 0 {
+		later.Recovered = later.Recovered || a.Recovered
+		return later
+	}
+	a.Failures.Failures += later.Failures.Failures
+	a.Last = later.Last
+	return a
+}
+
+// countAnswersSQL writes nothing while nothing fails.
+const countAnswersSQL = `
+insert into source_failures as f (source, failures, since, last)
+select source, failures, since, last
+  from unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::timestamptz[]) as i(source, failures, since, last)
+ where failures > 0 or exists (select from source_failures h where h.source = i.source and h.failures > 0)
+ order by source
+on conflict (source) do update set
+    failures = excluded.failures + case when f.source = any($5) then 0 else f.failures end,
+    since = case when f.source = any($5) or f.failures = 0 then excluded.since else f.since end, last = excluded.last`
+
+// CountAnswers records the answers of a process, one entry for each source. After an error nothing is recorded.
+func (s *Store) CountAnswers(ctx context.Context, answers []Answers) error {
+	var sources, recovered []string
+	var failures []int64
+	var since, last []time.Time
+	for _, a := range answers {
+		sources, failures = append(sources, a.Source), append(failures, a.Failures.Failures)
+		since, last = append(since, a.Since), append(last, a.Last)
+		if a.Recovered {
+			recovered = append(recovered, a.Source)
+		}
+	}
+	if len(sources) == 0 {
+		return nil
+	}
+	return s.exec(ctx, "count answers", countAnswersSQL, sources, failures, since, last, recovered)
+}
+
+const failingSQL = `
+select source, failures, since, last from source_failures where failures > 0 and source = any($1) order by source`
+
+// Failing returns the failures of those of the sources whose last answer was one.
+func Failing(ctx context.Context, pool *pgxpool.Pool, sources []string) ([]Failures, error) {
+	rows, _ := pool.Query(ctx, failingSQL, sources) // CollectRows returns its error
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Failures])
+	if err != nil {
+		return nil, fmt.Errorf("read the failures of sources: %w", err)
+	}
+	return all, nil
+}
