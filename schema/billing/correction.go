@@ -13,8 +13,8 @@ import (
 )
 
 // An entry of finance that is booked stays as it is. A later reading of its event, or another meaning, may say that it
-// should have been of another amount, or of another account. A person is then asked, once, and can have the difference
-// booked.
+// should have been of another amount, with another tax in it, or of another account. A person is then asked, once, and
+// can have the difference booked.
 
 // TaskEntry is to decide about an entry that is booked otherwise than the facts say.
 const TaskEntry = "entry_differs"
@@ -126,15 +126,22 @@ func (n *Anew) ask(ctx context.Context, db querier, b *pgx.Batch, mode, object s
 	if err != nil || len(booked) == 0 {
 		return err
 	}
-	if len(difference(booked, is)) == 0 {
+	differs := difference(booked, is)
+	if len(differs) == 0 {
 		b.Queue(closeTaskSQL, mode, TaskEntry, object, TaskCancelled)
 		return nil
 	}
+	says := func(amount, tax int64, currency string) string {
+		if slices.ContainsFunc(differs, func(c Correction) bool { return c.Amount != 0 }) {
+			return n.Money(amount, currency)
+		}
+		return n.Money(amount, currency) + ", " + n.Money(tax, currency) + " of it tax,"
+	}
 	var has []string
 	for _, sum := range sumsOf(booked) {
-		has = append(has, n.Money(sum.Amount, sum.Currency)+" under "+sum.Account)
+		has = append(has, says(sum.Amount, sum.Tax, sum.Currency)+" under "+sum.Account)
 	}
-	comes := n.Money(is.amount, cmp.Or(is.currency, booked[0].Currency))
+	comes := says(is.amount, is.tax, cmp.Or(is.currency, booked[0].Currency))
 	if is.account != "" {
 		comes += " under " + is.account
 	}
@@ -190,7 +197,7 @@ func difference(booked []Correction, is cash) []Correction {
 			sums[i].Key = ":" + sums[i].Account + ":" + sums[i].Currency
 		}
 	}
-	return slices.DeleteFunc(sums, func(c Correction) bool { return c.Amount == 0 })
+	return slices.DeleteFunc(sums, func(c Correction) bool { return c.Amount == 0 && c.Tax == 0 })
 }
 
 // Corrections returns what answers the open question about an object's entry, and the keys that it would have. Its

@@ -220,3 +220,44 @@ func TestCorrection_PaidInParts_NoPartMore(t *testing.T) {
 	deliver(t, pool, []billing.Fact{last}, now)
 	sums("[1000, 1500, 1700] 1900") // 200 more have come since
 }
+
+// The tax alone may have been booked wrongly: that is asked about, and corrected, like an amount.
+func TestCorrection_TaxReadAnew_AskedOnceAndAnswered(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	now := at(3 * aDay)
+	facts := events([]billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro")}, false)
+	deliver(t, pool, facts, now)
+	booksOf(t, pool, "finance-export:stripe:live:in_1", "payment", "in_1", "acme", 1000)
+	taxed := func(id string, tax int64) {
+		t.Helper()
+		appendReading(t, pool, id, rereadAs(facts[1], func(f *billing.Fact) {
+			i := *f.Invoice
+			i.Tax, f.Invoice = tax, &i
+		}))
+		if _, err := billing.RefoldReread(t.Context(), pool, billing.Scope{Mode: "live", Account: "acme"}, policy, now, anew(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants := func(when, sql string, want ...string) {
+		t.Helper()
+		if got := texts(t, pool, sql); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", when, got, want)
+		}
+	}
+	const of = "finance-correction:stripe:live:in_1:"
+	taxed("r1", 160)
+	wants("read", askedSQL, "in_1 open "+of+"r1 booked with 1000 usd, 0 usd of it tax, under acme, and comes to 1000 usd, 160 usd of it tax, under acme")
+	taxed("r2", 190)
+	wants("another tax", askedSQL, "in_1 open "+of+"r2 booked with 1000 usd, 0 usd of it tax, under acme, and comes to 1000 usd, 190 usd of it tax, under acme")
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := billing.Correct(t.Context(), tx, "live", "in_1", time.Now().UTC())
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	wants("corrected", `select concat_ws(' ', effect_key, corrects, account, amount, tax, currency) from finance_corrections`,
+		of+"r2 finance-export:stripe:live:in_1 acme 0 190 usd")
+	taxed("r3", 190)
+	wants("the same again", askedSQL, "in_1 done "+of+"r2 booked with 1000 usd, 0 usd of it tax, under acme, and comes to 1000 usd, 190 usd of it tax, under acme")
+}

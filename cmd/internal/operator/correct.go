@@ -99,7 +99,11 @@ func answered(d *Decision, err error) error {
 func sayCorrections(list []billing.Correction) string {
 	var says []string
 	for _, c := range list {
-		says = append(says, stripe.Money(c.Amount, c.Currency)+" under "+c.Account)
+		amount, what := c.Amount, ""
+		if amount == 0 {
+			amount, what = c.Tax, " of tax"
+		}
+		says = append(says, stripe.Money(amount, c.Currency)+what+" under "+c.Account)
 	}
 	return strings.Join(says, " and ")
 }
