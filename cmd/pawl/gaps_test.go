@@ -19,8 +19,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// withSandbox is a stack whose source billing can be asked for what Stripe holds: the sandbox stands in for it.
-func withSandbox(t *testing.T) (stack, string) {
+// withSandbox is a stack whose source can be asked for what Stripe holds: the sandbox stands in for it.
+func withSandbox(t *testing.T, source string) (stack, string) {
 	t.Helper()
 	dsn := schematest.NewDSN(t)
 	stripe, err := sandbox.Start(t.Context(), sandbox.Config{Dir: t.TempDir()})
@@ -28,7 +28,7 @@ func withSandbox(t *testing.T) (stack, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = stripe.Close() })
-	s := setup(t, dsn, map[string]string{"billing": "stripe"}).with("KEY", "rk_live_1")
+	s := setup(t, dsn, map[string]string{source: "stripe"}).with("KEY", "rk_live_1")
 	write(t, s.file, strings.Replace(read(t, s.file), "mode: live", "mode: live, api_key: env:KEY, api_url: '"+stripe.URL()+"/stripe'", 1))
 	return s, dsn
 }
@@ -36,7 +36,7 @@ func withSandbox(t *testing.T) (stack, string) {
 // What has happened and was never delivered is listed, filed once, and no gap is left.
 func TestGaps_Undelivered_ListedThenFiled(t *testing.T) {
 	t.Parallel()
-	s, dsn := withSandbox(t)
+	s, dsn := withSandbox(t, "billing")
 	if got := s.pawl(t, "gaps", "billing", "--from", "1h"); got.code != 0 || !strings.HasPrefix(got.out, "no gap between ") {
 		t.Fatalf("code %d\n%s%s", got.code, got.out, got.err)
 	}
@@ -88,7 +88,7 @@ func customerOf(t *testing.T, account string) string {
 // What takes long says how far it is, on standard error.
 func TestProgress_LongCommands_Told(t *testing.T) {
 	t.Parallel()
-	s, _ := withSandbox(t)
+	s, _ := withSandbox(t, "billing")
 	s.pawl(t, "send", "--source", "billing", "--type", "customer.subscription.created", "--account", "acme", "--undelivered")
 	for want, args := range map[string][]string{"1 event listed": {"gaps", "--from", "1h", "billing"}, " to compare": {"reconcile", "--dry-run", customerOf(t, "acme")}} {
 		var told strings.Builder
@@ -106,7 +106,7 @@ func TestProgress_LongCommands_Told(t *testing.T) {
 // More than fifty are filed after a confirmation alone.
 func TestGaps_Many_Confirmed(t *testing.T) {
 	t.Parallel()
-	s, _ := withSandbox(t)
+	s, _ := withSandbox(t, "billing")
 	s.pawl(t, "send", "--source", "billing", "--type", "invoice.paid", "--count", "51", "--undelivered")
 	if got := s.pawl(t, "gaps", "billing", "--from", "1h", "--file", "--why", "lost"); got.code != 1 || !strings.Contains(got.err, "51 events never came. File all of it?") || !strings.Contains(got.err, "not confirmed") {
 		t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
@@ -119,7 +119,7 @@ func TestGaps_Many_Confirmed(t *testing.T) {
 // Stripe lists a connected account's events apart, without naming it in each: they are filed under it, as if delivered.
 func TestGaps_ConnectedAccount(t *testing.T) {
 	t.Parallel()
-	s, dsn := withSandbox(t)
+	s, dsn := withSandbox(t, "billing")
 	write(t, s.file, strings.Replace(read(t, s.file), "mode: live,", "mode: live, accounts: {acct_9: acme},", 1))
 	if got := s.pawl(t, "send", "--source", "billing", "--type", "invoice.paid", "--provider-account", "acct_9", "--undelivered"); got.code != 0 {
 		t.Fatalf("code %d\n%s%s", got.code, got.out, got.err)
@@ -140,7 +140,7 @@ func TestGaps_ConnectedAccount(t *testing.T) {
 // What differs is shown, and filed when a person says so.
 func TestReconcile_ShownThenFiled(t *testing.T) {
 	t.Parallel()
-	s, dsn := withSandbox(t)
+	s, dsn := withSandbox(t, "billing")
 	s.pawl(t, "send", "--source", "billing", "--type", "customer.subscription.created", "--account", "acme", "--undelivered")
 	if got := s.pawl(t, "reconcile", "acme", "--dry-run"); got.code != 1 || !strings.Contains(got.err, `no account "acme"`) {
 		t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
@@ -175,7 +175,7 @@ func TestReconcile_ShownThenFiled(t *testing.T) {
 // An import is somebody's deed: the trail says whose.
 func TestImport_Audited(t *testing.T) {
 	t.Parallel()
-	s, dsn := withSandbox(t)
+	s, dsn := withSandbox(t, "billing")
 	s.pawl(t, "send", "--source", "billing", "--type", "customer.subscription.created", "--account", "acme", "--undelivered")
 	for range 2 {
 		if got := s.pawl(t, "import", "stripe", "--who", "ada", "--why", "day one"); got.code != 0 {
@@ -192,7 +192,7 @@ func TestImport_Audited(t *testing.T) {
 // The endpoint as Stripe knows it is a line of the doctor's: what is wrong, what to do, and the window that it was off.
 func TestDoctor_Endpoint_Said(t *testing.T) {
 	t.Parallel()
-	s, dsn := withSandbox(t)
+	s, dsn := withSandbox(t, "billing")
 	f := finding(t, first(s.at(t, away).examined(t)), "endpoint", "billing")
 	if f.Level != doctor.Warn || f.Found != "no endpoint of this account has a URL that ends in /hooks/billing" {
 		t.Errorf("%+v", f)

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// runbook is the state in which a runbook of docs/operations.md is run.
+type runbook struct {
+	// state is what has happened, as statements or as calls of pawl.
+	state []string
+	// over is in the output of the last command that is run, and gone is not.
+	over, gone string
+}
+
+// aReceipt is a row of receipts of source stripe: its ID's last digit, event ID, type, status and reason follow.
+const aReceipt = `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, updated_at, dispatch_at)
+	values ('00000000-0000-0000-0000-00000000000`
+
+var runbooks = map[string]runbook{
+	"Status":                    {over: "nothing is parked"},
+	"The first page at night":   {state: []string{aReceipt + `1', 'stripe', 'stripe', 'live', 'evt_123', 'id', 'invoice.paid', now(), '\x01', 'dead', 'effect_failed: f.test answered 404', now(), now())`}, over: "verdict: It waits for you"},
+	"The audit trail":           {state: []string{"pawl pause source stripe --why x", "pawl resume source stripe --why x"}, over: "unbroken: 2 actions"},
+	"Have all events come":      {state: []string{"pawl send --source stripe --type invoice.paid --event-id evt_lost --undelivered"}, over: "no gap between"},
+	"Something is paused":       {state: []string{"pawl pause sink finance --why x"}, gone: "paused"},
+	"A new version is deployed": {over: "the database is at version"},
+	"A deploy was bad":          {over: "no difference"},
+	"A type has no flow yet":    {state: []string{aReceipt + `2', 'stripe', 'stripe', 'live', 'evt_note', 'id', 'credit_note.created', now(), '\x02', 'ignored', 'type_not_wanted', now(), now())`}, gone: "evt_note"},
+	"A flood of poison":         {gone: "paused"},
+	"Somebody forges deliveries": {state: []string{`insert into rejections (id, source, received_at, class, headers, body)
+		values ('01a1fd40-17a9-78f4-af25-d9123448edac', 'stripe', now() - interval '2 hours', 'no_matching_signature', '{}', '')`}, gone: "refused"},
+	"A sink is down for a day": {gone: "paused"},
+}
+
+// A command that a page tells somebody to run at night works, in the state that its runbook is about, and the last one
+// shows that it is over.
+func TestRunbooks_Run(t *testing.T) {
+	t.Parallel()
+	block := regexp.MustCompile("(?ms)^ *```sh run\n(.*?)^ *```")
+	_, page, _ := strings.Cut(read(t, filepath.Join(repository, "docs", "operations.md")), "\n## ")
+	ran := map[string]bool{}
+	for _, section := range strings.Split(page, "\n## ") {
+		title, text, _ := strings.Cut(section, "\n")
+		blocks := block.FindAllStringSubmatch(text, -1)
+		if len(blocks) == 0 {
+			continue
+		}
+		of, known := runbooks[title]
+		if ran[title] = true; !known {
+			t.Errorf("%s has a block to run, and no state", title)
+			continue
+		}
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			s, dsn := withSandbox(t, "stripe")
+			conn := connect(t, dsn)
+			for _, step := range of.state {
+				s.step(t, conn, step)
+			}
+			var last result
+			for _, b := range blocks {
+				for line := range strings.Lines(b[1]) {
+					last = s.step(t, conn, strings.TrimSpace(line))
+				}
+			}
+			if !strings.Contains(last.out, of.over) || of.gone != "" && strings.Contains(last.out, of.gone) {
+				t.Errorf("it is not over: want %q and not %q in\n%s%s", of.over, of.gone, last.out, last.err)
+			}
+		})
+	}
+	for title := range runbooks {
+		if !ran[title] {
+			t.Errorf("%s has no block to run", title)
+		}
+	}
+}
+
+// step runs a call of pawl, or a statement, which must go well.
+func (s stack) step(t *testing.T, conn *pgx.Conn, step string) (r result) {
+	t.Helper()
+	args, calls := pawlArguments(step)
+	if !calls {
+		if _, err := conn.Exec(t.Context(), step); err != nil {
+			t.Fatalf("%s: %v", step, err)
+		}
+		return r
+	}
+	if r = s.pawl(t, args...); r.code != 0 {
+		t.Errorf("%s: exit %d\n%s%s", step, r.code, r.out, r.err)
+	}
+	return r
+}
