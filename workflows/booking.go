@@ -12,17 +12,23 @@ import (
 // Bookings are the entries about refunds, disputes and credit notes. They follow from what their facts hold together,
 // and their keys name the object: refund.created, charge.refunded and charge.refund.updated meet at the same. They
 // are part of every plan, since any event can be the one that makes their account known, or what was paid for. Of a
-// payment that was for nothing that is known, the clock books all. A refund waits for the tax of its invoice.
+// payment that was for nothing that is known, the clock books all. A refund or a credit note of an unknown invoice
+// waits for its account and its tax.
 func bookings(c billing.Change) []*step {
-	s := billing.State{Credits: c.After.Credits}
+	var s billing.State
 	for _, r := range c.After.Refunds {
-		if r.Purchase != "" && r.Purchase != r.Payment && !r.Untaxed {
+		if r.Purchase != "" && r.Purchase != r.Payment && !r.Unbilled {
 			s.Refunds = append(s.Refunds, r)
 		}
 	}
 	for _, d := range c.After.Disputes {
 		if d.Purchase != "" && d.Purchase != d.Payment {
 			s.Disputes = append(s.Disputes, d)
+		}
+	}
+	for _, n := range c.After.Credits {
+		if !n.Unbilled {
+			s.Credits = append(s.Credits, n)
 		}
 	}
 	return moneySteps(c.Subject, s)

@@ -39,7 +39,7 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 	nobodys := both
 	nobodys.Account = ""
 	untaxed := refund
-	untaxed.Untaxed = true
+	untaxed.Unbilled = true
 	within := both
 	within.Within = "ch_1:1"
 	dispute := billing.Dispute{Ref: billing.Ref{ID: "dp_1", Account: "acme", Payment: "pi_1", Invoice: "in_1", Purchase: "in_1", Subscription: "sub_1"}, Amount: 100, Currency: "usd", Movements: []billing.Movement{
@@ -60,6 +60,8 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 		return e
 	}
 	credit := billing.Credit{Ref: billing.Ref{ID: "cn_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Amount: 20, Tax: 3, Currency: "usd", IssuedAt: refundedAt}
+	unbilledCredit := credit
+	unbilledCredit.Unbilled = true
 	void := credit
 	void.VoidedAt = failedAt
 	outside := credit
@@ -83,8 +85,8 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 		"a refund that never succeeded": {billing.State{Refunds: []billing.Refund{never}}, nil},
 		"a refund of a payment that was for nothing that is known, which the clock books": {billing.State{Refunds: []billing.Refund{own},
 			Payment: &billing.Payment{Ref: billing.Ref{ID: "pi_1", Account: "acme", Purchase: "pi_1"}, Status: "succeeded"}}, nil},
-		"a refund whose invoice is unknown": {billing.State{Refunds: []billing.Refund{untaxed}}, nil},
-		"a refund whose account is unknown": {billing.State{Refunds: []billing.Refund{nobodys}}, nil},
+		"a refund and a credit note of an unknown invoice": {billing.State{Refunds: []billing.Refund{untaxed}, Credits: []billing.Credit{unbilledCredit}}, nil},
+		"a refund whose account is unknown":                {billing.State{Refunds: []billing.Refund{nobodys}}, nil},
 		"each balance transaction is booked": {billing.State{Disputes: []billing.Dispute{dispute}}, map[string]activities.Entry{
 			"dispute-entry:stripe:live:txn_1": settled(entry(activities.DisputeEntry, "txn_1", -100, 0, refundedAt, ""), -100, 15),
 			"dispute-entry:stripe:live:txn_2": settled(entry(activities.DisputeEntry, "txn_2", 90, 0, failedAt, ""), 90, -15),

@@ -24,6 +24,8 @@ type Credit struct {
 	IssuedAt time.Time
 	VoidedAt time.Time `json:",omitzero"`
 	Because  string    `json:",omitempty"`
+	// Since is the fact that showed it first, or as void.
+	Since Cause
 }
 
 // Voided reports whether any fact said so.
@@ -36,13 +38,13 @@ func FoldCredit(id string, facts []Fact) Credit {
 		seen := f.Credit
 		if n == 0 {
 			c.Amount, c.Tax, c.Currency, c.IssuedAt = seen.Amount, seen.Tax, seen.Currency, f.OccurredAt
-			c.OutOfBand = seen.OutOfBand
+			c.OutOfBand, c.Since = seen.OutOfBand, causeOf(f)
 		}
 		c.Invoice, c.Customer, c.Reason = cmp.Or(c.Invoice, seen.Invoice), cmp.Or(f.Customer, c.Customer),
 			cmp.Or(seen.Reason, c.Reason)
 		c.Status = higher([]string{"issued", "void"}, cmp.Or(c.Status, seen.Status), seen.Status)
-		if c.Because = f.EventID; seen.Status == "void" {
-			c.VoidedAt = cmp.Or(c.VoidedAt, f.OccurredAt)
+		if c.Because = f.EventID; seen.Status == "void" && !c.Voided() {
+			c.VoidedAt, c.Since = f.OccurredAt, causeOf(f)
 		}
 	}
 	return c
@@ -60,4 +62,13 @@ func (c *Credit) assign(with related) {
 	if i != nil {
 		c.Subscription = i.Subscription
 	}
+	c.Unbilled = c.Account != "" && c.Invoice != "" && i == nil
+}
+
+func (c *Credit) due(with related, now time.Time) []Due {
+	step := 0
+	if c.Voided() {
+		step++
+	}
+	return c.bookUnbilled(with, c.Since, step, now)
 }

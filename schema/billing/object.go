@@ -50,6 +50,10 @@ type Ref struct {
 	Purchase string `json:",omitempty"`
 	// NotOurs is set for another product of the provider's account, and for money of it. It has no account of ours.
 	NotOurs bool `json:",omitempty"`
+	// Unbilled is set for a refund or a credit note of an invoice that nothing has told of. The invoice tells its
+	// account, and a refund's tax. So it is booked once that is known, or has not come for the time to settle: under
+	// its customer's account.
+	Unbilled bool `json:",omitempty"`
 	// Claimed is the account that a person has given it to, "" for none.
 	Claimed string `json:",omitempty"`
 	// Announced lists the announcements that were made about it. It is empty until its account and its purchase are
@@ -85,6 +89,16 @@ func (r *Ref) assign(with related) {
 	}
 }
 
+// bookUnbilled has the clock book money of an unknown invoice, step counting what has moved of it: each movement makes
+// it due again.
+func (r *Ref) bookUnbilled(with related, cause Cause, step int, now time.Time) []Due {
+	if !r.Unbilled || cause == (Cause{}) || cause.At.Before(with.policy.EffectsFrom) {
+		return nil
+	}
+	at := with.soon(cause.At.Add(with.policy.Settle), now)
+	return []Due{{At: at, Why: DueBook, Object: r.ID, Step: step, Cause: cause}}
+}
+
 // paidBy takes over what a payment belongs to.
 func (r *Ref) paidBy(p *Payment) {
 	r.Account, r.Invoice, r.Subscription, r.Customer = p.Account, p.Invoice, p.Subscription, p.Customer
@@ -105,12 +119,13 @@ func (r *Ref) newsSince(before Object, data any) (list []news) {
 	return list
 }
 
-// known ranks how much is known about the object's owner: nothing, its account, or what was paid for, too.
+// known ranks how much is known about the object's owner: nothing, its account, or what was paid for, too. An invoice
+// does not count as long as nothing tells of it.
 func (r *Ref) known() int {
 	switch {
 	case r.Account == "":
 		return 0
-	case r.Invoice == "" && (r.Purchase == "" || r.Purchase == r.Payment):
+	case r.Unbilled, r.Invoice == "" && (r.Purchase == "" || r.Purchase == r.Payment):
 		return 1
 	}
 	return 2

@@ -24,8 +24,6 @@ type Refund struct {
 	// SucceededBy is the first fact that said that it succeeded, FailedBy the first that said that it failed.
 	SucceededBy Cause `json:",omitzero"`
 	FailedBy    Cause `json:",omitzero"`
-	// Untaxed is set while its payment names an unknown invoice: it waits for the tax.
-	Untaxed bool `json:",omitempty"`
 	// CreatedAt, ByCharge and Known are as a [RefundFact]'s.
 	CreatedAt time.Time `json:",omitzero"`
 	ByCharge  bool      `json:",omitempty"`
@@ -79,7 +77,7 @@ func (r *Refund) assign(with related) {
 	r.Ref.assign(with)
 	r.Within = r.within(each[*Refund](with.objects))
 	i := find[*Invoice](with.objects, r.Invoice)
-	if r.Untaxed = r.Invoice != "" && i == nil; i != nil {
+	if r.Unbilled = r.Invoice != "" && i == nil; i != nil {
 		r.Tax = TaxOf(r.Amount, i.Due, i.Tax)
 		return
 	}
@@ -90,25 +88,13 @@ func (r *Refund) assign(with related) {
 	}
 }
 
-// known does not count the invoice as long as nothing tells of it.
-func (r *Refund) known() int {
-	if r.Untaxed {
-		return min(r.Ref.known(), 1)
-	}
-	return r.Ref.known()
-}
-
 // due books it without tax, once nothing has told of its invoice for the time to settle.
 func (r *Refund) due(with related, now time.Time) []Due {
-	cause := cmp.Or(r.FailedBy, r.SucceededBy)
-	if !r.Untaxed || cause == (Cause{}) || cause.At.Before(with.policy.EffectsFrom) {
-		return nil
+	step := 0
+	if r.Failed() {
+		step++
 	}
-	d := Due{At: with.soon(cause.At.Add(with.policy.Settle), now), Why: DueBook, Object: r.ID, Cause: cause}
-	if r.Failed() { // that makes it due again
-		d.Step++
-	}
-	return []Due{d}
+	return r.bookUnbilled(with, cmp.Or(r.FailedBy, r.SucceededBy), step, now)
 }
 
 func (r *Refund) announces() (list []string) {

@@ -385,6 +385,51 @@ func TestPayment_OfNeither_BookedWithItsRefund(t *testing.T) {
 	}
 }
 
+// A refund or a credit note of an invoice waits for that: the customer is linked to one account, and the
+// invoice is of a subscription that names another. If the invoice does not come in the time to settle, the money is the
+// customer's account's.
+func TestMoney_OfAnUnknownInvoice_WaitsForItsAccount(t *testing.T) {
+	t.Parallel()
+	comes := bill("paid", 0, "in_1", lines(line("pro", 1000)), billOf("sub_1", "umbrella"))
+	before := []happening{
+		customer("updated", 0, "acme"), chargeOf(0, "pi_1", 1000), ties(0, "pi_1", "in_1", 1000), refund("updated", 1*aDay, "re_1", "succeeded", "pi_1", 300),
+		creditNote("created", 3*aDay, "issued", 0, 200),
+	}
+	for n, tt := range []struct {
+		settle  time.Duration
+		invoice bool
+		older   bool
+		account string
+	}{{time.Hour, true, false, "umbrella"}, {time.Hour, true, true, "umbrella"}, {5 * time.Second, false, false, "acme"}, {5 * time.Second, false, true, "acme"}} {
+		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(c *config.Config) { c.Policy.Settle = tt.settle })
+			x := &telling{judged: judged{events: slices.Clone(before)}, tag: fmt.Sprintf("-%s-v%d", uuid.NewString()[:8], n), begin: time.Now().Add(-20 * aDay).Truncate(time.Second), older: tt.older}
+			want := []string{"credit cn_1 200 " + tt.account, "refund re_1 300 " + tt.account}
+			if tt.invoice {
+				x.events = append(x.events, comes)
+				want = slices.Insert(want, 1, "payment in_1 1000 "+tt.account)
+			}
+			for i := range x.events {
+				if x.events[i].kind == "invoice_payment.paid" && tt.older {
+					continue
+				}
+				r.come("it has ended", []string{r.deliver(x, i)}, receipt.Processed)
+			}
+			booked := func() []string {
+				return r.sight([]string{`select concat_ws(' ', kind, object, amount, account) from finance_entries order by 1`})[n]
+			}
+			r.until("all is booked", func() bool { return len(booked()) >= len(want) })
+			if got := booked(); !slices.Equal(got, want) {
+				t.Errorf("booked %q, want %q", got, want)
+			}
+			if lines := r.rebuild(); len(lines) > 0 {
+				t.Errorf("a rebuild differs: %q", lines)
+			}
+		})
+	}
+}
+
 // A person gives money that nobody has to an account: it is booked, with what has moved of it, and only once.
 func TestClaim_BooksWhatNobodyHas(t *testing.T) {
 	t.Parallel()
