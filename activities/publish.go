@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
@@ -201,6 +202,7 @@ func (p *Publisher) lease() time.Duration {
 
 // publish offers an event to the subscribers that take its type and do not have it yet.
 func (p *Publisher) publish(ctx context.Context, e outbox.Event) outbox.Settled {
+	ctx = event.WithTrace(ctx, e.Trace)
 	settled := outbox.Settled{ID: e.ID, DeliveredTo: e.DeliveredTo, Published: true}
 	for _, s := range p.Subscribers {
 		if e.OnlyTo != "" && e.OnlyTo != s.Name || !s.Takes(e.Type) || slices.Contains(e.DeliveredTo, s.Name) {

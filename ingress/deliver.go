@@ -37,6 +37,7 @@ func (s *Server) deliver(c echo.Context) (err error) {
 		return answer(c, http.StatusNotFound, l.class)
 	}
 	l.source, l.provider = source.Name, source.Provider.Name
+	defer s.trace(c, &source, &l)()
 	r := &webhook.Request{Method: c.Request().Method, URL: source.CalledURL(c.Request().URL.RawQuery),
 		Header: c.Request().Header, ReceivedAt: begun}
 	from := s.sender(c.Request())
@@ -197,6 +198,9 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 	if within > time.Second { // a large delivery may be answered late
 		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(within + s.cfg.Limits.Total))
 	}
+	if of := event.TraceOf(ctx); of != "" {
+		d.Header.Set(traceHeader, of)
+	}
 	outcomes, err := s.cfg.Receipts.Insert(ctx, d)
 	if err != nil {
 		s.missed.Add(1)
@@ -251,7 +255,8 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 		s.metrics.event(ctx, d, e, o.Status, s.cfg.Written(d.Provider, e.Type))
 		s.cfg.Log.Info("event received", ref.Log("source", d.Source, "status", o.Status)...)
 		if o.Status == receipt.Received {
-			pending = append(pending, receipt.Pending{Source: d.Source, ReceivedAt: d.ReceivedAt, Ref: ref})
+			pending = append(pending, receipt.Pending{Source: d.Source, ReceivedAt: d.ReceivedAt, Ref: ref,
+				Trace: event.TraceOf(ctx)})
 		}
 	}
 	if len(pending) > 0 {

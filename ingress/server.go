@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
 	"github.com/pawlhq/pawl/ingress/throttle"
@@ -48,9 +49,11 @@ type Config struct {
 	// that clients connect to another server.
 	Leaving func() bool
 	Meter   metric.Meter
-	Log     *slog.Logger
-	Now     func() time.Time
-	Limits  Limits
+	// Tracer, when set, makes each delivery a span.
+	Tracer trace.Tracer
+	Log    *slog.Logger
+	Now    func() time.Time
+	Limits Limits
 }
 
 // Server takes deliveries. Make one with [New].

@@ -64,7 +64,7 @@ func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 		in = anew
 	}
 	in.Due.Compensated = begun.Was == receipt.Compensated
-	runID, already, err := d.executeAs(ctx, begun.WorkflowID, in.Flow(), in)
+	runID, already, err := d.executeAs(c.Traced(ctx), begun.WorkflowID, in.Flow(), in)
 	if err != nil {
 		if errors.Is(err, errUnable) {
 			d.down.Store(true)

@@ -26,6 +26,7 @@ var errUnable = errors.New("temporal is unable")
 // errUnable if no other start would succeed either.
 func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (run.Started, error) {
 	in := runOf(p)
+	ctx = p.Traced(ctx)
 	failpoint.Hit("dispatch-before-start")
 	if p.Rerun != nil {
 		return d.startRerun(ctx, p, in)

@@ -40,8 +40,8 @@ type Event struct {
 	DeliveredTo []string
 	// OnlyTo is the one subscriber that it is for, "" for all.
 	OnlyTo string
-	// Correlation is that of the receipt.
-	Correlation string
+	// Correlation and Trace are those of the receipt; see [github.com/pawlhq/pawl/schema/receipt.Pending].
+	Correlation, Trace string
 }
 
 // News is an internal event before it is written: its type, the account that it is about, the one subscriber that
@@ -121,7 +121,8 @@ select ` + eventColumns + ` from oldest
                       order by n.id limit $3 - 1) e`
 
 const eventColumns = `e.id, e.event_id::text, e.mode, e.account, e.type, e.receipt_id::text, e.data, e.created_at, e.attempts, e.delivered_to, e.only_to,
-       coalesce((select r.correlation_id from receipts r where r.id = e.receipt_id), '')`
+       coalesce((select r.correlation_id from receipts r where r.id = e.receipt_id), ''),
+       coalesce((select b.headers->'Traceparent'->>0 from receipt_bodies b where b.receipt_id = e.receipt_id), '')`
 
 // Take takes due events of up to limit accounts: the oldest of each account and those that follow it, in the order in
 // which they must be delivered. The caller has them for the length of lease; after that they are handed out again.

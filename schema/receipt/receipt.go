@@ -1,6 +1,7 @@
 package receipt
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -115,7 +116,12 @@ type Pending struct {
 	WorkflowID string
 	// Rerun is set if a person asked for another run.
 	Rerun *Rerun
+	// Trace is the traceparent of the delivery, "" where it was not traced, or its body is gone.
+	Trace string
 }
+
+// Traced returns ctx as part of the delivery's trace.
+func (p Pending) Traced(ctx context.Context) context.Context { return event.WithTrace(ctx, p.Trace) }
 
 // Receipt is the durable record of one event.
 type Receipt struct {

@@ -25,6 +25,7 @@ type Config struct {
 	// listener.
 	Ops     Ops               `yaml:"ops"`
 	Console Listener          `yaml:"console"`
+	Tracing Tracing           `yaml:"tracing"`
 	Sources map[string]Source `yaml:"sources"`
 	Sinks   Sinks             `yaml:"sinks"`
 	Mail    Mail              `yaml:"mail"`
@@ -51,6 +52,14 @@ type Ops struct {
 	Ingress string `yaml:"ingress" default:"127.0.0.1:8082" form:"address"`
 	// Worker is that of `pawl worker`.
 	Worker string `yaml:"worker" default:"127.0.0.1:8084" form:"address"`
+}
+
+// Tracing sends traces to a collector. It is off without an endpoint.
+type Tracing struct {
+	// Endpoint is where the collector takes OTLP over HTTP: http://host:4318.
+	Endpoint string `yaml:"endpoint" form:"url"`
+	// OneIn is how many deliveries have one trace between them.
+	OneIn int `yaml:"one_in" default:"100" min:"1"`
 }
 
 // Ingress is the public listener and its limits.

@@ -61,7 +61,7 @@ func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func
 	server, err := ingress.New(ingress.Config{
 		Written: workflows.Written,
 		Sources: sources, Receipts: receipts, Dispatch: offer, Refused: keeper.Offer,
-		Meter: n.telemetry.Meter(), Log: n.log, Limits: Limits(n.Config.Ingress),
+		Meter: n.telemetry.Meter(), Tracer: n.tracing.Tracer(), Log: n.log, Limits: Limits(n.Config.Ingress),
 		Leaving: n.stopping.Load,
 	})
 	if err != nil {

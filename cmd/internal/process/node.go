@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,6 +56,7 @@ type Node struct {
 	log       *slog.Logger
 	providers map[string]webhook.Provider
 	telemetry *telemetry.Telemetry
+	tracing   *telemetry.Tracing
 	// fits is set when the database's schema is known to be this binary's, stopping when a stop was asked for.
 	fits, stopping atomic.Bool
 	// auditBroken is what the last walk of the audit trail has found.
@@ -91,6 +93,13 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 	// The SDK logs its own retries at warning level and above; a timeline of every start is ours.
 	options.Logger = newSDKLogger(log)
 	options.MetricsHandler = tel.Temporal()
+	tracing, err := newTracing(ctx, cfg.Tracing)
+	if err != nil {
+		return nil, err
+	}
+	if options.Interceptors, err = tracing.Interceptors(); err != nil {
+		return nil, err
+	}
 	temporal, err := client.NewLazyClient(options)
 	if err != nil {
 		return nil, fmt.Errorf("temporal client: %w", err)
@@ -101,8 +110,8 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 	}
 	commits := receipt.Options{Commit: groupcommit.Config{Flushed: flushed}}
 	n := &Node{
-		Config: cfg, log: log, providers: providers, telemetry: tel, Temporal: temporal, gates: newGates(cfg),
-		back: make(chan string, 64), Breaking: effect.DefaultBreaking,
+		Config: cfg, log: log, providers: providers, telemetry: tel, tracing: tracing, Temporal: temporal,
+		gates: newGates(cfg), back: make(chan string, 64), Breaking: effect.DefaultBreaking,
 		Pool: pool, Receipts: receipt.NewStore(pool, commits), Runs: run.NewStore(pool, commits),
 		commits: commits.Commit, IntakePool: intake, intake: receipt.NewStore(intake, commits),
 		starts: run.NewStore(intake, commits),
@@ -122,6 +131,19 @@ func (n *Node) Close() {
 	n.IntakePool.Close()
 	// Nothing is measured any more; an exporter that cannot be stopped is no fault of the run.
 	_ = n.telemetry.Shutdown(context.Background())
+	sending, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := n.tracing.Shutdown(sending); err != nil {
+		n.log.Warn("spans are left out", "error", err)
+	}
+}
+
+// newTracing returns nil if the configuration has no collector.
+func newTracing(ctx context.Context, c config.Tracing) (*telemetry.Tracing, error) {
+	if c.Endpoint == "" {
+		return nil, nil
+	}
+	return telemetry.NewTracing(ctx, strings.TrimSuffix(c.Endpoint, "/"), "pawl", c.OneIn)
 }
 
 // ready says why the node is not to be sent anything, whatever its parts are like.

@@ -33,7 +33,7 @@ func (n *Node) receivers(effects *effect.Runner, announced func()) (receivers, e
 		return receivers{}, err
 	}
 	consumers := &activities.Consumers{
-		Effects: effects, Receipts: n.Receipts, Client: activities.NewHTTPClient(), Now: time.Now,
+		Effects: effects, Receipts: n.Receipts, Client: n.tracing.Client(activities.NewHTTPClient()), Now: time.Now,
 		ByName: sinks.consumers, BySource: Relays(c),
 	}
 	return receivers{

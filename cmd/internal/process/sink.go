@@ -63,7 +63,7 @@ func (n *Node) sinks() sinks {
 		settings: map[string]activities.SinkSettings{workflows.SinkStripe: {Timeout: fetchTimeout}},
 		http:     map[string]map[string]activities.Sink{}, consumers: map[string]activities.Consumer{},
 	}
-	client := activities.NewHTTPClient()
+	client := n.tracing.Client(activities.NewHTTPClient())
 	for _, s := range n.Config.AllSinks() {
 		switch {
 		case s.HTTP != nil:

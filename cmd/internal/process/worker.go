@@ -186,7 +186,8 @@ func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all
 	}
 	n.effects = effects
 	publisher = &activities.Publisher{
-		Outbox: outbox.New(n.Pool), Subscribers: Subscribers(n.Config), Client: activities.NewHTTPClient(), Log: n.log,
+		Outbox: outbox.New(n.Pool), Subscribers: Subscribers(n.Config),
+		Client: n.tracing.Client(activities.NewHTTPClient()), Log: n.log,
 	}
 	of, err := n.receivers(effects, publisher.Wake)
 	if err != nil {

@@ -1,0 +1,102 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.temporal.io/sdk/contrib/opentelemetry"
+	"go.temporal.io/sdk/interceptor"
+)
+
+// Tracing sends traces by OTLP over HTTP. A nil Tracing does nothing: tracing is off.
+type Tracing struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+}
+
+// NewTracing sends to a collector (http://host:4318) the traces of one request in oneIn, under the name of a service.
+// It connects later, and a collector that is down costs spans alone. The exporter also reads headers and certificates
+// from OTEL_EXPORTER_OTLP_* in the environment (OpenTelemetry's Protocol Exporter specification).
+func NewTracing(ctx context.Context, endpoint, service string, oneIn int) (*Tracing, error) {
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(endpoint+"/v1/traces"))
+	if err != nil {
+		return nil, fmt.Errorf("traces exporter: %w", err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter),
+		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", service))),
+		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(1/float64(oneIn)))))
+	return &Tracing{provider: provider, tracer: provider.Tracer("github.com/pawlhq/pawl")}, nil
+}
+
+// Tracer makes pawl's own spans, nil if tracing is off.
+func (t *Tracing) Tracer() trace.Tracer {
+	if t == nil {
+		return nil
+	}
+	return t.tracer
+}
+
+// Interceptors trace runs and activities, and carry the trace from whoever starts a run to its effects.
+func (t *Tracing) Interceptors() ([]interceptor.ClientInterceptor, error) {
+	if t == nil {
+		return nil, nil
+	}
+	tracing, err := opentelemetry.NewTracingInterceptor(opentelemetry.TracerOptions{
+		Tracer: t.provider.Tracer("temporal-sdk-go"), TextMapPropagator: propagation.TraceContext{},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("trace Temporal: %w", err)
+	}
+	return []interceptor.ClientInterceptor{tracing}, nil
+}
+
+// Client makes each request of c that belongs to a trace a span, and sends the trace along (W3C Trace Context). A span
+// names the host alone: the path and query of a webhook may be secrets, which the common instrumentation would export.
+func (t *Tracing) Client(c *http.Client) *http.Client {
+	if t != nil {
+		c.Transport = tracedTransport{c.Transport, t.tracer}
+	}
+	return c
+}
+
+type tracedTransport struct {
+	http.RoundTripper
+	tracer trace.Tracer
+}
+
+func (t tracedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !trace.SpanContextFromContext(req.Context()).IsValid() {
+		return t.RoundTripper.RoundTrip(req)
+	}
+	ctx, span := t.tracer.Start(req.Context(), "HTTP "+req.Method, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("server.address", req.URL.Host)))
+	defer span.End()
+	req = req.Clone(ctx)
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header))
+	resp, err := t.RoundTripper.RoundTrip(req)
+	if err != nil {
+		span.SetStatus(codes.Error, "no answer")
+		return resp, err
+	}
+	span.SetAttributes(attribute.Int("http.response.status_code", resp.StatusCode))
+	if resp.StatusCode >= http.StatusBadRequest {
+		span.SetStatus(codes.Error, resp.Status)
+	}
+	return resp, nil
+}
+
+// Shutdown sends the spans that are left.
+func (t *Tracing) Shutdown(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	return t.provider.Shutdown(ctx)
+}
