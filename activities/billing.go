@@ -81,6 +81,8 @@ type LoadFactsResult struct {
 	Ignored bool   `json:",omitempty"`
 	// Asks is set where a person is to be asked, once, which account of ours the event's connected account is.
 	Asks bool `json:",omitempty"`
+	// Related is the object that a thin event is about; its facts are those of the object as it is now.
+	Related *Wanted `json:",omitempty"`
 	// Unnamed is the customer whose account is not known yet, "" for none.
 	Unnamed string `json:",omitempty"`
 	// Consumers are those of the event's source.
@@ -153,6 +155,9 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 		return result, nil
 	}
 	var review *stripe.ReviewError
+	if result.Fetches && result.thin(body.Bytes, subject) {
+		return result, nil
+	}
 	switch result.Facts, err = stripe.Read(body.Bytes, subject); {
 	case errors.As(err, &review):
 		result.Facts, result.Code, result.Reason = nil, review.Code, review.Reason
@@ -166,6 +171,18 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 		return result, err
 	}
 	return result, nil
+}
+
+// thin has the object asked for that a thin event is about, and reports whether the event is one.
+func (r *LoadFactsResult) thin(body []byte, s billing.Subject) bool {
+	tag, id, thin, err := stripe.Related(body)
+	if review, ok := errors.AsType[*stripe.ReviewError](err); ok {
+		r.Code, r.Reason = review.Code, review.Reason
+	} else if thin {
+		s.EventType = stripe.SnapshotType(s.EventType)
+		r.Related = &Wanted{Subject: s, Tag: tag, Object: id}
+	}
+	return thin
 }
 
 // kept returns the facts that an event left before its body was erased.

@@ -40,6 +40,8 @@ type Wanted struct {
 	// intent, or RefundSeen, which are the refunds of a charge.
 	Kind   billing.Kind
 	Object string
+	// Tag is what a thin event calls the object that it is about, in the place of a kind.
+	Tag string `json:",omitempty"`
 	// OfInvoice is set if Object is an invoice, and its payment is asked for.
 	OfInvoice bool `json:",omitempty"`
 	// After is a second that shall be over when it is asked for; zero where any time will do.
@@ -60,7 +62,7 @@ func (o *Objects) FetchObject(ctx context.Context, in EffectInput[Wanted]) (effe
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
 	}
-	return o.Effects.Do(ctx, in.Effect, o.Policy, nil, func(ctx context.Context, _ *effect.Attempt) (any, error) {
+	return o.Effects.Do(ctx, in.Effect, o.Policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
 		api, source, err := o.api(ctx, in.Effect.ReceiptID)
 		if err != nil {
 			return nil, err
@@ -71,7 +73,7 @@ func (o *Objects) FetchObject(ctx context.Context, in EffectInput[Wanted]) (effe
 		if err := o.wait(ctx, in.For.After); err != nil {
 			return nil, err
 		}
-		return o.fetch(ctx, api, in.For)
+		return o.fetch(ctx, api, in.For, a)
 	})
 }
 
@@ -88,8 +90,13 @@ func (o *Objects) wait(ctx context.Context, second time.Time) error {
 	}
 }
 
-func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted) (FetchedObject, error) {
+func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted, a *effect.Attempt) (FetchedObject, error) {
 	ask := api.Subscription
+	if w.Tag != "" {
+		ask = func(ctx context.Context, id, account string) (stripe.Fetched, error) {
+			return api.RelatedObject(ctx, w.Tag, id, account)
+		}
+	}
 	switch w.Kind {
 	case billing.InvoiceSeen:
 		ask = api.Invoice
@@ -122,6 +129,14 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted) (Fetc
 	if err != nil {
 		return FetchedObject{}, effect.Fault("%s as Stripe shows it: %w", w.Object, err)
 	}
+	if w.Tag != "" { // the event's body has no address
+		for _, keep := range billing.AddressKept(fetched.Address(w.Subject)) {
+			a.Also(keep)
+		}
+		if len(facts) == 0 {
+			return FetchedObject{}, &effect.NotWanted{Reason: w.Object + " as Stripe shows it tells nothing"}
+		}
+	}
 	if len(facts) == 0 {
 		return FetchedObject{}, effect.Fault("%s as Stripe shows it tells nothing", w.Object)
 	}
@@ -131,9 +146,13 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted) (Fetc
 	return FetchedObject{facts}, o.caughtUp(ctx, w, facts[0])
 }
 
-// subject is that of what was fetched: the event's own fact about the object stays beside it.
+// subject is that of what was fetched: the event's own fact about the object stays beside it. A thin event has none:
+// what was fetched is its own.
 func (w Wanted) subject() billing.Subject {
 	s := w.Subject
+	if w.Tag != "" {
+		return s
+	}
 	s.EventID, s.EventType = "fetched:"+w.EventID, "fetched"
 	return s
 }

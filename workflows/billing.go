@@ -76,7 +76,9 @@ type billingFlow struct {
 	*flow
 	makePlan func(billing.Change, activities.Planning) plan
 
-	facts    []billing.Fact
+	facts []billing.Fact
+	// related is the object that a thin event is about, nil for any other event.
+	related  *activities.Wanted
 	planning activities.Planning
 	relays   []*step
 	// asks is set where a person is asked about the event's connected account.
@@ -222,7 +224,7 @@ func (w *billingFlow) load() (left reason, err error) {
 			return reason{}, err
 		}
 		w.facts, w.planning, w.settings, w.fetches = loaded.Facts, loaded.Planning, loaded.Sinks, loaded.Fetches
-		w.asks = loaded.Asks
+		w.asks, w.related = loaded.Asks, loaded.Related
 		w.cancelCompensates = loaded.Planning.CancelCompensates
 		w.relays = w.deliveries(loaded.Consumers)
 		switch {

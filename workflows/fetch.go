@@ -16,8 +16,14 @@ import (
 
 // complete asks for what the event leaves out, before it is told to anybody: the lines of a paid invoice of which it
 // carries only the first ones, once for each invoice, whichever event of it comes first; and the refunds of a charge
-// that says only what they come to, once for each sum.
+// that says only what they come to, once for each sum. Of a thin event, it asks for the object that this is about.
 func (w *billingFlow) complete() (whyUndo string, err error) {
+	if w.related != nil {
+		ask := fetchObject.step(w.in.eventObject(), *w.related)
+		whyUndo, err := w.settle(ask)
+		w.facts = fetched(ask.result)
+		return whyUndo, err
+	}
 	i := slices.IndexFunc(w.facts, func(f billing.Fact) bool { return f.LacksLines() || f.LacksRefunds() })
 	if i < 0 || !w.fetches {
 		return "", nil

@@ -3,6 +3,7 @@ package workflows
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"go.temporal.io/sdk/workflow"
 )
@@ -129,7 +130,7 @@ var routes = func() map[string]map[string]string {
 // Route returns the workflow type for an event type of a provider: the flow that is written for it, else Relay. Every
 // flow delivers its event to the consumers of the source as well.
 func Route(provider, eventType string) (workflow string) {
-	if own, ok := routes[provider][eventType]; ok {
+	if own, ok := routes[provider][snapshotType(provider, eventType)]; ok {
 		return own
 	}
 	return relayFlow
@@ -140,6 +141,14 @@ func Types(provider string) []string { return slices.Sorted(maps.Keys(routes[pro
 
 // Written reports whether a flow is written for an event type of a provider.
 func Written(provider, eventType string) bool {
-	_, ok := routes[provider][eventType]
+	_, ok := routes[provider][snapshotType(provider, eventType)]
 	return ok
+}
+
+// snapshotType is the type that a flow has for a thin event of Stripe's, else the type as it is.
+func snapshotType(provider, eventType string) string {
+	if provider == "stripe" {
+		return strings.TrimPrefix(eventType, "v1.")
+	}
+	return eventType
 }

@@ -25,12 +25,12 @@ func ReadAddress(body []byte, s billing.Subject) billing.Address {
 }
 
 // Address is like [ReadAddress], of an object that was fetched, or imported.
-func (l Listed) Address(s billing.Subject) billing.Address {
-	o, err := parse(l.Body)
+func (f Fetched) Address(s billing.Subject) billing.Address {
+	o, err := parse(f.Body)
 	if err != nil {
 		return billing.Address{}
 	}
-	s.OccurredAt = l.At
+	s.OccurredAt = f.At
 	return addressOf(o, s)
 }
 

@@ -22,7 +22,8 @@ func Read(body []byte, s billing.Subject) ([]billing.Fact, error) {
 		return nil, err
 	}
 	if event.text("object") == "v2.core.event" {
-		return nil, review(Thin, "data.object", "absent; a thin event carries no object")
+		return nil, review(Thin, "data.object", "absent; a thin event carries no object, and its source has no "+
+			"api_key to ask for it")
 	}
 	if s.EventType == "invoice.upcoming" {
 		return nil, nil // of an invoice that is not there yet, and has no ID

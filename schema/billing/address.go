@@ -52,16 +52,8 @@ func HashEmail(email string) []byte {
 // KeepAddress keeps an address in tx, where the stored one is older. It may be called again, and in any order.
 func KeepAddress(ctx context.Context, tx ledger.Tx, a Address) error {
 	b := &pgx.Batch{}
-	if a.Customer != "" && (a.Whole || a.Email != "") {
-		locale := ""
-		if a.Whole {
-			locale = a.said()
-		}
-		b.Queue(keepAddressSQL, a.Customer, a.Mode, a.Provider, a.ProviderAccount, a.Email, HashEmail(a.Email), a.Name,
-			a.said(), a.Locale, a.Zone, locale)
-	}
-	if a.Page != "" {
-		b.Queue(keepPageSQL, a.Mode, a.Invoice, a.Page, a.Customer, a.Provider, a.ProviderAccount)
+	for _, keep := range AddressKept(a) {
+		b.Queue(keep.SQL, keep.Args...)
 	}
 	if b.Len() == 0 {
 		return nil
@@ -70,6 +62,23 @@ func KeepAddress(ctx context.Context, tx ledger.Tx, a Address) error {
 		return fmt.Errorf("keep the address of %s: %w", a.Customer, err)
 	}
 	return nil
+}
+
+// AddressKept are the statements of [KeepAddress].
+func AddressKept(a Address) (list []ledger.Statement) {
+	if a.Customer != "" && (a.Whole || a.Email != "") {
+		locale := ""
+		if a.Whole {
+			locale = a.said()
+		}
+		list = append(list, ledger.Statement{SQL: keepAddressSQL, Args: []any{a.Customer, a.Mode, a.Provider,
+			a.ProviderAccount, a.Email, HashEmail(a.Email), a.Name, a.said(), a.Locale, a.Zone, locale}})
+	}
+	if a.Page != "" {
+		list = append(list, ledger.Statement{SQL: keepPageSQL,
+			Args: []any{a.Mode, a.Invoice, a.Page, a.Customer, a.Provider, a.ProviderAccount}})
+	}
+	return list
 }
 
 // Address returns how the subject's customer is written to, and the page of an invoice, "" for none. A customer
