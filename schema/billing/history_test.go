@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -347,6 +349,12 @@ func (h *history) deliver(random *rand.Rand) []billing.Fact {
 func seeds(t *testing.T) map[string]uint64 {
 	t.Helper()
 	fresh := uint64(time.Now().UnixNano())
+	if text := os.Getenv("PAWL_SEED"); text != "" { // that of a fault
+		var err error
+		if fresh, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
 	t.Logf("fixed seed 1, fresh seed %d", fresh)
 	return map[string]uint64{"fixed": 1, "fresh": fresh}
 }

@@ -121,6 +121,8 @@ select ` + factColumns + ` from current_facts f
  where object = any($1) and mode = $2
  order by (select r.status in ('processed', 'compensated') from receipts r where r.id = f.receipt_id) desc nulls last, id desc limit 1`
 
+// objectsOfAccountsSQL also takes what is another product by the meaning that folded it, and its customers: it may be
+// the account's by the one in force.
 const objectsOfAccountsSQL = `
 select distinct o.id from unnest($2::text[]) wanted (account), lateral (
       select id from subscriptions where mode = $1 and account = wanted.account
@@ -130,4 +132,6 @@ union select customer from accounts where mode = $1 and id = wanted.account
 union select customer from subscriptions where mode = $1 and account = wanted.account
 union select customer from invoices where mode = $1 and account = wanted.account
 union select id from objects where mode = $1 and account = wanted.account
+union select unnest(array[id, customer]) from subscriptions where mode = $1 and state ? 'NotOurs' and coalesce(state ->> 'Named', customer) = wanted.account
+union select unnest(array[id, customer]) from invoices where mode = $1 and state ? 'NotOurs' and coalesce(state ->> 'Named', customer) = wanted.account
 union select object from facts where object = wanted.account and mode = $1 and kind in ('held', 'released')) o`

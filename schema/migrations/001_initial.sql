@@ -461,7 +461,7 @@ create table subscriptions (
     primary key (mode, id)
 );
 create index subscriptions_account on subscriptions (account, mode);
-create index subscriptions_not_ours on subscriptions (mode) where state ? 'NotOurs';
+create index subscriptions_not_ours on subscriptions (mode, (coalesce(state ->> 'Named', customer))) where state ? 'NotOurs';
 create index subscriptions_customer on subscriptions (customer, mode) where customer <> '';
 
 create table invoices (
@@ -482,6 +482,7 @@ create table invoices (
     updated_at   timestamptz not null default now(),
     primary key (mode, id)
 );
+create index invoices_not_ours on invoices (mode, (coalesce(state ->> 'Named', customer))) where state ? 'NotOurs';
 create index invoices_account on invoices (account, mode, occurred_at);
 create index invoices_subscription on invoices (subscription, mode, period_start) where subscription <> '';
 create index invoices_open on invoices (subscription, mode, period_start) where subscription <> '' and status = 'open';
