@@ -97,7 +97,6 @@ func TestDecide_Refused_NamesWhatWorks(t *testing.T) {
 		err         error
 		says, try   string
 	}{
-		{"evt_dead", "retry", temporal.NewApplicationError("the run waits for no decision", workflows.ErrTypeNotParked), "another decision at this moment", "events show evt_dead"},
 		{"evt_dead", "retry", temporal.NewApplicationError("no unfinished effect \"x\"", workflows.ErrTypeInvalidDecision), "no unfinished effect", "events retry evt_dead"},
 		{"evt_dead", "retry", serviceerror.NewNotFound("workflow execution already completed"), "has ended in Temporal", "events replay evt_dead"},
 		{"evt_dead", "retry", serviceerror.NewWorkflowNotReady("Workflow Task in failed state"), "no worker can go on", "events replay evt_dead"},
@@ -125,6 +124,21 @@ func TestDecide_RunBeginsToWait_AskedAgain(t *testing.T) {
 	}).Decide(t.Context(), ask("retry", "evt_1"))
 	if err == nil || !strings.Contains(err.Error(), "heard") || asked != 3 {
 		t.Errorf("asked %d times: %v; want the third answer", asked, err)
+	}
+}
+
+// A run that does not wait for a decision, although its receipt says so, has refused nothing: the request may come again.
+func TestDecide_RunDoesNotWait_NotRefused(t *testing.T) {
+	t.Parallel()
+	db := parkedEvents(t, "evt_1")
+	d := ask("retry", "evt_1")
+	d.Request = "req-1"
+	_, err := over(db, says(temporal.NewApplicationError("the run waits for no decision", workflows.ErrTypeNotParked))).Decide(t.Context(), d)
+	if refused := new(operator.RefusedError); err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), "--request-id req-1 asks again") {
+		t.Errorf("got %v", err)
+	}
+	if got := trail(t, db); !slices.Equal(got, []string{"retry"}) {
+		t.Errorf("the trail has %q, want the decision alone", got)
 	}
 }
 
