@@ -12,7 +12,7 @@ import (
 // no body, and deletes only short-lived rows. It writes a body anew when a source wants an event that another ignored.
 var intake = []string{
 	"select, insert, update on receipts, runs, transmissions, source_counts, source_hours, source_failures",
-	"insert, select (receipt_id), update (headers, body) on receipt_bodies",
+	"insert, select (receipt_id, trace), update (headers, body) on receipt_bodies",
 	"insert on redeliveries",
 	"select, insert on interventions",
 	"select, insert, delete on probes",

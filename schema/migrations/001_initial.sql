@@ -79,6 +79,8 @@ create table receipt_bodies (
     receipt_id uuid primary key,
     -- json and not jsonb: it is read back as a whole, and keeping the text costs the accept path less.
     headers    json  not null,
+    -- The trace of the delivery, out of the headers: the ingress reads it, and no others of them.
+    trace      text  generated always as (headers -> 'Traceparent' ->> 0) stored,
     -- null: the receipt is a suspected replay, and the body is that of the receipt with the same body_hash that is none.
     body       bytea
 );

@@ -122,7 +122,7 @@ select ` + eventColumns + ` from oldest
 
 const eventColumns = `e.id, e.event_id::text, e.mode, e.account, e.type, e.receipt_id::text, e.data, e.created_at, e.attempts, e.delivered_to, e.only_to,
        coalesce((select r.correlation_id from receipts r where r.id = e.receipt_id), ''),
-       coalesce((select b.headers->'Traceparent'->>0 from receipt_bodies b where b.receipt_id = e.receipt_id), '')`
+       coalesce((select b.trace from receipt_bodies b where b.receipt_id = e.receipt_id), '')`
 
 // Take takes due events of up to limit accounts: the oldest of each account and those that follow it, in the order in
 // which they must be delivered. The caller has them for the length of lease; after that they are handed out again.

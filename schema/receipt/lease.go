@@ -32,7 +32,7 @@ returning ` + PendingColumns + `, due.pause is not null as paused`
 // PendingColumns are the columns of receipts r for a [Pending].
 const PendingColumns = `
     r.id::text as receipt_id, r.source, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.correlation_id as correlation, r.received_at, r.workflow_id, r.relay_of, r.rerun,
-    coalesce((select b.headers->'Traceparent'->>0 from receipt_bodies b where b.receipt_id = r.id), '') as trace`
+    coalesce((select b.trace from receipt_bodies b where b.receipt_id = r.id), '') as trace`
 
 // Due leases up to limit receipts whose workflow nobody has started, for [Lease]. It postpones those of a paused
 // source until [Store.LetIn].
