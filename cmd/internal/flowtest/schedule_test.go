@@ -145,7 +145,10 @@ func TestSchedule_Gaps_FiledOrTold(t *testing.T) {
 // deletes them, and a pause by a person stays.
 func TestSchedule_FollowsTheConfiguration(t *testing.T) {
 	t.Parallel()
-	r := newRigWith(t, true, scheduled)
+	r := newIdleRig(t, true, scheduled) // a worker would read the configuration that changes here
+	if err := r.EnsureSchedules(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	handle := r.schedule(workflows.ScheduleGaps + "stripe")
 	r.schedule(workflows.ScheduleReconcile)
 	if err := handle.Pause(t.Context(), client.SchedulePauseOptions{Note: "by ada"}); err != nil {
