@@ -89,17 +89,25 @@ func (p *process) awaitHook(point string) {
 	}
 }
 
+// logged returns the entries of the log with a message.
+func (p *process) logged(message string) (entries []map[string]any) {
+	for line := range strings.Lines(p.stderr.String()) {
+		var entry map[string]any
+		if json.Unmarshal([]byte(line), &entry) == nil && entry["msg"] == message {
+			entries = append(entries, entry)
+		}
+	}
+	return entries
+}
+
 // awaitLog waits for a message in the log and returns its attributes.
 func (p *process) awaitLog(message string) map[string]any {
 	p.t.Helper()
 	var found map[string]any
 	await(p.t, patience, func() error {
-		for line := range strings.Lines(p.stderr.String()) {
-			var entry map[string]any
-			if json.Unmarshal([]byte(line), &entry) == nil && entry["msg"] == message {
-				found = entry
-				return nil
-			}
+		if entries := p.logged(message); len(entries) > 0 {
+			found = entries[0]
+			return nil
 		}
 		select {
 		case <-p.done:

@@ -35,6 +35,8 @@ type world struct {
 	pool    *pgxpool.Pool
 	sandbox *sandbox.Sandbox
 	sender  *sender
+	// processes are those that were started, the ended ones too.
+	processes []*process
 }
 
 func newWorld(t *testing.T) *world { return newWorldWith(t, ample) }
@@ -108,9 +110,11 @@ func (w *world) pawl(part, point string, args ...string) *process {
 // pawlWith starts `pawl part` with a configuration and what is to happen at a failure hook.
 func (w *world) pawlWith(file, fail, part string, args ...string) *process {
 	w.t.Helper()
-	return startPawl(w.t, part, func(cmd *exec.Cmd) {
+	p := startPawl(w.t, part, func(cmd *exec.Cmd) {
 		cmd.Env = append(plainEnv(), "SECRET="+secret, "PAWL_FAIL="+fail)
 	}, append([]string{"--config", filepath.Join(w.dir, file), "--log-format", "json", part}, args...)...)
+	w.processes = append(w.processes, p)
+	return p
 }
 
 // joint waits until p, an ingress with a worker in it, takes webhooks.
