@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -91,8 +92,8 @@ func resetIn(t *testing.T, c client.Client, workflowID string) {
 // what was previewed is what came, and the trail says who did what.
 func TestDrill(t *testing.T) {
 	t.Parallel()
-	const refused, later = 120, 180
-	w := newWorld(t)
+	const refused, later = 60, 90
+	w := newWorldWith(t, time.Minute) // a hundred mails at once shall not be in doubt on a busy machine
 	config := filepath.Join(w.dir, "pawl.yaml")
 	content, err := os.ReadFile(config)
 	if err != nil {
