@@ -243,6 +243,7 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 // handOver logs what became of each event, and hands over those that are run.
 func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []receipt.Outcome) {
 	var pending []receipt.Pending
+	of := event.TraceOf(ctx)
 	for i, o := range outcomes {
 		e := &d.Events[i]
 		ref := event.Ref{ReceiptID: o.ReceiptID, Provider: d.Provider, Account: e.Account, Mode: e.Mode,
@@ -255,8 +256,7 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 		s.metrics.event(ctx, d, e, o.Status, s.cfg.Written(d.Provider, e.Type))
 		s.cfg.Log.Info("event received", ref.Log("source", d.Source, "status", o.Status)...)
 		if o.Status == receipt.Received {
-			pending = append(pending, receipt.Pending{Source: d.Source, ReceivedAt: d.ReceivedAt, Ref: ref,
-				Trace: event.TraceOf(ctx)})
+			pending = append(pending, receipt.Pending{Source: d.Source, ReceivedAt: d.ReceivedAt, Ref: ref, Trace: of})
 		}
 	}
 	if len(pending) > 0 {
