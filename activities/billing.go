@@ -154,10 +154,10 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 			"the body that is held is not the one that was received: its hash is another"
 		return result, nil
 	}
-	var review *stripe.ReviewError
 	if result.Fetches && result.thin(body.Bytes, subject) {
 		return result, nil
 	}
+	var review *stripe.ReviewError
 	switch result.Facts, err = stripe.Read(body.Bytes, subject); {
 	case errors.As(err, &review):
 		result.Facts, result.Code, result.Reason = nil, review.Code, review.Reason

@@ -3,9 +3,10 @@ package workflows
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"go.temporal.io/sdk/workflow"
+
+	stripebodies "github.com/pawlhq/pawl/activities/stripe"
 )
 
 // Flow is one workflow type, and the events that it is for.
@@ -148,7 +149,7 @@ func Written(provider, eventType string) bool {
 // snapshotType is the type that a flow has for a thin event of Stripe's, else the type as it is.
 func snapshotType(provider, eventType string) string {
 	if provider == "stripe" {
-		return strings.TrimPrefix(eventType, "v1.")
+		return stripebodies.SnapshotType(eventType)
 	}
 	return eventType
 }

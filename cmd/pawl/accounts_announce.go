@@ -93,9 +93,7 @@ func (c announcing) run(ctx context.Context, s *session, ids []string, d operato
 			if err := writeListed(a, accounts[:min(shownItems, n)]); err != nil {
 				return err
 			}
-			if n > shownItems {
-				fmt.Fprintf(a.out, "and %d more; --json has all\n", n-shownItems)
-			}
+			tellOfMore(a, n-shownItems)
 			_, err := fmt.Fprintf(a.out, "\nwould %s; nothing was done\n", does)
 			return err
 		})

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -39,11 +38,14 @@ pawl accounts links lists the links in force. The audit trail has who and why.`,
 			}
 			return a.withSession(cmd.Context(), 0, a.config, func(ctx context.Context, s *session) error {
 				of := billing.Connected{Mode: mode, ID: args[0]}
-				if linked := slices.Compact(slices.Sorted(slices.Values(s.Policy.Linked))); mode == "" {
-					if len(linked) > 1 {
-						return usagef("accounts link needs --mode: sources of both modes have a table of connected accounts")
-					}
-					of.Mode = strings.Join(append(linked, "live")[:1], "")
+				switch linked := s.Policy.Linked; {
+				case mode != "":
+				case len(linked) > 1:
+					return usagef("accounts link needs --mode: sources of both modes have a table of connected accounts")
+				case len(linked) == 1:
+					of.Mode = linked[0]
+				default:
+					of.Mode = "live"
 				}
 				diff, err := operator.DiffLink(ctx, s.db, s.Policy, of, args[1], s.folded())
 				if err != nil {

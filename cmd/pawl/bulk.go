@@ -21,6 +21,13 @@ import (
 // shownItems is how many of a job's events a screen shows.
 const shownItems = 20
 
+// tellOfMore says how many entries a screen leaves out, where it leaves out any.
+func tellOfMore(a *app, left int) {
+	if left > 0 {
+		fmt.Fprintf(a.out, "and %d more; --json has all\n", left)
+	}
+}
+
 // filterFlags are those that choose the events of a bulk job, in place of an ID.
 var filterFlags = []string{"status", "reason", "source", "type", "object", "account", "since"}
 
@@ -182,9 +189,7 @@ func writeJobPreview(a *app, p *operator.JobPreview) error {
 	if err := a.Table(rows); err != nil {
 		return err
 	}
-	if more := len(p.Events) - shownItems; more > 0 {
-		fmt.Fprintf(a.out, "and %d more; --json has all\n", more)
-	}
+	tellOfMore(a, len(p.Events)-shownItems)
 	fmt.Fprintf(a.out, "\nwould %s %s%s; nothing was done\n", p.Action, output.Plural(p.Count, "event"),
 		inBrackets(moneyOf(p.Chosen.Money)))
 	var ends []string

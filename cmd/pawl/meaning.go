@@ -162,9 +162,7 @@ func writeMeaningDiff(a *app, r meaningReport) error {
 	if err := a.Tables(settings, hitRows(r.Accounts)); err != nil {
 		return err
 	}
-	if more := len(r.Accounts) - shownHits; more > 0 {
-		fmt.Fprintf(a.out, "and %d more; --json has all\n", more)
-	}
+	tellOfMore(a, len(r.Accounts)-shownHits)
 	for _, kind := range slices.Sorted(maps.Keys(r.Letters)) {
 		fmt.Fprintf(a.out, "not sent, except by --letters %s: %s\n", kind, output.Plural(r.Letters[kind], "letter"))
 	}

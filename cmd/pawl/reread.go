@@ -131,9 +131,7 @@ func writeReread(a *app, r *operator.Reread) error {
 	if err := a.Tables(facts, hitRows(r.Accounts)); err != nil {
 		return err
 	}
-	if more := max(len(r.Facts), len(r.Accounts)) - shownHits; more > 0 {
-		fmt.Fprintf(a.out, "and %d more; --json has all\n", more)
-	}
+	tellOfMore(a, max(len(r.Facts), len(r.Accounts))-shownHits)
 	for what, events := range map[string][]string{"the body is gone": r.Gone, "cannot be read": r.Unreadable} {
 		if len(events) > 0 {
 			fmt.Fprintf(a.out, "%s of %s: %s\n", what, output.Plural(len(events), "event"),

@@ -78,9 +78,7 @@ func writeTasksToClose(a *app, tasks []account.Task) error {
 	if err := a.Table(taskRows(tasks[:min(shownItems, len(tasks))])); err != nil {
 		return err
 	}
-	if more := len(tasks) - shownItems; more > 0 {
-		fmt.Fprintf(a.out, "and %d more; --json has all\n", more)
-	}
+	tellOfMore(a, len(tasks)-shownItems)
 	_, err := fmt.Fprintf(a.out, "\nwould close %s; nothing was done\n", output.Plural(len(tasks), "task"))
 	return err
 }

@@ -32,23 +32,18 @@ func (p Policy) WithLinks(ctx context.Context, db querier) (Policy, error) {
 		return p, err
 	}
 	own := p.Accounts
-	p.Accounts = maps.Clone(inForce.Accounts)
+	p.Accounts = map[Connected]string{}
+	maps.Copy(p.Accounts, inForce.Accounts)
 	maps.DeleteFunc(p.Accounts, func(of Connected, _ string) bool { return !slices.Contains(p.Linked, of.Mode) })
-	if p.Accounts == nil {
-		p.Accounts = map[Connected]string{}
-	}
 	maps.Copy(p.Accounts, own)
 	return p.Sealed(), nil
 }
 
 // With returns the policy with a connected account that is linked to one of ours.
 func (p Policy) With(of Connected, account string) Policy {
-	accounts := map[Connected]string{of: account}
-	for known, ours := range p.Accounts {
-		if known != of {
-			accounts[known] = ours
-		}
-	}
+	accounts := map[Connected]string{}
+	maps.Copy(accounts, p.Accounts)
+	accounts[of] = account
 	p.Accounts = accounts
 	return p.Sealed()
 }

@@ -18,7 +18,7 @@ func AnnounceJob(to billing.Announcement, accounts []account.Listed) *NewJob {
 		"to": to.OnlyTo, "provision": strconv.FormatBool(to.Provision),
 	}}}
 	for _, a := range accounts {
-		j.Others = append(j.Others, job.Item{Target: a.Mode + "/" + a.ID, Name: a.ID})
+		j.Others = append(j.Others, accountItem(a.Mode, a.ID))
 	}
 	return j
 }

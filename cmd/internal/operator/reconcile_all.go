@@ -122,7 +122,7 @@ func (o *Operator) ReconcileAll(ctx context.Context, u account.Uncompared, sourc
 		j.Filter["source"] = source
 	}
 	for _, name := range names {
-		j.Others = append(j.Others, job.Item{Target: name.Mode + "/" + name.ID, Name: name.ID})
+		j.Others = append(j.Others, accountItem(name.Mode, name.ID))
 	}
 	return j, nil
 }

@@ -226,12 +226,17 @@ func (r *RereadDecision) apply(ctx context.Context, tx pgx.Tx, d *Decision) erro
 	}, accountItems(about))
 }
 
+// accountItem is an account as the item of a job.
+func accountItem(mode, id string) job.Item {
+	return job.Item{Target: targetOf(billing.Scope{Mode: mode, Account: id}), Name: id}
+}
+
 // accountItems makes an item of each account.
 func accountItems(accounts []billing.Scope) []job.Item {
 	items, known := []job.Item{}, map[billing.Scope]bool{}
 	for _, of := range accounts {
 		if !known[of] {
-			items, known[of] = append(items, job.Item{Target: targetOf(of), Name: of.Account}), true
+			items, known[of] = append(items, accountItem(of.Mode, of.Account)), true
 		}
 	}
 	return items

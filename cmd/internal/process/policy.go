@@ -1,6 +1,7 @@
 package process
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/activities"
@@ -38,7 +39,7 @@ func BillingPolicy(c *config.Config) billing.Policy {
 			if s.Mode != mode && s.Mode != "" {
 				continue
 			}
-			if s.Accounts.Table {
+			if s.Accounts.Table && !slices.Contains(p.Linked, string(mode)) {
 				p.Linked = append(p.Linked, string(mode))
 			}
 			for theirs, ours := range s.Accounts.Ours {
