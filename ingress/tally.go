@@ -58,7 +58,7 @@ func newTally(store Receipts, log *slog.Logger) *tally {
 		lines: map[line]*repeated{}, answers: map[string]receipt.Answers{}}
 }
 
-// answered counts an answer to an authentic delivery. What anybody could cause is none of ours, and not counted.
+// answered counts an answer to an authentic delivery. An answer that anybody could cause is not counted.
 func (t *tally) answered(source string, ok bool, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

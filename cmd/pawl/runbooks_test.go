@@ -11,7 +11,7 @@ import (
 
 // runbook is the state in which a runbook of docs/operations.md is run.
 type runbook struct {
-	// state is what has happened, as statements or as calls of pawl.
+	// state has the statements, or the calls of pawl, that make the runbook's situation.
 	state []string
 	// over is in the output of the last command that is run, and gone is not.
 	over, gone string

@@ -48,8 +48,8 @@ func (p Policy) Completes(before Policy) bool {
 	return p.Sealed().Hash() == before.Sealed().Hash()
 }
 
-// named returns the names that facts have for prices and plans of which two policies say something else, and the
-// connected accounts. Alone is set where they differ in nothing else.
+// named returns what two policies say otherwise: prices and plans, by the names that facts have for them, and connected
+// accounts. Alone is set where they differ in nothing else.
 func (p Policy) named(than Policy) (names, connected []string, alone bool) {
 	sides := []Policy{p, than}
 	differs := func(what string, of func(Policy) any) {

@@ -478,7 +478,8 @@ func TestCounts_Add(t *testing.T) {
 	}
 }
 
-// What nothing reads goes. A secret that was last used long ago keeps that day, and a silent source its last weeks.
+// Counts go once nothing reads them. A secret that was last used long ago keeps that day, and a silent source its last
+// weeks.
 func TestTrimCounts_KeepsWhatIsRead(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)

@@ -79,7 +79,8 @@ func (w WhoWrites) off() (off []string) {
 
 const day = 24 * time.Hour
 
-// Watches reports whether the endpoint of a source is looked at. One of thin events is none that the list shows.
+// Watches reports whether the endpoint of a source is looked at. Stripe does not list an endpoint of thin events with
+// the others.
 func (c *Config) Watches(source string) bool {
 	s := c.Sources[source]
 	return c.Policy.Endpoint == "watch" && s.APIKey.Value() != "" && s.Options["payload"] != "thin"

@@ -48,18 +48,18 @@ func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// of returns the spans of a trace by their names, and the ID of the parent of each.
-func (s *spans) of(trace string) (parents map[string]string, ids map[string]string) {
+// of returns the parent and the name of each span of a trace, by the span's ID.
+func (s *spans) of(trace string) (parents, names map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	parents, ids = map[string]string{}, map[string]string{}
+	parents, names = map[string]string{}, map[string]string{}
 	for _, span := range s.all {
 		if hex.EncodeToString(span.GetTraceId()) == trace {
 			id := hex.EncodeToString(span.GetSpanId())
-			parents[id], ids[id] = hex.EncodeToString(span.GetParentSpanId()), span.GetName()
+			parents[id], names[id] = hex.EncodeToString(span.GetParentSpanId()), span.GetName()
 		}
 	}
-	return parents, ids
+	return parents, names
 }
 
 // A delivery, its run, each effect and the requests to sinks are one trace, which sinks are told. A run that another

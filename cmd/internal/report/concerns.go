@@ -28,8 +28,7 @@ import (
 // Concern is something that a person should know of, and that no event shows.
 type Concern struct {
 	// The kind, What, is "paused", "refused", "subscriber", "meaning", "untold", "endpoint", "failing", "schedule" or
-	// "workers".
-	// Name says which one.
+	// "workers". Name says which one.
 	What string `json:"what"`
 	Name string `json:"name"`
 	// Since is nil where nobody knows it.
