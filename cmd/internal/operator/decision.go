@@ -24,6 +24,8 @@ type Decision struct {
 	Target string
 	// Decided by Who, for the reason Why. Both are required and stand in the audit trail.
 	Who, Why string
+	// By is the person who decides, where the name was verified; Who is that name then. nil for the command line.
+	By *Person
 	// Request makes the call safe to repeat: the same verb, target and request are one decision. "" makes up a new one.
 	Request string
 	Args
@@ -106,6 +108,11 @@ func (d *Decision) check(preview bool) (*Verb, error) {
 			MaxRequest)
 	case preview:
 		return v, nil
+	}
+	if err := d.permit(v); err != nil {
+		return nil, err
+	}
+	switch {
 	case strings.TrimSpace(d.Who) == "" || strings.TrimSpace(d.Why) == "":
 		return nil, errors.New("who and why are required: both go into the audit trail")
 	case len(d.Who) > workflows.MaxWho || len(d.Why) > workflows.MaxWhy || strings.Contains(d.Who+d.Why, "\x00"):
@@ -118,7 +125,8 @@ func (d *Decision) check(preview bool) (*Verb, error) {
 // Decide checks a decision, records it in the audit trail and does it, in one commit. Work outside of the database
 // follows the commit: a parked run is told, a job is started, an admitted request is taken in.
 //
-// The error is a [*RefusedError] where the verb does nothing as its target stands. After any other error the decision
+// The error is a [*RefusedError] where the verb does nothing as its target stands, and a [*ForbiddenError] where the
+// person may not decide it. After any other error the decision
 // may have been recorded or not: the same call again, with the same Request, finds out and is still one decision.
 func (o *Operator) Decide(ctx context.Context, d Decision) (*Answer, error) {
 	v, err := d.check(false)

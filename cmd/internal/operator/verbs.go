@@ -54,6 +54,8 @@ type Verb struct {
 	// ManyTasks is set where it acts on many tasks.
 	Many      []string
 	ManyTasks bool
+	// Needs is the right that the verb needs; "" stands for [RightDecide].
+	Needs Right
 	// Previews is set where a dry run shows more than the check.
 	Previews bool
 
@@ -137,17 +139,17 @@ outside. It is done in the ledger then, with the reference, and a later compensa
 If the first one did happen, it happens twice: the customer has two mails. So it always asks, for the
 effect's key, and --yes does not stand for that; a script that has made sure gives --confirm KEY.`,
 		},
-		{Name: VerbCompensate, Command: "events compensate", Target: "ID",
+		{Name: VerbCompensate, Needs: RightMoney, Command: "events compensate", Target: "ID",
 			Short: "Let a parked run take its effects back", rule: parkedRule, Previews: true},
 		{
 			Name: VerbApprove, Command: "events approve", Target: "ID", Short: "Answer a review with yes",
-			rule: approveRule, Previews: true, Many: parked,
+			Needs: RightMoney, rule: approveRule, Previews: true, Many: parked,
 			Long: `Answer what a rule asks about an event that needs a review, with yes. The consequence is shown first.
 docs/operations.md lists the questions and what each answer does.`,
 		},
 		{
 			Name: VerbReject, Command: "events reject", Target: "ID", Short: "Answer a review with no",
-			rule: rejectRule, Previews: true, Many: parked,
+			Needs: RightMoney, rule: rejectRule, Previews: true, Many: parked,
 			Long: `Answer what a rule asks about an event that needs a review, with no. The consequence is shown first.
 docs/operations.md lists the questions and what each answer does.`,
 		},
@@ -195,20 +197,20 @@ workspace meanwhile. pawl accounts release gives back what there is then.` + ofA
 			Long: `Give back what a hold on an account has taken: access and workspace are brought to what there is now.` + ofAccount,
 		},
 		{
-			Name: VerbTakeTask, Command: "tasks take", Target: "OBJECT",
+			Name: VerbTakeTask, Needs: RightTasks, Command: "tasks take", Target: "OBJECT",
 			Short: "Say that you see to the open task about an object", rule: taskRule,
 			Flags: []Flag{flagKind, flagMode},
 			Long: `Say that you see to the open task about an object, so that nobody else does. It takes the task over from
 anybody who has it. OBJECT is as pawl tasks list shows it.`,
 		},
 		{
-			Name: VerbNoteTask, Command: "tasks note", Target: "OBJECT",
+			Name: VerbNoteTask, Needs: RightTasks, Command: "tasks note", Target: "OBJECT",
 			Short: "Note something about the open task about an object", rule: taskRule,
 			Flags: []Flag{flagKind, flagMode}, Why: "the note (required)",
 			Long: `Note something about the open task about an object. pawl tasks show has all notes, with who and when.`,
 		},
 		{
-			Name: VerbClaim, Command: "money claim", Target: "ID",
+			Name: VerbClaim, Needs: RightMoney, Command: "money claim", Target: "ID",
 			Short: "Give money that is not booked to an account, and book it", rule: claimRule,
 			Flags: []Flag{{Name: "account", Usage: "the `account` that it is of (required)", Required: true,
 				Value: func(a *Args) *string { return &a.Account }}, flagMode}, Previews: true,
@@ -217,7 +219,7 @@ refunds and disputes of a payment since. pawl money unclaimed lists them. An inv
 of those, but their refund or dispute. The audit trail has who and why.`,
 		},
 		{
-			Name: VerbCorrect, Command: "money correct", Target: "ID",
+			Name: VerbCorrect, Needs: RightMoney, Command: "money correct", Target: "ID",
 			Short: "Book the difference to what was booked of an invoice or a refund", rule: correctRule,
 			Flags: []Flag{flagMode}, Previews: true,
 			Long: `Book the difference between what is booked of an object and what its facts say. A task entry_differs
@@ -225,7 +227,7 @@ asks for that where bodies were read again, or another meaning came into force. 
 and finance gets it within seconds. pawl tasks close lets things stand instead. The audit trail has who and why.`,
 		},
 		{
-			Name: VerbCloseTask, Command: "tasks close", Target: "OBJECT",
+			Name: VerbCloseTask, Needs: RightTasks, Command: "tasks close", Target: "OBJECT",
 			Short: "Say that the open task about an object is done, or all of one cause", rule: taskRule,
 			Flags: []Flag{flagKind, flagMode}, ManyTasks: true,
 			Long: `Say that the open task about an object is done. OBJECT is as pawl tasks list shows it. The audit trail has who and
@@ -235,7 +237,7 @@ Without OBJECT all open tasks of one cause are closed, as a job: those of --kind
 --dry-run lists them. pawl jobs show has a result for each, and the audit trail a line.`,
 		},
 		{
-			Name: "forget", Command: "forget", Target: "CUSTOMER",
+			Name: "forget", Needs: RightAdmin, Command: "forget", Target: "CUSTOMER",
 			Short: "Erase what is held of a customer: address, bodies, kept requests", rule: forgetRule,
 			Flags: []Flag{flagMode}, Previews: true,
 			Long: `Erase what is held of a customer and may be personal data: the address, the bodies of all events that name the
@@ -249,7 +251,7 @@ CUSTOMER is the provider's ID, cus_…, or of a guest the checkout session's.`,
 		},
 		{
 			Name: "export", Command: "export", Target: "CUSTOMER", Short: "Show what is held of a customer, whole",
-			rule: exportRule, Flags: []Flag{flagMode},
+			Needs: RightReveal, rule: exportRule, Flags: []Flag{flagMode},
 			Long: `Show what is held of a customer and may be personal data, as pawl forget would erase it: the address, the bodies of all
 events that name the customer, and refused requests. It goes into the audit trail, without the data; --json has all.
 
@@ -261,10 +263,12 @@ CUSTOMER is the provider's ID, cus_…, or of a guest the checkout session's.`,
 			Long: `Verify a refused request again, with the secrets that are configured now and against the time when
 it came, and take it in as if it came now. A request that is still refused stays out.`,
 		},
-		{Name: VerbReveal, Target: "ID", Short: "Show the payload of an event, whole", rule: revealRule},
+		{Name: VerbReveal, Target: "ID", Short: "Show the payload of an event, whole",
+			Needs: RightReveal, rule: revealRule},
 		{Name: VerbRevealLetters, Target: "ID", Short: "Show the letters of an event with their addresses",
-			rule: revealLettersRule},
-		{Name: VerbRevealRejection, Target: "ID", Short: "Show a refused request, whole", rule: revealRejectionRule},
+			Needs: RightReveal, rule: revealLettersRule},
+		{Name: VerbRevealRejection, Target: "ID", Short: "Show a refused request, whole",
+			Needs: RightReveal, rule: revealRejectionRule},
 		{Name: VerbStartJob, Target: "ID", Short: "Decide about many events at once", rule: startJobRule},
 		{Name: VerbFileGaps, Target: "SOURCE", Short: "Take in what a provider has sent and never came",
 			rule: gapsRule},
@@ -273,11 +277,11 @@ it came, and take it in as if it came now. A request that is still refused stays
 		{Name: VerbRebuild, Target: "ACCOUNT", Short: "Bring an account's rows to what its facts come to",
 			rule: rebuildRule, Flags: []Flag{flagMode}},
 		{Name: VerbApplyMeaning, Target: "HASH", Short: "Bring another meaning of the facts into force",
-			rule: applyMeaningRule},
+			Needs: RightAdmin, rule: applyMeaningRule},
 		{Name: VerbRefold, Target: "MODE/ACCOUNT", Short: "Fold an account anew, by the meaning in force",
 			rule: refoldRule},
 		{Name: VerbApplyReading, Target: "READING", Short: "Have the facts of another reading of kept bodies count",
-			rule: applyReadingRule},
+			Needs: RightAdmin, rule: applyReadingRule},
 		{Name: job.Reread, Target: "MODE/ACCOUNT", Short: "Fold an account anew, of which bodies were read again",
 			rule: refoldRule},
 		{Name: job.Announce, Target: "MODE/ACCOUNT", Short: "Tell subscribers what an account may use",
