@@ -35,6 +35,7 @@ func commands(a *app) []*cobra.Command {
 		of("resume", "Let paused work go on"),
 		gaps(a),
 		reconcile(a),
+		of("tokens", "The tokens of programs for the API", tokensList(a)),
 		verbAlone(a, "export"),
 		verbAlone(a, "forget"),
 		providersCommand(a),

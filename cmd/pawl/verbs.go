@@ -232,6 +232,10 @@ func writeAnswer(a *app, answer *operator.Answer) error {
 		text += takes(r)
 	case *account.Traces:
 		return writeTraces(a, r)
+	case *operator.TokenResult:
+		if r.Token != "" {
+			text += "\n" + r.Token
+		}
 	case *operator.Admission:
 		for _, e := range r.Receipts {
 			text += fmt.Sprintf("\n%s  %s  %s%s", e.EventID, e.Type, e.Status, output.Because(e.Reason))

@@ -11,6 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/schema/token"
 )
 
 // answerOf is an answer with its result.
@@ -311,5 +312,26 @@ func TestJobs_ListShowAndPause(t *testing.T) {
 	}
 	if r := s.pawl(t, "jobs", "show", "mended", "--result", "odd"); r.code != exitUsage {
 		t.Errorf("an odd result: exit %d", r.code)
+	}
+}
+
+// A token is made, shown once, listed without its text, and ended.
+func TestTokens_NewListRevoke(t *testing.T) {
+	t.Parallel()
+	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
+	if r := s.pawl(t, "tokens", "new", "shop", "--why", "x"); r.code != 2 || !strings.Contains(r.err, "--role") {
+		t.Errorf("without a role: exit %d, %s", r.code, r.err)
+	}
+	r := s.pawl(t, "tokens", "new", "shop", "--role", "viewer", "--expires", "90d", "--networks", "10.0.0.0/8", "--why", "the shop asks")
+	lines := strings.Split(strings.TrimSpace(r.out), "\n")
+	if r.code != 0 || len(lines) != 2 || !token.WellFormed(lines[1]) {
+		t.Fatalf("exit %d, %s%s; want a token in a line of its own", r.code, r.out, r.err)
+	}
+	if r := s.pawl(t, "tokens", "revoke", "shop", "--why", "it leaked"); r.code != 0 {
+		t.Errorf("revoke: exit %d, %s", r.code, r.err)
+	}
+	r = s.pawl(t, "tokens", "list", "--wide")
+	if !strings.Contains(r.out, "revoked") || !strings.Contains(r.out, "10.0.0.0/8") || strings.Contains(r.out, lines[1]) {
+		t.Errorf("listed as\n%s", r.out)
 	}
 }

@@ -858,6 +858,22 @@ create table job_items (
 );
 create index job_items_open on job_items (job, attempts, target) where result = '';
 
+-- The tokens of programs. hash is the SHA-256 of one: its text is kept nowhere. A name is never given twice, since the
+-- trail of what operators did has it.
+create table tokens (
+    name       text        collate "C" primary key check (octet_length(name) between 1 and 60),
+    hash       bytea       not null unique check (octet_length(hash) = 32),
+    role       text        not null,
+    -- networks are those that it may be used from; none for all.
+    networks   cidr[]      not null default '{}',
+    made_by    text        not null,
+    made_at    timestamptz not null default now(),
+    expires_at timestamptz,
+    -- used_at is when it was last used, to the minute.
+    used_at    timestamptz,
+    revoked_at timestamptz
+);
+
 -- What operators did. Each row's hash covers the one before it, so that a changed, removed or
 -- reordered row shows. A full rewrite shows only against a head that was kept elsewhere.
 create table operator_actions (

@@ -33,7 +33,7 @@ func findAccount(ctx context.Context, db account.DB, id, mode string) (*account.
 	for i, a := range names {
 		list[i] = fmt.Sprintf("%s --mode %s", a.ID, a.Mode)
 	}
-	return nil, fmt.Errorf("%q names %d accounts; write one of: %s", id, len(list), strings.Join(list, ", "))
+	return nil, ambiguous(id, "%q names %d accounts; write one of: %s", id, len(list), strings.Join(list, ", "))
 }
 
 // unknownAccount says that no account has the ID, under any of its names.
@@ -42,5 +42,5 @@ func unknownAccount(id, mode string) error {
 	if mode != "" {
 		in = " in mode " + mode
 	}
-	return fmt.Errorf("no account %q%s: it is no account of ours, and no customer, subscription, invoice, payment or e-mail address of one", id, in)
+	return unknown(id, "no account %q%s: it is no account of ours, and no customer, subscription, invoice, payment or e-mail address of one", id, in)
 }

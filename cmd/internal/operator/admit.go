@@ -83,15 +83,18 @@ var admitRule = rule[rejection.Rejection]{
 
 // verify verifies a refused request again.
 func (o *Operator) verify(ctx context.Context, r rejection.Rejection) (receipt.Delivery, error) {
+	refused := &RefusedError{Target: "rejection " + r.ID, Verb: VerbAdmit}
 	if r.Truncated {
-		return receipt.Delivery{}, fmt.Errorf("rejection %s cannot be admitted: %s, and without the rest no signature can be checked; "+
-			"let the provider send it again", r.ID, missing(r))
+		refused.Why = "cannot be admitted: " + missing(r) +
+			", and without the rest no signature can be checked; let the provider send it again"
+		return receipt.Delivery{}, refused
 	}
 	d, err := o.Verify(ctx, r)
 	if err != nil {
-		err = fmt.Errorf("rejection %s is still refused: %w", r.ID, err)
+		refused.Why = "is still refused: " + err.Error()
+		return d, refused
 	}
-	return d, err
+	return d, nil
 }
 
 // admitted is what an earlier admission came to, with its events as they stand now.

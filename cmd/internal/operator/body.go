@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -69,7 +68,7 @@ func (o *Operator) readBody(ctx context.Context, r *timeline.Receipt) (*Body, er
 	defer receipts.Close()
 	kept, err := receipts.Body(ctx, r.ID)
 	if errors.Is(err, receipt.ErrNotFound) {
-		return nil, fmt.Errorf("the body of %s is erased; its receipt, its facts and what was done remain: pawl events show %[1]s", r.EventID)
+		return nil, unknown(r.EventID, "the body of %s is erased; its receipt, its facts and what was done remain: pawl events show %[1]s", r.EventID)
 	}
 	if err != nil {
 		return nil, err

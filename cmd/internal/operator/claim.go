@@ -31,11 +31,11 @@ var claimRule = rule[billing.Money]{
 		case err != nil:
 			return billing.Money{}, "", err
 		case len(found) == 0:
-			return billing.Money{}, "", fmt.Errorf("%q is no payment, refund, dispute or credit note that is known",
-				d.Target)
+			return billing.Money{}, "", unknown(d.Target,
+				"%q is no payment, refund, dispute or credit note that is known", d.Target)
 		case len(found) > 1:
-			return billing.Money{}, "", fmt.Errorf("%q is there in both modes: add --mode live or --mode test",
-				d.Target)
+			return billing.Money{}, "", ambiguous(d.Target,
+				"%q is there in both modes: add --mode live or --mode test", d.Target)
 		}
 		return found[0], "money/" + found[0].Mode + "/" + found[0].ID, nil
 	},

@@ -31,12 +31,13 @@ var correctRule = rule[*account.Task]{
 		}
 		switch len(found) {
 		case 0:
-			return nil, "", fmt.Errorf("nobody is asked about the entry of %q: pawl tasks list --kind %s shows who is",
-				d.Target, billing.TaskEntry)
+			return nil, "", unknown(d.Target,
+				"nobody is asked about the entry of %q: pawl tasks list --kind %s shows who is", d.Target,
+				billing.TaskEntry)
 		case 1:
 			return &found[0], "entry/" + found[0].Mode + "/" + d.Target, nil
 		}
-		return nil, "", fmt.Errorf("%q is asked about in both modes: add --mode live or --mode test", d.Target)
+		return nil, "", ambiguous(d.Target, "%q is asked about in both modes: add --mode live or --mode test", d.Target)
 	},
 	check: func(ctx context.Context, o *Operator, d *Decision, t *account.Task) (*change, error) {
 		list, err := billing.Corrections(ctx, o.DB, t.Mode, t.Object)

@@ -44,6 +44,8 @@ type Args struct {
 	Mode, Kind string
 	// Account is the one that money is given to.
 	Account string
+	// Role, Expires and Networks are those of a new token, as the command takes them.
+	Role, Expires, Networks string
 	// To says who is told of an account.
 	To billing.Announcement
 	// Found is what a command has shown before it asks: a [*GapReport], a [*Reconciliation], a [*Drift], a
@@ -101,10 +103,10 @@ func (d *Decision) check(preview bool) (*Verb, error) {
 	v := VerbNamed(d.Verb)
 	switch {
 	case v == nil:
-		return nil, fmt.Errorf("there is no verb %q: use one of %s", d.Verb, strings.Join(verbNames(), ", "))
+		return nil, invalid("there is no verb %q: use one of %s", d.Verb, strings.Join(verbNames(), ", "))
 	case len(d.Request) > MaxRequest ||
 		strings.ContainsFunc(d.Request, func(c rune) bool { return c <= ' ' || c >= 0x7f }):
-		return nil, fmt.Errorf("request ID %.100q: use 1 to %d printable ASCII characters without spaces", d.Request,
+		return nil, invalid("request ID %.100q: use 1 to %d printable ASCII characters without spaces", d.Request,
 			MaxRequest)
 	case preview:
 		return v, nil
@@ -114,9 +116,9 @@ func (d *Decision) check(preview bool) (*Verb, error) {
 	}
 	switch {
 	case strings.TrimSpace(d.Who) == "" || strings.TrimSpace(d.Why) == "":
-		return nil, errors.New("who and why are required: both go into the audit trail")
+		return nil, invalid("who and why are required: both go into the audit trail")
 	case len(d.Who) > workflows.MaxWho || len(d.Why) > workflows.MaxWhy || strings.Contains(d.Who+d.Why, "\x00"):
-		return nil, fmt.Errorf("who (%d bytes at most) and why (%d) must be text without NUL", workflows.MaxWho,
+		return nil, invalid("who (%d bytes at most) and why (%d) must be text without NUL", workflows.MaxWho,
 			workflows.MaxWhy)
 	}
 	return v, nil
@@ -216,7 +218,7 @@ func (r rule[T]) decide(ctx context.Context, o *Operator, d *Decision) (*Answer,
 		}
 	}
 	if known.Action != d.Verb {
-		return nil, fmt.Errorf("request ID %s stands for %s of %s by %s: a new decision needs another one", d.Request,
+		return nil, invalid("request ID %s stands for %s of %s by %s: a new decision needs another one", d.Request,
 			known.Action, known.Target, known.Actor)
 	}
 	answer := &Answer{Verb: d.Verb, Target: known.Target, Request: d.Request, Who: known.Actor, Repeated: repeated}

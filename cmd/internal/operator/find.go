@@ -12,10 +12,18 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// UnknownError means that no receipt has the ID, under any of its names.
-type UnknownError struct{ ID string }
+// UnknownError means that nothing has the ID: no receipt, under any of its names, or nothing of the kind that was asked
+// for.
+type UnknownError struct {
+	ID string
+	// Says replaces the words about events.
+	Says string
+}
 
 func (e *UnknownError) Error() string {
+	if e.Says != "" {
+		return e.Says
+	}
 	return fmt.Sprintf("no event %q: it is no event ID, receipt ID, workflow ID, effect key, object ID, invoice number or e-mail address that pawl holds", e.ID)
 }
 
@@ -26,9 +34,14 @@ type AmbiguousError struct {
 	Receipts []timeline.Receipt
 	// Object is set where ID is an object of the provider's.
 	Object bool
+	// Says replaces the words about receipts, where the ID names several of something else.
+	Says string
 }
 
 func (e *AmbiguousError) Error() string {
+	if e.Says != "" {
+		return e.Says
+	}
 	list := make([]string, len(e.Receipts))
 	for i, r := range e.Receipts {
 		account := r.Account

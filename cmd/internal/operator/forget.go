@@ -17,7 +17,7 @@ func findTraces(ctx context.Context, o *Operator, d *Decision) (*account.Traces,
 		return nil, "", err
 	}
 	if t == nil {
-		return nil, "", fmt.Errorf("no customer %q: write the provider's ID, cus_…, or of a guest the checkout session's; `pawl accounts show` finds it by what the customer quotes", d.Target)
+		return nil, "", unknown(d.Target, "no customer %q: write the provider's ID, cus_…, or of a guest the checkout session's; `pawl accounts show` finds it by what the customer quotes", d.Target)
 	}
 	return t, "customer/" + t.Mode + "/" + t.Customer, nil
 }

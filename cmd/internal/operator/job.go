@@ -199,7 +199,7 @@ func (o *Operator) ShowJob(ctx context.Context, id, only string, limit int) (*Jo
 func getJob(ctx context.Context, o *Operator, id string) (*job.Job, error) {
 	j, err := job.New(o.DB).Get(ctx, id)
 	if errors.Is(err, job.ErrNotFound) {
-		return nil, fmt.Errorf("no job %q: pawl jobs list shows them", id)
+		return nil, unknown(id, "no job %q: pawl jobs list shows them", id)
 	}
 	return j, err
 }

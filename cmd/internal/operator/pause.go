@@ -190,9 +190,9 @@ func findPaused(ctx context.Context, o *Operator, d *Decision, kind string, begi
 		}
 	}
 	if len(o.Places[kind]) == 0 {
-		return p, fmt.Errorf("there is no %s %q: the configuration has none", kind, name)
+		return p, unknown(name, "there is no %s %q: the configuration has none", kind, name)
 	}
-	return p, fmt.Errorf("there is no %s %q: write one of %s", kind, name, strings.Join(o.Places[kind], ", "))
+	return p, unknown(name, "there is no %s %q: write one of %s", kind, name, strings.Join(o.Places[kind], ", "))
 }
 
 // waitersOf counts what waits, by sink or by source.

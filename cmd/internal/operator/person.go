@@ -51,7 +51,7 @@ func ParseRole(name string) (Role, error) {
 	if r := Role(name); slices.Contains(Roles(), r) {
 		return r, nil
 	}
-	return "", fmt.Errorf("there is no role %.40q: use one of %v", name, Roles())
+	return "", invalid("there is no role %.40q: use one of %v", name, Roles())
 }
 
 // Person is somebody, or a program, whose name was verified: by a password, an identity provider, a proxy or a token.

@@ -113,7 +113,7 @@ func findRejection(ctx context.Context, o *Operator, d *Decision) (rejection.Rej
 func (o *Operator) getRejection(ctx context.Context, id string) (rejection.Rejection, error) {
 	r, err := rejection.New(o.DB).Get(ctx, id)
 	if errors.Is(err, rejection.ErrNotFound) {
-		return r, fmt.Errorf("no rejection %q is kept: they go after %d days, and when more than %d of a source are newer",
+		return r, unknown(id, "no rejection %q is kept: they go after %d days, and when more than %d of a source are newer",
 			id, int(rejection.KeptFor.Hours()/24), rejection.PerSource)
 	}
 	return r, err

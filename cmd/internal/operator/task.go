@@ -120,7 +120,7 @@ func (o *Operator) ShowTasks(ctx context.Context, object string) ([]ShownTask, e
 		return nil, err
 	}
 	if len(tasks) == 0 {
-		return nil, fmt.Errorf("%s has no task, and had none: `pawl tasks list` shows the object of each", object)
+		return nil, unknown(object, "%s has no task, and had none: `pawl tasks list` shows the object of each", object)
 	}
 	actions, err := o.Audit.List(ctx, audit.Filter{Target: object, Limit: mostActions})
 	if err != nil {

@@ -287,7 +287,7 @@ it came, and take it in as if it came now. A request that is still refused stays
 		{Name: job.Announce, Target: "MODE/ACCOUNT", Short: "Tell subscribers what an account may use",
 			rule: announceRule},
 	}
-	verbs = append(verbs, pauseVerbs()...)
+	verbs = slices.Concat(verbs, pauseVerbs(), tokenVerbs())
 }
 
 // Verbs lists what can be decided.

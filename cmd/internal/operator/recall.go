@@ -1,0 +1,101 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
+)
+
+const (
+	// recallWithin is how long the database may take for one answer.
+	recallWithin = 2 * time.Second
+	// leftAlone is for how long a database that does not answer is not asked again.
+	leftAlone = time.Second
+)
+
+// recall answers from memory what the database has said a moment ago. Nobody tells it of changes: an answer holds for
+// the time fresh, and for stale where the database is away.
+//
+// An earlier sketch heard of changes by LISTEN. That needs a connection past any pooler and a trigger, and asks for
+// everything anew after each lost connection. A re-read by keys costs no more than a look at the version.
+type recall[K comparable, V any] struct {
+	// read asks the database. The answer holds until a time, too, where that is not zero. Its errors are about the key,
+	// or mean that the database is away; see [settled].
+	read         func(context.Context, K) (value V, until time.Time, err error)
+	fresh, stale time.Duration
+	now          func() time.Time
+	known        *lru.Cache[K, recalled[V]]
+	flight       singleflight.Group
+	// awayUntil is until when the database is not asked, in nanoseconds.
+	awayUntil atomic.Int64
+	// reads counts the questions to the database.
+	reads atomic.Int64
+}
+
+type recalled[V any] struct {
+	value     V
+	at, until time.Time
+}
+
+func newRecall[K comparable, V any](most int, fresh, stale time.Duration,
+	read func(context.Context, K) (V, time.Time, error)) *recall[K, V] {
+	known, err := lru.New[K, recalled[V]](most)
+	if err != nil {
+		panic(err) // most is a constant
+	}
+	return &recall[K, V]{read: read, fresh: fresh, stale: stale, now: time.Now, known: known}
+}
+
+// get returns the value of a key, and how old it is. The error is one of read's, or an [*AwayError].
+func (r *recall[K, V]) get(ctx context.Context, key K) (value V, age time.Duration, err error) {
+	now := r.now()
+	k, have := r.known.Get(key)
+	ended := !k.until.IsZero() && !now.Before(k.until)
+	if have && !ended && now.Sub(k.at) < r.fresh {
+		return k.value, now.Sub(k.at), nil
+	}
+	err = errors.New("it is asked again in a moment")
+	if now.UnixNano() >= r.awayUntil.Load() {
+		var asked recalled[V]
+		if asked, err = r.ask(ctx, key); err == nil || settled(err) {
+			return asked.value, 0, err
+		}
+	}
+	if have && !ended && now.Sub(k.at) < r.stale {
+		return k.value, now.Sub(k.at), nil
+	}
+	return value, 0, &AwayError{err}
+}
+
+// ask asks the database, once for all who ask for the same at once.
+func (r *recall[K, V]) ask(ctx context.Context, key K) (recalled[V], error) {
+	asked, err, _ := r.flight.Do(fmt.Sprint(key), func() (any, error) {
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recallWithin) // others wait for it, too
+		defer stop()
+		k := recalled[V]{at: r.now()}
+		var err error
+		r.reads.Add(1)
+		switch k.value, k.until, err = r.read(ctx, key); {
+		case err == nil:
+			r.known.Add(key, k)
+		case settled(err):
+			r.known.Remove(key)
+		default:
+			r.awayUntil.Store(r.now().Add(leftAlone).UnixNano())
+		}
+		return k, err
+	})
+	return asked.(recalled[V]), err
+}
+
+// settled reports whether an error is the database's answer.
+func settled(err error) bool {
+	_, is := errors.AsType[*UnknownError](err)
+	_, several := errors.AsType[*AmbiguousError](err)
+	return is || several || errors.Is(err, ErrToken)
+}

@@ -1,0 +1,232 @@
+package operator
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema/token"
+)
+
+// VerbNewToken makes a token of a program, and VerbRevokeToken ends one.
+const (
+	VerbNewToken    = "new-token"
+	VerbRevokeToken = "revoke-token"
+)
+
+const (
+	// maxTokenName bounds the name of a token, in bytes.
+	maxTokenName = 60
+	// tokenNames are the characters of a name.
+	tokenNames = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+	// tokenFresh is how long a token is known before it is looked up again: so long may a revoked one be used.
+	tokenFresh = 5 * time.Second
+	// mostTokens is how many are known at once.
+	mostTokens = 1000
+)
+
+// TokenResult is a token that was made or revoked.
+type TokenResult struct {
+	Name string `json:"name"`
+	Role Role   `json:"role,omitempty"`
+	// Token is its text. It is there once: in the first answer to the request that made it.
+	Token string `json:"token,omitempty"`
+}
+
+// tokenVerbs are making and revoking a token.
+func tokenVerbs() []Verb {
+	return []Verb{{
+		Name: VerbNewToken, Command: "tokens new", Target: "NAME", Needs: RightAdmin,
+		Short: "Make a token for a program, and show it once", rule: newTokenRule,
+		Flags: []Flag{
+			{Name: "role", Usage: "what it may do, as the `role` of a person: viewer, support, operator, finance, reveal, admin (required)",
+				Required: true, Value: func(a *Args) *string { return &a.Role }},
+			{Name: "expires", Usage: "`when` it ends: 90d, 2027-01-31, a time, or never (required)", Required: true,
+				Value: func(a *Args) *string { return &a.Expires }},
+			{Name: "networks", Usage: "the only `networks` that it may be used from: 10.0.0.0/8,192.0.2.7 (default: all)",
+				Value: func(a *Args) *string { return &a.Networks }},
+		},
+		Long: `Make a token for a program that uses the API, and show it. It is shown this once: pawl keeps its hash. The audit trail
+names it as token:NAME. A name is never given again, also not after its token was revoked.`,
+	}, {
+		Name: VerbRevokeToken, Command: "tokens revoke", Target: "NAME", Needs: RightAdmin,
+		Short: "End a token at once", rule: revokeTokenRule,
+		Long: `End a token. Processes that have just seen it accept it for five seconds more. What it has decided stays.`,
+	}}
+}
+
+// newToken is a token that is to be made, with its text.
+type newToken struct {
+	token.Token
+	text string
+}
+
+var newTokenRule = rule[*newToken]{
+	find: func(_ context.Context, _ *Operator, d *Decision) (*newToken, string, error) {
+		t := &newToken{token.Token{Name: d.Target, Role: d.Role, MadeBy: d.Who}, token.New()}
+		if t.Name == "" || len(t.Name) > maxTokenName || strings.Trim(t.Name, tokenNames) != "" {
+			return nil, "", invalid("the name of a token is 1 to %d letters, digits, and of - _ .", maxTokenName)
+		}
+		if _, err := ParseRole(d.Role); err != nil {
+			return nil, "", err
+		}
+		var err error
+		if t.ExpiresAt, err = expiry(d.Expires, time.Now()); err != nil {
+			return nil, "", err
+		}
+		t.Networks, err = networks(d.Networks)
+		return t, "token/" + t.Name, err
+	},
+	check: func(_ context.Context, _ *Operator, d *Decision, t *newToken) (*change, error) {
+		return &change{
+			target: t.Name,
+			after:  map[string]any{"name": t.Name, "role": t.Role, "networks": t.Networks, "expires_at": t.ExpiresAt},
+			do: func(ctx context.Context, tx pgx.Tx) error {
+				made, err := token.Make(ctx, tx, t.Token, token.Hash(t.text))
+				if err == nil && !made {
+					err = d.refuse("is the name of a token already: pawl tokens list shows them")
+				}
+				return err
+			},
+		}, nil
+	},
+	answer: func(_ context.Context, _ *Operator, _ *Decision, t *newToken, rec recorded) (string, any, error) {
+		if rec.repeated {
+			return "its text was shown then", &TokenResult{Name: t.Name}, nil
+		}
+		return "this is shown once, and kept nowhere", &TokenResult{t.Name, Role(t.Role), t.text}, nil
+	},
+}
+
+var revokeTokenRule = rule[*token.Token]{
+	find: func(ctx context.Context, o *Operator, d *Decision) (*token.Token, string, error) {
+		t, err := token.Get(ctx, o.DB, d.Target)
+		if errors.Is(err, token.ErrNotFound) {
+			err = unknown(d.Target, "no token %q: pawl tokens list shows them", d.Target)
+		}
+		return t, "token/" + d.Target, err
+	},
+	check: func(_ context.Context, _ *Operator, d *Decision, t *token.Token) (*change, error) {
+		revoked := d.refuse("is revoked already")
+		if t.RevokedAt != nil {
+			return nil, revoked
+		}
+		return &change{
+			target: t.Name, before: map[string]any{"role": t.Role, "used_at": t.UsedAt},
+			after: map[string]any{"revoked": true},
+			do: func(ctx context.Context, tx pgx.Tx) error {
+				ended, err := token.Revoke(ctx, tx, t.Name)
+				if err == nil && !ended {
+					err = revoked
+				}
+				return err
+			},
+		}, nil
+	},
+	answer: func(_ context.Context, _ *Operator, _ *Decision, t *token.Token, _ recorded) (string, any, error) {
+		return "it is accepted no more", &TokenResult{Name: t.Name}, nil
+	},
+}
+
+// expiry reads when a token ends; nil for never.
+func expiry(text string, now time.Time) (*time.Time, error) {
+	wrong := invalid("expires: %.40q is no time in the future: write 90d, 2027-01-31, 2027-01-31T12:00:00Z, or never", text)
+	if text == "never" {
+		return nil, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		at, err = time.Parse(time.DateOnly, text)
+	}
+	if days, is := strings.CutSuffix(text, "d"); is {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 16)
+		at = now.AddDate(0, 0, int(n))
+	}
+	if err != nil || !at.After(now) {
+		return nil, wrong
+	}
+	at = at.UTC().Truncate(time.Second)
+	return &at, nil
+}
+
+// networks reads a list of networks and addresses.
+func networks(text string) (list []netip.Prefix, err error) {
+	for _, word := range strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' }) {
+		n, err := netip.ParsePrefix(word)
+		if err != nil {
+			var a netip.Addr
+			if a, err = netip.ParseAddr(word); err == nil {
+				n = netip.PrefixFrom(a, a.BitLen())
+			}
+		}
+		if err != nil || n.Addr().Zone() != "" || n.Addr().Is4In6() {
+			return nil, invalid("networks: %.40q is none: write 10.0.0.0/8, or one address", word)
+		}
+		list = append(list, n.Masked())
+	}
+	return list, nil
+}
+
+// ErrToken means that a token is not accepted. It says no more: not whether it was never made, has ended, or is used
+// from elsewhere.
+var ErrToken = errors.New("the token is not accepted")
+
+// Tokens knows programs by their tokens. It may be used by many at once.
+type Tokens struct {
+	db    *pgxpool.Pool
+	known *recall[[sha256.Size]byte, token.Token]
+	// used is the minute in which a token was last said to be in use, by its name.
+	used sync.Map
+}
+
+// NewTokens returns the tokens of a database. A token that was known within the time stale is accepted, too, while the
+// database is away.
+func NewTokens(db *pgxpool.Pool, stale time.Duration) *Tokens {
+	read := func(ctx context.Context, hash [sha256.Size]byte) (token.Token, time.Time, error) {
+		t, err := token.Find(ctx, db, hash)
+		if errors.Is(err, token.ErrNotFound) {
+			return token.Token{}, time.Time{}, ErrToken
+		}
+		if err != nil {
+			return token.Token{}, time.Time{}, err
+		}
+		if t.Ended(time.Now()) {
+			return token.Token{}, time.Time{}, ErrToken
+		}
+		return *t, time.Time{}, nil
+	}
+	return &Tokens{db: db, known: newRecall(mostTokens, tokenFresh, stale, read)}
+}
+
+// Person returns who uses a token from an address: a person with the token's name and role. The error is [ErrToken], or
+// an [*AwayError].
+func (t *Tokens) Person(ctx context.Context, text string, from netip.Addr) (*Person, error) {
+	if !token.WellFormed(text) {
+		return nil, ErrToken
+	}
+	found, age, err := t.known.get(ctx, token.Hash(text))
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	if found.Ended(now) || !found.From(from) {
+		return nil, ErrToken
+	}
+	minute := now.Unix() / 60
+	if last, _ := t.used.Swap(found.Name, minute); age < tokenFresh && last != minute {
+		_ = token.Used(ctx, t.db, found.Name) // that its use cannot be written is no reason to refuse it
+	}
+	return &Person{Name: "token:" + found.Name, Roles: []Role{Role(found.Role)}}, nil
+}
+
+// ListTokens returns all tokens, without their texts.
+func ListTokens(ctx context.Context, db token.DB) ([]token.Token, error) { return token.List(ctx, db) }

@@ -1,0 +1,112 @@
+package operator_test
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/schema/token"
+)
+
+var admin = &operator.Person{Name: "ada", Roles: []operator.Role{operator.RoleAdmin}}
+
+func newToken(name, request string, args operator.Args) operator.Decision {
+	return operator.Decision{Verb: operator.VerbNewToken, Target: name, By: admin, Why: "the shop asks", Request: request, Args: args}
+}
+
+// A token is shown to whoever made it, once, and is nowhere else.
+func TestToken_ShownOnceAndKeptNowhere(t *testing.T) {
+	t.Parallel()
+	db := schematest.New(t)
+	o := over(db, says(nil))
+	args := operator.Args{Role: "viewer", Expires: "90d", Networks: "10.0.0.0/8, 192.0.2.7"}
+	if p, err := o.Preview(t.Context(), newToken("shop", "", args)); err != nil || p.Failed() {
+		t.Fatalf("preview: %+v, %v", p, err)
+	}
+	answer, err := o.Decide(t.Context(), newToken("shop", "r-1", args))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := answer.Result.(*operator.TokenResult).Token
+	if !token.WellFormed(text) {
+		t.Fatalf("answered %+v: %q is no token", answer, text)
+	}
+	again, err := o.Decide(t.Context(), newToken("shop", "r-1", args))
+	if err != nil || !again.Repeated || again.Result.(*operator.TokenResult).Token != "" {
+		t.Errorf("the request once more: %+v, %v; want it without its text", again, err)
+	}
+	if _, err := o.Decide(t.Context(), newToken("shop", "r-2", args)); !is[*operator.RefusedError](err) {
+		t.Errorf("its name once more: %v, want a refusal", err)
+	}
+	var trail, row string
+	if err := db.QueryRow(t.Context(), `select (select string_agg(a::text, ' ') from operator_actions a), (select t::text from tokens t)`).Scan(&trail, &row); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(trail+row, text[5:20]) || !strings.Contains(trail, "ada") {
+		t.Errorf("the trail or the table has the token: %s\n%s", trail, row)
+	}
+	tokens := operator.NewTokens(db, time.Minute)
+	for from, want := range map[string]error{"10.9.8.7": nil, "192.0.2.7": nil, "192.0.2.8": operator.ErrToken, "::1": operator.ErrToken} {
+		p, err := tokens.Person(t.Context(), text, netip.MustParseAddr(from))
+		if !errors.Is(err, want) || err == nil && (p.Name != "token:shop" || !p.May(operator.RightRead) || p.May(operator.RightTasks)) {
+			t.Errorf("from %s: %+v, %v", from, p, err)
+		}
+	}
+	all, err := operator.ListTokens(t.Context(), db)
+	if err != nil || len(all) != 1 || all[0].UsedAt == nil || all[0].MadeBy != "ada" || time.Until(*all[0].ExpiresAt) < 89*24*time.Hour {
+		t.Errorf("listed %+v, %v", all, err)
+	}
+}
+
+// All ways to fail are one to whoever tries.
+func TestToken_NotAccepted_OneError(t *testing.T) {
+	t.Parallel()
+	db := schematest.New(t)
+	o := over(db, says(nil))
+	texts := map[string]string{"never made": token.New(), "no token": "pawl_x", "empty": ""}
+	for _, name := range []string{"revoked", "expired"} {
+		answer, err := o.Decide(t.Context(), newToken(name, "", operator.Args{Role: "admin", Expires: "never"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = answer.Result.(*operator.TokenResult).Token
+	}
+	revoke := operator.Decision{Verb: operator.VerbRevokeToken, Target: "revoked", By: admin, Why: "it leaked"}
+	if _, err := o.Decide(t.Context(), revoke); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Decide(t.Context(), revoke); !is[*operator.RefusedError](err) {
+		t.Errorf("revoked again: %v, want a refusal", err)
+	}
+	revoke.Target = "none"
+	if _, err := o.Decide(t.Context(), revoke); !is[*operator.UnknownError](err) {
+		t.Errorf("one that is not there: %v, want that it is unknown", err)
+	}
+	if _, err := db.Exec(t.Context(), `update tokens set expires_at = now() where name = 'expired'`); err != nil {
+		t.Fatal(err)
+	}
+	tokens := operator.NewTokens(db, time.Minute)
+	for name, text := range texts {
+		if p, err := tokens.Person(t.Context(), text, netip.MustParseAddr("::1")); p != nil || err == nil || err.Error() != operator.ErrToken.Error() {
+			t.Errorf("%s: %+v, %v; want %v", name, p, err, operator.ErrToken)
+		}
+	}
+	for name, d := range map[string]operator.Decision{
+		"name": newToken("a b", "", operator.Args{Role: "viewer", Expires: "1d"}), "role": newToken("a", "", operator.Args{Role: "root", Expires: "1d"}),
+		"past": newToken("a", "", operator.Args{Role: "viewer", Expires: "2020-01-01"}), "no end": newToken("a", "", operator.Args{Role: "viewer"}),
+		"network": newToken("a", "", operator.Args{Role: "viewer", Expires: "1d", Networks: "10.0.0.0/99"}),
+	} {
+		if _, err := o.Decide(t.Context(), d); !is[*operator.InvalidError](err) {
+			t.Errorf("wrong %s: %v, want that it cannot be understood", name, err)
+		}
+	}
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}

@@ -1,0 +1,177 @@
+// Package token keeps the tokens by which programs are known. A token is random and is shown once: the table has its
+// hash alone.
+package token
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/big"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Statements are all statements of the package by name, for schematest.CheckStatements.
+var Statements = map[string]string{"make": makeSQL, "revoke": revokeSQL, "find": findSQL, "used": usedSQL,
+	"get": getSQL, "list": listSQL}
+
+// A token is "pawl_", 256 random bits and the CRC-32 of their digits, both in base 62. Scanners of repositories find it
+// by the prefix and tell it from a word of chance by the sum, as they do with GitHub's.
+const (
+	prefix       = "pawl_"
+	randomBytes  = 32
+	randomDigits = 43
+	sumDigits    = 6
+)
+
+// New returns a new token. Nobody can guess it.
+func New() string {
+	random := make([]byte, randomBytes)
+	_, _ = rand.Read(random) // it never fails
+	digits := base62(new(big.Int).SetBytes(random), randomDigits)
+	return prefix + digits + sum(digits)
+}
+
+// WellFormed reports whether text has the form and the sum of a token. It says nothing about whether it was ever made.
+func WellFormed(text string) bool {
+	digits, is := strings.CutPrefix(text, prefix)
+	return is && len(digits) == randomDigits+sumDigits && sum(digits[:randomDigits]) == digits[randomDigits:]
+}
+
+func sum(digits string) string {
+	return base62(big.NewInt(int64(crc32.ChecksumIEEE([]byte(digits)))), sumDigits)
+}
+
+// base62 writes a number in so many digits.
+func base62(n *big.Int, digits int) string {
+	text := n.Text(62)
+	return strings.Repeat("0", digits-len(text)) + text
+}
+
+// Hash returns what the table holds of a token. One round is enough: there is no dictionary of 256 random bits.
+func Hash(text string) [sha256.Size]byte { return sha256.Sum256([]byte(text)) }
+
+// Token is a token without its text.
+type Token struct {
+	// Name is the token's for ever. It stands in the audit trail, behind "token:".
+	Name string `json:"name"`
+	Role string `json:"role"`
+	// Networks are those that it may be used from, empty for all.
+	Networks []netip.Prefix `json:"networks"`
+	MadeBy   string         `json:"made_by"`
+	MadeAt   time.Time      `json:"made_at"`
+	// ExpiresAt is when it ends by itself, nil for never. UsedAt is when it was last used, to the minute.
+	ExpiresAt *time.Time `json:"expires_at"`
+	UsedAt    *time.Time `json:"used_at"`
+	RevokedAt *time.Time `json:"revoked_at"`
+}
+
+// Ended reports whether the token is not accepted any more at a time.
+func (t Token) Ended(at time.Time) bool {
+	return t.RevokedAt != nil || t.ExpiresAt != nil && !t.ExpiresAt.After(at)
+}
+
+// From reports whether the token may be used from an address.
+func (t Token) From(address netip.Addr) bool {
+	for _, n := range t.Networks {
+		if n.Contains(address.Unmap()) {
+			return true
+		}
+	}
+	return len(t.Networks) == 0
+}
+
+// DB is a pool or a transaction of pgx.
+type DB interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// ErrNotFound means that there is no such token.
+var ErrNotFound = errors.New("no such token")
+
+const makeSQL = `
+insert into tokens (name, hash, role, networks, made_by, expires_at) values ($1, $2, $3, $4, $5, $6) on conflict (name) do nothing`
+
+// Make keeps a new token. It returns false if the name is taken, also by one that has ended.
+func Make(ctx context.Context, db DB, t Token, hash [sha256.Size]byte) (bool, error) {
+	if t.Networks == nil {
+		t.Networks = []netip.Prefix{}
+	}
+	tag, err := db.Exec(ctx, makeSQL, t.Name, hash[:], t.Role, t.Networks, t.MadeBy, t.ExpiresAt)
+	if err != nil {
+		return false, fmt.Errorf("make token %s: %w", t.Name, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+const revokeSQL = `update tokens set revoked_at = now() where name = $1 and revoked_at is null`
+
+// Revoke ends a token. It returns false if none has the name that was not revoked.
+func Revoke(ctx context.Context, db DB, name string) (bool, error) {
+	tag, err := db.Exec(ctx, revokeSQL, name)
+	if err != nil {
+		return false, fmt.Errorf("revoke token %s: %w", name, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+const columns = `name, role, networks, made_by, made_at, expires_at, used_at, revoked_at from tokens`
+
+// findSQL looks the hash up in an index. How long that takes says something about hashes, and nothing about tokens.
+const findSQL = `select ` + columns + ` where hash = $1`
+
+// Find returns the token with a hash, also one that has ended, or [ErrNotFound].
+func Find(ctx context.Context, db DB, hash [sha256.Size]byte) (*Token, error) {
+	return one(ctx, db, "find a token", findSQL, hash[:])
+}
+
+const getSQL = `select ` + columns + ` where name = $1`
+
+// Get returns the token with a name, or [ErrNotFound].
+func Get(ctx context.Context, db DB, name string) (*Token, error) {
+	return one(ctx, db, "read token "+name, getSQL, name)
+}
+
+func one(ctx context.Context, db DB, what, sql string, arg any) (*Token, error) {
+	rows, _ := db.Query(ctx, sql, arg) // CollectExactlyOneRow returns its error
+	t, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[Token])
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return t, nil
+}
+
+// usedSQL writes once a minute at most, whatever a token is used for.
+const usedSQL = `
+update tokens set used_at = now() where name = $1 and (used_at is null or used_at < now() - interval '1 minute')`
+
+// Used records that a token is in use.
+func Used(ctx context.Context, db DB, name string) error {
+	if _, err := db.Exec(ctx, usedSQL, name); err != nil {
+		return fmt.Errorf("record the use of token %s: %w", name, err)
+	}
+	return nil
+}
+
+const listSQL = `select ` + columns + ` order by revoked_at is not null, name`
+
+// List returns all tokens: first those that are not revoked, by name.
+func List(ctx context.Context, db DB) ([]Token, error) {
+	rows, _ := db.Query(ctx, listSQL) // CollectRows returns its error
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[Token])
+	if err != nil {
+		return nil, fmt.Errorf("list tokens: %w", err)
+	}
+	return all, nil
+}
