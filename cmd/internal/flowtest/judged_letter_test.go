@@ -112,6 +112,41 @@ func TestJudged_Letters(t *testing.T) {
 	}, nil)
 }
 
+// A contract for a year names its end from the start. Whichever event of the sign-up comes first, the customer gets a
+// receipt, and no letter that the subscription has changed; that the end is moved is told.
+func TestJudged_Letters_FixedTerm_BeginsAsNoChange(t *testing.T) {
+	t.Parallel()
+	until := func(days int) edit { return set("cancel_at", at0(time.Duration(days)*aDay)) }
+	signup := []happening{
+		subscription("created", 0, "incomplete", items(item("pro", 3)), until(365)), bill("paid", 0, "in_1", lines(line("pro", 6000, seats(3))), first),
+		subscription("updated", 0, "active", items(item("pro", 3)), was("status", "incomplete"), until(365)),
+	}
+	moved := subscription("updated", 10*aDay, "active", items(item("pro", 3)), was("cancel_at", at0(365*aDay)), until(200))
+	want := func(more ...string) []string {
+		return append([]string{"sub_1: acme active pro 3", "acme: active pro 3", "in_1: acme paid 6000", "booked payment in_1 6000 usd",
+			"mailed receipt-email in_1", "told invoice.paid in_1"}, more...)
+	}
+	var cases []judged
+	for _, order := range permutations(len(signup)) {
+		var events []happening
+		for _, n := range order {
+			events = append(events, signup[n])
+		}
+		version := 2
+		if order[0] == 1 { // the invoice has told of no end
+			version = 3
+		}
+		for _, old := range []bool{false, true} {
+			cases = append(cases,
+				judged{name: fmt.Sprint("a contract for a year is paid for, in the order ", order, ", old: ", old), events: events, inOrder: true, old: old,
+					want: want("sub_1 grants pro 3 until 365d"), letters: []string{}},
+				judged{name: fmt.Sprint("the same, and its end is moved, in the order ", order, ", old: ", old), events: append(slices.Clone(events), moved), inOrder: true, old: old,
+					want: want("sub_1 grants pro 3 until 200d"), letters: []string{fmt.Sprint("subscription-changed sub_1:v", version)}})
+		}
+	}
+	judge(t, cases, nil)
+}
+
 // A switch by a new subscription, the old one deleted a second later: whichever event comes first, the customer, who has
 // just upgraded, is not told that a subscription has ended. Who has ended it and goes is told, once that has settled.
 func TestJudged_Letters_Switch_NoEndIsTold(t *testing.T) {

@@ -473,6 +473,54 @@ func TestClaim_BooksWhatNobodyHas(t *testing.T) {
 	}
 }
 
+// An invoice is marked as paid outside of Stripe. Up to 2025-02 it says so itself; since 2025-03-31.basil an invoice
+// payment without a charge or an intent says so, where that is told before or can be asked for. Nothing is called a
+// charge that nobody has seen.
+func TestJudged_PaidOutside_SaidSo(t *testing.T) {
+	t.Parallel()
+	byHand := ties(0, "pi_1", "in_1", 2000)
+	byHand.object["payment"] = payload{"type": "payment_record", "payment_record": "pr_1"}
+	invoice := bill("paid", 0, "in_1", lines(line("pro", 2000)), first)
+	active := subscription("created", 0, "active", items(item("pro", 1)))
+	outside := bill("paid", 0, "in_1", lines(line("pro", 2000)), first, set("paid_out_of_band", true), set("payment_intent", nil), set("charge", nil))
+	all := []happening{active, invoice, byHand}
+	for n, tt := range []struct {
+		name    string
+		events  []happening
+		key     bool
+		older   bool
+		unasked int // the events before it are told to Stripe's API alone
+		how     string
+	}{
+		{"up to 2025-02", []happening{active, outside}, false, true, 0, "out_of_band"},
+		{"up to 2025-02, the invoice first", []happening{outside, active}, false, true, 0, "out_of_band"},
+		{"told before", []happening{byHand, invoice, active}, false, false, 0, "out_of_band"},
+		{"told after, or never, and nobody can be asked", []happening{invoice, active, byHand}, false, false, 0, "unknown"},
+		{"told after, with a key", []happening{invoice, active, byHand}, true, false, 0, "out_of_band"},
+		{"never told, with a key", all, true, false, 1, "out_of_band"},
+		{"nobody has recorded it, with a key", []happening{invoice, active}, true, false, 0, "unknown"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigWith(t, tt.key, nil)
+			x := &telling{judged: judged{events: tt.events}, tag: fmt.Sprintf("-%s-v%d", uuid.NewString()[:8], n), begin: time.Now().Add(-20 * aDay).Truncate(time.Second), older: tt.older}
+			if tt.key {
+				r.happened(x)
+			}
+			for i := range tt.events[:len(tt.events)-tt.unasked] {
+				r.come("it has ended", []string{r.deliver(x, i)}, receipt.Processed)
+			}
+			var booked []string
+			for _, e := range r.journal("finance") {
+				booked = append(booked, fmt.Sprint(e.Body["kind"], " ", e.Body["amount"], " ", e.Body["how"]))
+			}
+			if want := []string{"payment 2000 " + tt.how}; !slices.Equal(booked, want) {
+				t.Errorf("finance has %q, want %q", booked, want)
+			}
+		})
+	}
+}
+
 // The entries of an invoice add up to the money that came in for it, and to its tax. Parts, order and concurrency of the
 // events make no difference.
 func TestOverpaid_EveryOrder_AddsUp(t *testing.T) {

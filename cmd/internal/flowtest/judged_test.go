@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -91,15 +92,9 @@ func (x *telling) render(value any) any {
 	return value
 }
 
-// deliver keeps the nth event of a story as the ingress does, and hands it over.
-func (r *rig) deliver(x *telling, n int) (id string) {
-	r.Helper()
+// event is the nth event of a story, as it is delivered.
+func (x *telling) event(n int) forge.Event {
 	h := x.events[n]
-	mode := "live"
-	if h.test {
-		mode = "test"
-	}
-	id = fmt.Sprintf("evt_%s%s", cmp.Or(h.id, strconv.Itoa(n)), x.tag)
 	version, data := "2026-08-26.dahlia", map[string]any{"object": x.render(h.object)}
 	if h.previous != nil {
 		data["previous_attributes"] = x.render(h.previous)
@@ -112,19 +107,39 @@ func (r *rig) deliver(x *telling, n int) (id string) {
 		}
 	}
 	envelope := map[string]any{
-		"id": id, "object": "event", "api_version": version, "created": x.begin.Add(h.at).Unix(), "livemode": !h.test, "type": h.kind, "data": data,
+		"id": fmt.Sprintf("evt_%s%s", cmp.Or(h.id, strconv.Itoa(n)), x.tag), "object": "event", "api_version": version,
+		"created": x.begin.Add(h.at).Unix(), "livemode": !h.test, "type": h.kind, "data": data,
 	}
 	if h.account != "" {
 		envelope["account"] = x.own(h.account)
 	}
 	body, err := json.Marshal(envelope)
 	if err != nil {
-		r.Fatal(err)
+		panic(err) // it is made of what JSON has
+	}
+	return forge.Event{ID: envelope["id"].(string), Type: h.kind, Body: body}
+}
+
+// deliver keeps the nth event of a story as the ingress does, and hands it over.
+func (r *rig) deliver(x *telling, n int) (id string) {
+	r.Helper()
+	h, e := x.events[n], x.event(n)
+	mode := "live"
+	if h.test {
+		mode = "test"
 	}
 	r.keep(receipt.New{
-		Account: x.own(h.account), Mode: mode, EventID: id, Identity: receipt.ByID, Type: h.kind, Object: x.own(h.object["id"].(string)), Status: receipt.Received, Body: body,
+		Account: x.own(h.account), Mode: mode, EventID: e.ID, Identity: receipt.ByID, Type: h.kind, Object: x.own(h.object["id"].(string)), Status: receipt.Received, Body: e.Body,
 	})
-	return id
+	return e.ID
+}
+
+// happened tells the stand-in of Stripe's API all of a story, delivered or not.
+func (r *rig) happened(x *telling) {
+	r.Helper()
+	for n := range x.events {
+		r.tell(x.event(n))
+	}
 }
 
 // invoicesOfPayments are what an older version's charges say themselves.
