@@ -62,7 +62,8 @@ var accountDue = billingPlan{flow: ClockFlow, make: planAccountDue}
 
 func planAccountDue(c billing.Change, _ activities.Planning) plan {
 	follows := slices.ContainsFunc(c.Due, func(d billing.Due) bool {
-		return d.Why == billing.DueHold || d.Why == billing.DueRefold
+		return d.Why == billing.DueHold || d.Why == billing.DueRefold ||
+			d.Why == billing.DueBook && d.Money.Checkout != nil
 	})
 	if c.After.Access.Target.Version == c.Before.Access.Target.Version && !follows {
 		return plan{}

@@ -40,8 +40,9 @@ func bookedBefore(subject billing.Subject, of billing.Ref) []string {
 	return []string{key, key + ":"}
 }
 
-// moneySteps book money whose account is known: a payment of neither an invoice nor a checkout session, which the clock
-// books together with what has moved of it, and what has moved of any.
+// moneySteps book money whose account is known: a payment of neither an invoice nor a checkout session, or a session
+// that a person has given to an account, which the clock books together with what has moved of it; and what has moved
+// of any.
 func moneySteps(subject billing.Subject, s billing.State) []*step {
 	var steps []*step
 	if p := s.Payment; p != nil && p.Purchase == p.ID && p.Status == "succeeded" && p.Account != "" {
@@ -49,6 +50,9 @@ func moneySteps(subject billing.Subject, s billing.State) []*step {
 		entry.Amount, entry.Currency, entry.How = p.Amount, p.Currency, activities.ByCharge
 		entry.OccurredAt = p.SucceededBy.At
 		steps = append(steps, financeExport.step(object(subject, p.ID), entry))
+	}
+	if c := s.Checkout; c != nil && c.Sells() && c.Paid() && c.Account != "" {
+		steps = append(steps, orderSteps(subject, *c, false)...)
 	}
 	for _, r := range s.Refunds {
 		if r.Account != "" {

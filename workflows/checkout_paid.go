@@ -24,19 +24,23 @@ func planCheckoutPaid(c billing.Change, p activities.Planning) plan {
 	if order == nil || !order.Sells() || !order.Paid() {
 		return plan{steps: workspaceSteps(c), review: reviewOf(c)}
 	}
-	of := object(c.Subject, order.ID)
 	if order.Account == "" {
-		return plan{review: &review{object: of, reason: reason{"account_unknown",
-			"session " + order.ID + " was paid, and names neither an account nor a customer: book it, and give access by hand"}}}
+		return plan{review: &review{object: object(c.Subject, order.ID), reason: reason{"account_unknown",
+			"session " + order.ID + " was paid, and names neither an account nor a customer: `pawl money claim` gives it to one"}}}
 	}
-	steps := workspaceSteps(c)
-	if order.Amount > 0 || p.BookZero {
-		entry := orderPayment(c.Subject, *order)
+	return plan{steps: append(workspaceSteps(c), orderSteps(c.Subject, *order, p.BookZero)...), review: reviewOf(c)}
+}
+
+// orderSteps book the payment of an order, and confirm it by letter.
+func orderSteps(subject billing.Subject, order billing.Checkout, bookZero bool) (steps []*step) {
+	of := object(subject, order.ID)
+	if order.Amount > 0 || bookZero {
+		entry := orderPayment(subject, order)
 		steps = append(steps, financeExport.step(of, entry).undoneBy(reverseEntry.step(of, reversal(entry))))
 	}
 	if order.Amount > 0 {
-		steps = append(steps, orderEmail.step(of, orderLetter("order", c.Subject, *order)).undoneBy(
-			correctionNotice.step(of, orderLetter("order-correction", c.Subject, *order))))
+		steps = append(steps, orderEmail.step(of, orderLetter("order", subject, order)).undoneBy(
+			correctionNotice.step(of, orderLetter("order-correction", subject, order))))
 	}
-	return plan{steps: steps, review: reviewOf(c)}
+	return steps
 }

@@ -73,7 +73,7 @@ func Reviews() []Review {
 		{"import_disagrees", AtEnd, "a subscription has ended by an event, and was alive when it was imported", stands,
 			takesBack},
 		{"account_unknown", AtEnd, "a session was paid that names neither an account nor a customer",
-			stands + ": book it, and give access by hand", takesBack},
+			stands + ": `pawl money claim` gives it to an account, before or after", takesBack},
 	}
 }
 

@@ -15,8 +15,8 @@ func moneyUnclaimed(a *app) *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use: "unclaimed", Short: "List the money that is not booked, since nothing tells whose it is, the oldest first",
-		Long: `List payments, refunds, disputes and credit notes that are not booked: nothing tells whose they are, or what was
-paid for. pawl money claim gives one to an account.`,
+		Long: `List payments, refunds, disputes, credit notes and checkout sessions that are not booked: nothing tells whose they
+are, or what was paid for. pawl money claim gives one to an account.`,
 		Args: noArgument,
 	}
 	modeFlag(cmd, &mode, "only that of live, or of test")

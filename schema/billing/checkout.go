@@ -11,7 +11,7 @@ type Checkout struct {
 	// Ref names the payment, "" for none. Its account is Named, or that of the customer, "" where there is neither. See
 	// [AccountOf].
 	Ref
-	// Named is the account that the session names, "" for none.
+	// Named is the account that the session names, or that a person has given it to, "" for none.
 	Named string `json:",omitempty"`
 	// Subscription and Invoice are those that the session made. It does not belong to them.
 	Subscription string `json:",omitempty"`
@@ -74,7 +74,7 @@ func FoldCheckout(id string, facts []Fact, p Policy) Checkout {
 	}
 	b := boughtByLines(lines, "", "", p)
 	c.Plan, c.Quantity, c.Prices, c.AddOns, c.For = b.plan, b.quantity, b.prices, b.addOns, b.lasts
-	c.Named = cmp.Or(p.account(facts), c.Named)
+	c.Named = cmp.Or(p.account(facts), c.Named, linkedTo(facts))
 	c.Withheld, c.Held = withheld(facts, c.Prices), OnHold(facts)
 	return c
 }

@@ -255,7 +255,7 @@ func (a *applying) hold(ctx context.Context, d Due) error {
 	return nil
 }
 
-// book adds the money to the change: the object, and what has moved of it where it is a payment.
+// book adds the money to the change: the object, and what has moved of it where it is a payment or a checkout session.
 func (a *applying) book(ctx context.Context, d Due) error {
 	a.before = objects{}
 	rows, err := a.tx.Query(ctx, moneySQL, a.subject.Mode, d.Object)
@@ -276,9 +276,10 @@ func (a *applying) book(ctx context.Context, d Due) error {
 }
 
 const moneySQL = `
-select kind, state from objects where mode = $1 and id = $2 and kind in ('payment', 'refund', 'dispute', 'credit_note')
+select kind, state from objects where mode = $1 and id = $2 and kind in ('payment', 'refund', 'dispute', 'credit_note', 'checkout')
 union all select kind, state from objects
- where mode = $1 and payment = $2 and payment <> '' and kind in ('refund', 'dispute')`
+ where mode = $1 and payment <> '' and kind in ('refund', 'dispute')
+   and payment = any (array[$2, (select payment from objects where mode = $1 and id = $2 and kind = 'checkout')])`
 
 // remind adds a step of an invoice's dunning to the change, where it is still the newest.
 func (a *applying) remind(ctx context.Context, d Due) error {

@@ -84,8 +84,8 @@ func (r *Ref) assign(with related) {
 	case i != nil:
 		r.Account, r.NotOurs = i.Account, i.NotOurs
 	}
-	if r.Purchase == "" && r.Claimed != "" {
-		r.Account, r.Purchase = r.Claimed, r.ID
+	if r.Claimed != "" && (r.Account == "" || r.Purchase == "") {
+		r.Account, r.Purchase = r.Claimed, cmp.Or(r.Purchase, r.ID)
 	}
 }
 

@@ -521,6 +521,63 @@ func TestJudged_PaidOutside_SaidSo(t *testing.T) {
 	}
 }
 
+// A guest buys at a Payment Link, whose session names neither an account nor a customer, and gets a part back. A person
+// gives the session, its payment or its refund to an account: that has the purchase from then on, like any other that was
+// bought there, and the review is closed by its answer.
+func TestClaim_GuestAtAPaymentLink_HasThePurchase(t *testing.T) {
+	t.Parallel()
+	guest := []happening{
+		sells("completed", 0, "paid", "", set("customer", nil)), chargeOf(0, "pi_1", 1500, set("customer", nil)),
+		refund("updated", 1*aDay, "re_1", "succeeded", "pi_1", 500),
+	}
+	r := newRig(t, nil)
+	ours := uuid.NewString()[:8]
+	var all []*telling
+	claimed := map[int]string{}
+	for n, order := range append(permutations(3), []int{0}, []int{2, 0}) {
+		x := &telling{judged: judged{events: guest}, tag: fmt.Sprintf("-%s-v%d", ours, n), begin: time.Now().Add(-4 * aDay).Truncate(time.Second), order: order, older: n%2 == 1}
+		claimed[n] = []string{"cs_1", "pi_1", "re_1", "cs_1", "pi_1", "re_1", "cs_1", "re_1"}[n]
+		all = append(all, x)
+	}
+	for n, x := range all {
+		for _, i := range x.order {
+			r.come("it has ended, or is parked", []string{r.deliver(x, i)}, map[bool]receipt.Status{true: receipt.NeedsReview, false: receipt.Processed}[i == 0])
+		}
+		list, err := billing.New(r.Pool).ListUnclaimed(t.Context(), "live", 0, 10)
+		if err != nil || len(list) != min(len(x.order), 2) || slices.ContainsFunc(list, func(m billing.Money) bool { return m.Session != x.own("cs_1") || m.Kind == "payment" }) {
+			t.Errorf("%v: unclaimed is %+v, %v; want the session, and what has moved of its payment", x.order, list, err)
+		}
+		if _, err := r.operator().Decide(t.Context(), operator.Decision{Verb: operator.VerbClaim, Target: x.own(claimed[n]), Args: operator.Args{Account: x.own("acme")}, Who: "ada", Why: "the customer's mail"}); err != nil {
+			t.Errorf("%v: claim %s: %v", x.order, claimed[n], err)
+		}
+		r.says("ada", operator.VerbApprove, "evt_0"+x.tag, "given to the account", operator.Args{})
+	}
+	whole := []string{"cs_1: acme complete paid 1500", "cs_1 grants pro 1 until 7d", "acme: active pro 1", "booked payment cs_1 1500 usd", "mailed order-email cs_1", "told checkout.completed cs_1"}
+	paidBack := []string{"pi_1: acme 1500 refunded 500", "re_1: acme succeeded 500", "booked refund re_1 500 usd", "told refund.succeeded re_1"}
+	r.until("all is booked", func() bool {
+		return len(r.rows(`select 1 from finance_entries`)) == 2*len(all)-1 && len(r.rows(`select 1 from workspaces`)) == len(all)
+	})
+	seen := r.sight(judgedSQL)
+	for n, x := range all {
+		want := whole
+		if slices.Contains(x.order, 2) {
+			want = slices.Concat(whole, paidBack)
+		}
+		if len(x.order) == 2 { // no event has told what the payment was
+			want = slices.Concat(whole, []string{"pi_1: acme 0 refunded 500"}, paidBack[1:])
+		}
+		if diff := differs(x.relative(seen[n]), append(want, "task review cs_1 done")); diff != "" {
+			t.Errorf("in order %v, %s was claimed:\n%s", x.order, claimed[n], diff)
+		}
+	}
+	if list, err := billing.New(r.Pool).ListUnclaimed(t.Context(), "live", 0, 10); err != nil || len(list) > 0 {
+		t.Errorf("still unclaimed: %+v, %v", list, err)
+	}
+	if lines := r.rebuild(); len(lines) > 0 {
+		t.Errorf("a rebuild differs: %q", lines)
+	}
+}
+
 // The entries of an invoice add up to the money that came in for it, and to its tax. Parts, order and concurrency of the
 // events make no difference.
 func TestOverpaid_EveryOrder_AddsUp(t *testing.T) {

@@ -32,7 +32,7 @@ var claimRule = rule[billing.Money]{
 			return billing.Money{}, "", err
 		case len(found) == 0:
 			return billing.Money{}, "", unknown(d.Target,
-				"%q is no payment, refund, dispute or credit note that is known", d.Target)
+				"%q is no payment, refund, dispute, credit note or checkout session that is known", d.Target)
 		case len(found) > 1:
 			return billing.Money{}, "", ambiguous(d.Target,
 				"%q is there in both modes: add --mode live or --mode test", d.Target)
@@ -56,8 +56,12 @@ var claimRule = rule[billing.Money]{
 		}, nil
 	},
 	answer: func(_ context.Context, _ *Operator, d *Decision, m billing.Money, _ recorded) (string, any, error) {
-		return fmt.Sprintf("%s of %s is of %s, and is booked within seconds", m.Kind,
-			stripe.Money(m.Amount, m.Currency), d.Account), &ClaimResult{m, d.Account}, nil
+		when := "within seconds"
+		if m.Session != "" {
+			when += " with its checkout session, or once a review of that is answered"
+		}
+		return fmt.Sprintf("%s of %s is of %s, and is booked %s", m.Kind, stripe.Money(m.Amount, m.Currency), d.Account,
+			when), &ClaimResult{m, d.Account}, nil
 	},
 	forecast: func(ctx context.Context, o *Operator, d *Decision, m billing.Money, p *Preview) error {
 		fact, err := claim(ctx, o, d, m)

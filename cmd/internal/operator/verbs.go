@@ -214,9 +214,10 @@ anybody who has it. OBJECT is as pawl tasks list shows it.`,
 			Short: "Give money that is not booked to an account, and book it", rule: claimRule,
 			Flags: []Flag{{Name: "account", Usage: "the `account` that it is of (required)", Required: true,
 				Value: func(a *Args) *string { return &a.Account }}, flagMode}, Previews: true,
-			Long: `Give a payment, a refund, a dispute or a credit note that is not booked to an account, and book it, with the
-refunds and disputes of a payment since. pawl money unclaimed lists them. An invoice books its own payments: claim none
-of those, but their refund or dispute. The audit trail has who and why.`,
+			Long: `Give a payment, a refund, a dispute, a credit note or a checkout session that is not booked to an account, and book it,
+with the refunds and disputes of a payment since. pawl money unclaimed lists them. An invoice books its own payments:
+claim none of those, but their refund or dispute. A checkout session comes whole: the account has the purchase, and
+the letter goes out. The audit trail has who and why.`,
 		},
 		{
 			Name: VerbCorrect, Needs: RightMoney, Command: "money correct", Target: "ID",

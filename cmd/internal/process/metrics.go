@@ -41,7 +41,7 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 			{"pawl_runs_compensated", "", "Runs that ended within the last hour by taking back what they had done."},
 			{"pawl_due_oldest", "s", "How long what the clock does has waited for its run, what waits longest; 0 when nothing waits."},
 		}},
-		{n.readMoney, []gauge{{"pawl_money_unclaimed", "", "Payments, refunds, disputes and credit notes that are not booked since nothing has told whose they are or what was paid for, by kind."}}},
+		{n.readMoney, []gauge{{"pawl_money_unclaimed", "", "Payments, refunds, disputes, credit notes and checkout sessions that are not booked since nothing has told whose they are or what was paid for, by kind."}}},
 		{func(ctx context.Context, set set) error {
 			counts, err := billing.New(n.Pool).NotOurs(ctx)
 			for mode, count := range counts {
@@ -206,7 +206,7 @@ func (n *Node) readMoney(ctx context.Context, set set) error {
 	// Events that come in disorder are complete after that time; see policy.settle.
 	money, err := billing.New(n.Pool).Unclaimed(ctx, BillingPolicy(n.Config).Settle)
 	for kind, count := range map[string]int{"payment": money.Payments, "refund": money.Refunds, "dispute": money.Disputes,
-		"credit_note": money.Credits} {
+		"credit_note": money.Credits, "checkout": money.Checkouts} {
 		set("pawl_money_unclaimed", float64(count), attribute.String("kind", kind))
 	}
 	return err
