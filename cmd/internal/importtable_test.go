@@ -64,7 +64,8 @@ var table = []rule{
 		},
 		never: []string{echo},
 	},
-	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/operator", "cmd/internal/config"}, never: []string{pgx, temporal}},
+	{packages: "cmd/internal/tables", may: []string{"cmd/internal/operator", "cmd/internal/output", "cmd/internal/report", "activities/stripe", "workflows", "schema/..."}, never: []string{pgx, temporal, echo}},
+	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/operator", "cmd/internal/config", "cmd/internal/output", "cmd/internal/report", "cmd/internal/tables", "schema/..."}, never: []string{pgx, temporal}},
 }
 
 // vague are names that say nothing at the call site and attract everything.

@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/account"
 )
 
@@ -44,17 +43,5 @@ access ends, or is expected to.`,
 }
 
 func writeListed(a *app, accounts []account.Listed) error {
-	rows := [][]string{{"ACCOUNT", "MODE", "ACCESS", "USES", "STATUS", "UNTIL", "VERSION", "CUSTOMER", "NOTE"}}
-	for _, l := range accounts {
-		var notes []string
-		if l.Held {
-			notes = append(notes, "held back")
-		}
-		if l.Workspace < l.Version {
-			notes = append(notes, "its workspace has not followed yet")
-		}
-		rows = append(rows, []string{l.ID, l.Mode, l.Access, planOf(l.Plan, l.Quantity), strings.Join(l.Statuses, ", "),
-			output.Date(l.Until), strconv.FormatInt(l.Version, 10), l.Customer, strings.Join(notes, "; ")})
-	}
-	return a.List(rows, "CUSTOMER", "VERSION", "MODE")
+	return a.List(tables.Accounts(accounts), "CUSTOMER", "VERSION", "MODE")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/job"
 )
 
@@ -172,7 +173,7 @@ func (b *bulk) preview(ctx context.Context, a *app, d operator.Decision, chosen 
 func (a *app) confirmNumber(action string, chosen operator.Chosen) error {
 	n := len(chosen.Events)
 	question := fmt.Sprintf("%s of %s%s. To go on, type how many they are: ", action, output.Plural(n, "event"),
-		inBrackets(moneyOf(chosen.Money)))
+		inBrackets(tables.Sums(chosen.Money)))
 	if a.ask(question) != strconv.Itoa(n) {
 		return fmt.Errorf("not confirmed, and nothing done: type %d, or write --yes; --dry-run shows what would happen", n)
 	}
@@ -184,14 +185,14 @@ func writeJobPreview(a *app, p *operator.JobPreview) error {
 	rows := [][]string{{"EVENT", "TYPE", "STATUS", "REASON", "ACCOUNT", "AMOUNT"}}
 	for _, e := range p.Events[:min(shownItems, len(p.Events))] {
 		rows = append(rows, []string{e.EventID, e.Type, e.Status, e.ReasonCode, e.Account,
-			amount(e.Amount, e.Currency)})
+			tables.Amount(e.Amount, e.Currency)})
 	}
 	if err := a.Table(rows); err != nil {
 		return err
 	}
 	tellOfMore(a, len(p.Events)-shownItems)
 	fmt.Fprintf(a.out, "\nwould %s %s%s; nothing was done\n", p.Action, output.Plural(p.Count, "event"),
-		inBrackets(moneyOf(p.Chosen.Money)))
+		inBrackets(tables.Sums(p.Chosen.Money)))
 	var ends []string
 	for _, status := range slices.Sorted(maps.Keys(p.Outcomes)) {
 		ends = append(ends, fmt.Sprintf("%d would be %s", p.Outcomes[status], status))
@@ -207,7 +208,7 @@ func writeJobPreview(a *app, p *operator.JobPreview) error {
 		newest = fmt.Sprintf("of the newest %d, ", p.Previewed)
 	}
 	_, err := fmt.Fprintf(a.out, "%s%s\neffects: %s\n", newest, strings.Join(ends, ", "),
-		output.Clean(totals(p.Counts, p.Sums)))
+		output.Clean(tables.Totals(p.Counts, p.Sums)))
 	return err
 }
 

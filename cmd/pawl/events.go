@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -48,29 +46,5 @@ func statuses() (words []string) {
 }
 
 func writeReceipts(a *app, receipts []timeline.Receipt) error {
-	rows := [][]string{{"RECEIVED", "STATUS", "SOURCE", "TYPE", "ACCOUNT", "AMOUNT", "EVENT", "DUPLICATES", "REASON"}}
-	for _, r := range receipts {
-		rows = append(rows, []string{output.Time(r.ReceivedAt), r.Status, r.Source, r.Type, r.OurAccount, amountOf(r),
-			r.EventID, strconv.Itoa(r.Duplicates), r.Reason})
-	}
-	return a.List(rows, "DUPLICATES", "SOURCE", "AMOUNT", "ACCOUNT", "TYPE", "RECEIVED")
+	return a.List(tables.Receipts(receipts), "DUPLICATES", "SOURCE", "AMOUNT", "ACCOUNT", "TYPE", "RECEIVED")
 }
-
-// amountOf is the money that an event is about, "" for none.
-func amountOf(r timeline.Receipt) string {
-	return amount(r.Amount, r.Currency)
-}
-
-func amount(of *int64, currency string) string {
-	if of == nil {
-		return ""
-	}
-	return stripe.Money(*of, currency)
-}
-
-// becauseOf is because of a reason that may begin with the status that it is the reason of.
-func becauseOf(status, reason string) string {
-	return output.Because(strings.TrimPrefix(reason, status+": "))
-}
-
-func empty(s string) bool { return s == "" }

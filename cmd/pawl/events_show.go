@@ -4,16 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
-	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
@@ -60,8 +57,8 @@ it does not answer within three seconds, that is said, and everything else is sh
 // writeEvidence puts one event on one screen: its head, the answers to the questions that are asked first, every step,
 // a verdict, and the choices. page is its run's in the Temporal UI, "" for none.
 func writeEvidence(a *app, e *operator.Evidence, page string) error {
-	for _, part := range [][][]string{headOf(e, page), receivedRows(e), doneRows(e), undoneRows(e), askedRows(e),
-		timelineRows(e.Timeline)} {
+	for _, part := range [][][]string{tables.EventHead(e, page), tables.Received(e), tables.Done(e), tables.Undone(e), tables.AskedFor(e),
+		tables.Timeline(e.Timeline)} {
 		if err := a.Table(part); err != nil {
 			return err
 		}
@@ -77,34 +74,6 @@ func writeEvidence(a *app, e *operator.Evidence, page string) error {
 	return a.writeChoices(head, e.Choices)
 }
 
-// headOf says which event it is, and how it stands.
-func headOf(e *operator.Evidence, page string) [][]string {
-	r := e.Receipt
-	head := [][]string{
-		{"event", r.EventID + "  " + r.Type},
-		{"status", r.Status + becauseOf(r.Status, r.Reason)},
-		{"source", r.Source + " (" +
-			strings.Join(slices.DeleteFunc([]string{r.Provider, r.Account, r.Mode, r.APIVersion}, empty), ", ") + ")"},
-		{"receipt", r.ID},
-	}
-	if about := strings.Join(slices.DeleteFunc([]string{r.OurAccount, amountOf(r)}, empty), ", "); about != "" {
-		head = append(head, []string{"about", about})
-	}
-	if r.RelayOf != "" {
-		head = append(head, []string{"relays", r.RelayOf + ", which another source's receipt runs"})
-	}
-	if r.WorkflowID != "" {
-		head = append(head, []string{"workflow", r.WorkflowID})
-	}
-	if page != "" {
-		head = append(head, []string{"Temporal UI", page})
-	}
-	if r.LastError != "" && (r.Reason == "" || !strings.Contains(r.LastError, r.Reason)) {
-		head = append(head, []string{"last error", r.LastError})
-	}
-	return head
-}
-
 // temporalPage is where the Temporal UI shows the event's latest run, "" where that is not known.
 func temporalPage(t config.Temporal, e *timeline.Event) string {
 	runID := ""
@@ -114,148 +83,6 @@ func temporalPage(t config.Temporal, e *timeline.Event) string {
 		}
 	}
 	return t.Page(e.Receipt.WorkflowID, runID)
-}
-
-// receivedRows answer when it came, how often it was tried, and when the next try is.
-func receivedRows(e *operator.Evidence) [][]string {
-	first := e.Receipt.ReceivedAt
-	if len(e.Deliveries) > 0 {
-		first = e.Deliveries[0].ReceivedAt
-	}
-	tries := 0
-	for _, f := range e.Effects {
-		if f.SatisfiedBy == "" {
-			tries += f.Attempts
-		}
-	}
-	rows := [][]string{
-		{"first received", output.Time(first)},
-		{"deliveries", fmt.Sprintf("%d, of them %s", len(e.Deliveries), output.Plural(e.Receipt.Duplicates,
-			"duplicate"))},
-		{"bytes", bytesOf(&e.Event)},
-		{"attempts", output.Plural(len(e.Runs), "run") + ", and " + triesOf(tries)},
-		{"next", whenNext(e.Next)},
-	}
-	for _, try := range e.Next.Tries {
-		if len(e.Next.Tries) > 1 || e.Next.At == nil || try.At == nil { // else it is what comes next
-			rows = append(rows, []string{"", tryLine(try)})
-		}
-	}
-	if e.Next.Unknown != "" {
-		rows = append(rows, []string{"", "not known: " + e.Next.Unknown})
-	}
-	for i, due := range e.Next.Due {
-		if i == 0 && e.Next.At != nil && due.At.Equal(*e.Next.At) {
-			continue // it is what comes next
-		}
-		rows = append(rows, []string{"the clock", output.Time(due.At) + ": " + due.String()})
-	}
-	return rows
-}
-
-func triesOf(n int) string {
-	if n == 1 {
-		return "1 try of an effect"
-	}
-	return fmt.Sprintf("%d tries of effects", n)
-}
-
-func whenNext(n operator.Next) string {
-	if n.At == nil {
-		return n.Says
-	}
-	text := output.Time(*n.At)
-	if in := time.Until(*n.At).Round(time.Second); in > 0 {
-		text += " (in " + in.String() + ")"
-	}
-	return text + ": " + n.Says
-}
-
-// tryLine is an effect that is being tried, as Temporal has it.
-func tryLine(t operator.Try) string {
-	text := fmt.Sprintf("%s: attempt %d", t.Key, t.Attempt)
-	switch {
-	case t.Paused:
-		text += " is paused in Temporal"
-	case t.At != nil:
-		text += " at " + output.Time(*t.At)
-	default:
-		text += " is under way"
-	}
-	return text + output.Because(t.Error)
-}
-
-// doneRows are the effects about which nothing is open.
-func doneRows(e *operator.Evidence) [][]string {
-	rows := [][]string{{"DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
-	for _, f := range e.Effects {
-		if atRest(f.State) {
-			rows = append(rows, []string{f.Kind, f.State, strconv.Itoa(f.Attempts), f.Key, effectNote(f)})
-		}
-	}
-	if len(rows) == 1 {
-		return [][]string{{"DONE"}, {"no effect"}}
-	}
-	return rows
-}
-
-func atRest(state string) bool {
-	return state == "done" || state == "skipped" || state == "compensated"
-}
-
-// undoneRows are the effects that are not done: pending, in doubt, or not begun.
-func undoneRows(e *operator.Evidence) [][]string {
-	rows := [][]string{{"NOT DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
-	for _, f := range e.Effects {
-		if !atRest(f.State) {
-			rows = append(rows, []string{f.Kind, stateNow(f, e.Next), strconv.Itoa(f.Attempts), f.Key, effectNote(f)})
-		}
-	}
-	for _, f := range e.Next.Pending {
-		note := ""
-		if f.WaitsFor != "" {
-			note = waitsFirst(f.WaitsFor)
-		}
-		rows = append(rows, []string{f.Kind, "not begun", "0", f.Key, note})
-	}
-	if len(rows) == 1 {
-		return [][]string{{"NOT DONE"}, {"no effect that is known"}}
-	}
-	return rows
-}
-
-// stateNow is an effect's state, of one that failed and is tried again by itself that.
-func stateNow(f timeline.Effect, n operator.Next) string {
-	if f.State == "failed" && slices.ContainsFunc(n.Tries, func(t operator.Try) bool { return t.Key == f.Key }) {
-		return "tried again"
-	}
-	return f.State
-}
-
-// askedRows list the decisions, in pawl or in Temporal, with who and why, and say whether a replay would be safe.
-func askedRows(e *operator.Evidence) [][]string {
-	rows := [][]string{}
-	for _, s := range e.Timeline {
-		if what, asked := askedFor(s); asked {
-			rows = append(rows, []string{"asked for", output.Time(s.At), what, s.Detail})
-		}
-	}
-	if len(rows) == 0 {
-		rows = [][]string{{"asked for", "nothing, by nobody"}}
-	}
-	return append(rows, []string{"replay safe?", e.Replay.Says})
-}
-
-// askedFor is what a person did, and false for what the event did by itself.
-func askedFor(s timeline.Entry) (what string, asked bool) {
-	if what, asked = strings.CutPrefix(s.What, "operator-"); asked {
-		return what, true
-	}
-	switch s.What {
-	case "run-cancelled", "run-terminated", "run-reset":
-		return strings.TrimPrefix(s.What, "run-"), true
-	}
-	return "", false
 }
 
 // writeChoices writes what can be done about an event as commands for a shell, with what each does behind a "#".
@@ -276,65 +103,4 @@ func (a *app) configured(c operator.Choice) operator.Choice {
 		c.Command = slices.Insert(slices.Clone(c.Command), 1, "--config", a.configFile)
 	}
 	return c
-}
-
-// bytesOf says whose bytes count: an event may have come through several sources, with different ones.
-func bytesOf(e *timeline.Event) string {
-	d := e.Counts()
-	signed := ""
-	switch d.SecretLabel {
-	case "":
-	case receipt.ByAPI:
-		signed = ", shown by the provider's API and not signed"
-	default:
-		signed = ", signed with " + d.SecretLabel
-	}
-	return "as delivered to " + d.Source + " at " + output.Time(d.ReceivedAt) + signed
-}
-
-// effectNote says what its state leaves open: why an effect is not done, that it may have happened all the
-// same, and which other event has claimed it.
-func effectNote(f timeline.Effect) string {
-	if f.State == "done" && f.SatisfiedBy != "" {
-		return "already done by " + f.SatisfiedBy
-	}
-	var notes []string
-	if f.LastError != "" {
-		notes = append(notes, f.LastError)
-	}
-	if (f.State == "failed" || f.State == "skipped") && f.MayHaveHappened &&
-		!strings.Contains(f.LastError, "may have happened") {
-		notes = append(notes, "it may have happened: an attempt was not answered")
-	}
-	if f.SatisfiedBy != "" {
-		notes = append(notes, "by "+f.SatisfiedBy)
-	}
-	return strings.Join(notes, "; ")
-}
-
-// timelineRows are the steps of an event, a storm of equal ones in one row: it is to fit on a screen.
-func timelineRows(entries []timeline.Entry) [][]string {
-	rows := [][]string{{"TIME", "WHAT", "DETAIL"}}
-	for i := 0; i < len(entries); {
-		s, times := entries[i], 1
-		for i++; i < len(entries) && entries[i].What == s.What && entries[i].Detail == s.Detail &&
-			entries[i].Key == s.Key && entries[i].Error == s.Error; i++ {
-			times++
-		}
-		detail := about(s) + output.Because(s.Error)
-		if times > 1 {
-			detail += fmt.Sprintf(" (%d times, until %s)", times, output.Time(entries[i-1].At))
-		}
-		rows = append(rows, []string{output.Time(s.At), s.What, detail})
-	}
-	return rows
-}
-
-// about is an entry's detail, of a relay with its consumer: an event has one relay for each.
-func about(s timeline.Entry) string {
-	rest, relay := strings.CutPrefix(s.Detail, "relay")
-	if !relay || !strings.HasPrefix(s.Key, "relay:") {
-		return s.Detail
-	}
-	return "relay to " + s.Key[strings.LastIndex(s.Key, ":")+1:] + rest
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -132,7 +133,7 @@ func TestEffectNote_SaysWhatTheStateLeavesOpen(t *testing.T) {
 		"no answer: may have happened": {State: "uncertain", LastError: "no answer: may have happened", MayHaveHappened: true},
 		"skipped by ada; it may have happened: an attempt was not answered": {State: "skipped", LastError: "skipped by ada", MayHaveHappened: true},
 	} {
-		if got := effectNote(f); got != want {
+		if got := tables.EffectNote(f); got != want {
 			t.Errorf("note of %+v is %q, want %q", f, got, want)
 		}
 	}
@@ -146,7 +147,7 @@ func TestTimelineRows_AStormIsOneRow(t *testing.T) {
 		entries = append(entries, timeline.Entry{At: at.Add(time.Duration(i) * time.Millisecond), What: "duplicate", Detail: "to stripe"})
 	}
 	entries = append(entries, timeline.Entry{At: at.Add(time.Second), What: "duplicate", Detail: "to stripe, other bytes"})
-	got := timelineRows(entries)
+	got := tables.Timeline(entries)
 	if len(got) != 4 || got[1][2] != "to stripe" || got[2][2] != "to stripe (200 times, until "+output.Time(at.Add(199*time.Millisecond))+")" || got[3][2] != "to stripe, other bytes" {
 		t.Errorf("rows %q", got)
 	}
@@ -154,7 +155,7 @@ func TestTimelineRows_AStormIsOneRow(t *testing.T) {
 
 func TestTimelineRows_ARelayNamesItsConsumer(t *testing.T) {
 	t.Parallel()
-	got := timelineRows([]timeline.Entry{
+	got := tables.Timeline([]timeline.Entry{
 		{What: "effect-failed", Detail: "relay", Key: "relay:zoom:live:acc:evt_1:crm", Error: "127.0.0.1:9000 answered 503"},
 		{What: "effect-done", Detail: "relay, generation 2", Key: "relay:zoom:live:acc:evt_1:books"},
 		{What: "run-closed", Detail: "processed"},
@@ -278,7 +279,7 @@ func TestReceivedRows_Next_SaidOnce(t *testing.T) {
 		"a try":     {At: &at, Says: key + " is tried again, attempt 4", Tries: []operator.Try{{Key: key, Attempt: 4, At: &at}}},
 		"the clock": {At: &at, Says: due.String(), Due: []timeline.Due{due}},
 	} {
-		rows := fmt.Sprint(receivedRows(evidenceOf(next)))
+		rows := fmt.Sprint(tables.Received(evidenceOf(next)))
 		if n := strings.Count(rows, output.Time(at)); n != 1 {
 			t.Errorf("%s: its time stands there %d times: %s", name, n, rows)
 		}
@@ -290,7 +291,7 @@ func TestUndoneRows_TriedAgain_NotFailed(t *testing.T) {
 	t.Parallel()
 	e := evidenceOf(operator.Next{Tries: []operator.Try{{Key: "finance-export:1"}}})
 	e.Effects = []timeline.Effect{{Key: "finance-export:1", Kind: "finance-export", State: "failed"}, {Key: "receipt-email:1", Kind: "receipt-email", State: "failed"}}
-	rows := undoneRows(e)
+	rows := tables.Undone(e)
 	if rows[1][1] != "tried again" || rows[2][1] != "failed" {
 		t.Errorf("rows %v", rows)
 	}
@@ -300,16 +301,16 @@ func TestHeadOf_Reason_SaidOnce(t *testing.T) {
 	t.Parallel()
 	e := evidenceOf(operator.Next{})
 	e.Receipt.Status, e.Receipt.Reason = "compensated", "compensated: provision-workspace was refused"
-	if got := headOf(e, "")[1][1]; got != "compensated: provision-workspace was refused" {
+	if got := tables.EventHead(e, "")[1][1]; got != "compensated: provision-workspace was refused" {
 		t.Errorf("status %q", got)
 	}
 	// An error that the reason tells already is not told again.
 	e.Receipt.LastError = "start stripe:evt_1: " + e.Receipt.Reason
-	if rows := fmt.Sprint(headOf(e, "")); strings.Contains(rows, "last error") {
+	if rows := fmt.Sprint(tables.EventHead(e, "")); strings.Contains(rows, "last error") {
 		t.Errorf("%s", rows)
 	}
 	e.Receipt.LastError = "the database is away"
-	if rows := fmt.Sprint(headOf(e, "")); !strings.Contains(rows, "the database is away") {
+	if rows := fmt.Sprint(tables.EventHead(e, "")); !strings.Contains(rows, "the database is away") {
 		t.Errorf("%s", rows)
 	}
 }

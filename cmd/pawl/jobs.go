@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/job"
 )
 
@@ -24,18 +25,9 @@ func jobsList(a *app) *cobra.Command {
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]job.Job, error) {
 		found, err := job.New(s.db).List(ctx, oneMore(limit))
 		return newest(a, found, limit, nil), err
-	}, func(a *app, jobs []job.Job) error { return a.List(jobRows(jobs), "MADE", "WHO", "REFUSED", "FAILED") })
-}
-
-func jobRows(jobs []job.Job) [][]string {
-	rows := [][]string{{"JOB", "ACTION", "STATE", "ITEMS", "DONE", "REFUSED", "FAILED", "LEFT", "MADE", "WHO", "WHY"}}
-	for i := range jobs {
-		j := &jobs[i]
-		rows = append(rows, []string{j.ID, j.Action, string(j.State), strconv.Itoa(j.Items), strconv.Itoa(j.Done),
-			strconv.Itoa(j.Refused),
-			strconv.Itoa(j.Failed), strconv.Itoa(j.Left()), output.Time(j.CreatedAt), j.Who, j.Why})
-	}
-	return rows
+	}, func(a *app, jobs []job.Job) error {
+		return a.List(tables.Jobs(jobs), "MADE", "WHO", "REFUSED", "FAILED")
+	})
 }
 
 func jobsShow(a *app) *cobra.Command {
@@ -76,7 +68,7 @@ func writeJob(a *app, d *operator.JobDetails, now time.Time) error {
 		{"does", does + ", of " + d.Noun() + "s with " + strings.Join(filter, " ")},
 		{"asked for", "by " + d.Who + " at " + output.Time(d.CreatedAt) + output.Because(d.Why)},
 		{"state", state},
-		{d.Noun() + "s", strconv.Itoa(d.Items) + inBrackets(moneyOf(d.Money)) +
+		{d.Noun() + "s", strconv.Itoa(d.Items) + inBrackets(tables.Sums(d.Money)) +
 			", at " + fmt.Sprint(d.Rate) + " a second"},
 		{"results", fmt.Sprintf("%d done, %d refused, %d failed, %d left%s", d.Done, d.Refused, d.Failed, d.Left(),
 			takes(d.Job))},

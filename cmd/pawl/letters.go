@@ -11,6 +11,7 @@ import (
 	"github.com/pawlhq/pawl/activities/letters"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 )
 
 func lettersPreview(a *app) *cobra.Command {
@@ -69,7 +70,7 @@ func writeLetters(a *app, found []operator.PreviewedLetter) error {
 			to = "nobody: no address is held"
 		}
 		if err := a.Table([][]string{{"letter", l.Letter.Template + "  " + l.Key},
-			{"it", l.Will.String() + output.Because(previewNote(l.PreviewedEffect))},
+			{"it", l.Will.String() + output.Because(tables.PreviewNote(l.PreviewedEffect))},
 			{"to", to}, {"subject", l.Letter.Subject}}); err != nil {
 			return err
 		}

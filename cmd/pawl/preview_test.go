@@ -22,6 +22,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/pause"
@@ -309,7 +310,7 @@ func TestTotals_Money_OnlyWhatRunsBooks(t *testing.T) {
 		money = append(money, operator.Sum{Will: will, Currency: "usd", Amount: 4900})
 	}
 	want := "done, stays: 2 (booked 49.00 USD); will run: 1 (books 49.00 USD); will be skipped: 1 (49.00 USD)"
-	if got := totals(counts, money); got != want {
+	if got := tables.Totals(counts, money); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 )
 
 func sinks(a *app) *cobra.Command {
@@ -20,18 +19,7 @@ by pawl pause, and until pawl resume.`,
 	cmd.AddCommand(sinksCheck(a))
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]report.Sink, error) {
 		return report.ReadSinks(ctx, s.cfg, s.db)
-	}, func(a *app, sinks []report.Sink) error { return a.List(sinkTable(sinks), "PLACES", "PROBES", "SINCE") })
-}
-
-func sinkTable(sinks []report.Sink) [][]string {
-	rows := [][]string{{"SINK", "STATE", "SINCE", "WAITING", "PROBES", "PLACES", "WHY"}}
-	for _, r := range sinks {
-		since := "-"
-		if r.Since != nil {
-			since = r.Since.UTC().Format(time.RFC3339)
-		}
-		rows = append(rows, []string{r.Name, r.State, since, strconv.Itoa(r.Waiting), strconv.Itoa(r.Probes),
-			strconv.Itoa(r.Places), r.Reason})
-	}
-	return rows
+	}, func(a *app, sinks []report.Sink) error {
+		return a.List(tables.Sinks(sinks), "PLACES", "PROBES", "SINCE")
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -31,7 +32,7 @@ func TestStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	report := decode[statusReport](t, s.pawl(t, "status", "--json"))
+	report := decode[report.Status](t, s.pawl(t, "status", "--json"))
 	if len(report.Parked) != 1 || report.Parked[0].Events != 2 || report.Parked[0].Money["usd"] != 99800 || report.Oldest.EventID != "evt_1" || len(report.Sinks) != 3 {
 		t.Errorf("report %+v", report)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
 )
@@ -25,19 +26,8 @@ func tasksList(a *app) *cobra.Command {
 		found, err := account.OpenTasks(ctx, s.db, f)
 		return newest(a, found, limit, nil), err
 	}, func(a *app, tasks []account.Task) error {
-		return a.List(taskRows(tasks), "SINCE", "MODE", "EVENT", "ACCOUNT")
+		return a.List(tables.Tasks(tasks), "SINCE", "MODE", "EVENT", "ACCOUNT")
 	})
-}
-
-func taskRows(tasks []account.Task) [][]string {
-	rows := [][]string{
-		{"OPEN TASK", "OBJECT", "ACCOUNT", "MODE", "SINCE", "DUE BY", "EVENT", "TAKEN BY", "TITLE"},
-	}
-	for _, t := range tasks {
-		rows = append(rows, []string{t.Kind, t.Object, t.Account, t.Mode, output.Time(t.Since), output.Date(t.DueBy),
-			t.Event, t.TakenBy, t.Title})
-	}
-	return rows
 }
 
 func tasksShow(a *app) *cobra.Command {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/job"
@@ -75,7 +76,7 @@ func (m *manyTasks) run(ctx context.Context, a *app, d operator.Decision, dryRun
 
 // writeTasksToClose shows what a job would close.
 func writeTasksToClose(a *app, tasks []account.Task) error {
-	if err := a.Table(taskRows(tasks[:min(shownItems, len(tasks))])); err != nil {
+	if err := a.Table(tables.Tasks(tasks[:min(shownItems, len(tasks))])); err != nil {
 		return err
 	}
 	tellOfMore(a, len(tasks)-shownItems)

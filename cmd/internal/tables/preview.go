@@ -1,0 +1,83 @@
+package tables
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// Effects are what would happen to the effects of a run.
+func Effects(effects []workflows.PreviewedEffect) [][]string {
+	rows := [][]string{{"WHAT HAPPENS", "EFFECT", "AMOUNT", "KEY", "NOTE"}}
+	for _, e := range effects {
+		rows = append(rows, []string{e.Will.String(), e.Kind, Amount(e.Amount, e.Currency), e.Key, PreviewNote(e)})
+	}
+	if len(effects) == 0 {
+		rows = [][]string{{"no effect is known yet"}}
+	}
+	return rows
+}
+
+// PreviewNote says what else there is to know of an effect.
+func PreviewNote(e workflows.PreviewedEffect) string {
+	var notes []string
+	if e.WaitsFor != "" {
+		notes = append(notes, waitsFirst(e.WaitsFor))
+	}
+	if e.By != "" {
+		notes = append(notes, "by "+e.By)
+	}
+	if e.Undoes != "" {
+		notes = append(notes, "takes back "+e.Undoes)
+	}
+	if e.Why != "" {
+		notes = append(notes, e.Why)
+	}
+	if (e.Will == workflows.WillTakeBack || e.Will == workflows.WillRunAndTakeBack) && e.Undo != "" {
+		notes = append(notes, "by "+e.Undo)
+	}
+	return strings.Join(notes, "; ")
+}
+
+// Totals count the effects by their fate, with the money of their entries: what would be booked, or is booked already.
+// Any other fate has the money that its effects are about.
+func Totals(counts map[workflows.Will]int, money []operator.Sum) string {
+	var parts []string
+	for _, w := range workflows.Wills() {
+		if counts[w] == 0 {
+			continue
+		}
+		var sums []string
+		for _, m := range money {
+			if m.Will == w {
+				sums = append(sums, stripe.Money(m.Amount, m.Currency))
+			}
+		}
+		part := fmt.Sprintf("%s: %d", w, counts[w])
+		if len(sums) > 0 {
+			part += " (" + books[w] + strings.Join(sums, ", ") + ")"
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) == 0 {
+		return "no effect"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// waitsFirst says what an effect waits for before it is tried.
+func waitsFirst(words string) string {
+	if strings.HasPrefix(words, "waits for ") {
+		return words
+	}
+	return "waits first: " + words
+}
+
+// books says what becomes of an entry's money, where anything does.
+var books = map[workflows.Will]string{
+	workflows.WillStay: "booked ", workflows.WillRun: "books ", workflows.WillRunLater: "books ",
+	workflows.WillRunAndTakeBack: "books ",
+}
