@@ -325,6 +325,19 @@ create table pauses (
 );
 create unique index pauses_now on pauses (kind, name) where until is null;
 
+-- Who is signed in to the console. The ID is the SHA-256 of what the browser holds.
+create table sessions (
+    id         bytea       primary key,
+    name       text        not null,
+    roles      text[]      not null,
+    -- How the name was verified: password, oidc.
+    via        text        not null check (via in ('password', 'oidc')),
+    created_at timestamptz not null default now(),
+    seen_at    timestamptz not null default now(),
+    ends_at    timestamptz not null
+);
+create index sessions_of_name on sessions (name);
+
 -- What billing events say, and what it comes to. mode is part of every key: test and live never meet.
 
 -- What one event says about one object. Never changed, and kept when the event's body is erased.

@@ -59,6 +59,7 @@ func (c *checker) check() {
 	c.mail()
 	c.consumers()
 	cfg.Notify.check(c)
+	cfg.Console.check(c)
 	c.plans()
 	c.policy()
 	c.exposed()
@@ -105,6 +106,7 @@ func (c *checker) listenersDiffer() {
 	listeners := []struct{ key, addr string }{
 		{"ingress.listen", c.cfg.Ingress.Listen}, {"console.listen", c.cfg.Console.Listen},
 		{"ops.ingress", c.cfg.Ops.Ingress}, {"ops.worker", c.cfg.Ops.Worker},
+		{"ops.console", c.cfg.Ops.Console},
 	}
 	for i, l := range listeners {
 		for _, other := range listeners[:i] {

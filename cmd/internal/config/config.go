@@ -21,10 +21,10 @@ type Config struct {
 	Database Ref      `yaml:"database" default:"env:DATABASE_URL"`
 	Temporal Temporal `yaml:"temporal"`
 	Ingress  Ingress  `yaml:"ingress"`
-	// Ops is where /livez, /readyz and /metrics are; Console is for the operator's pages. Neither is the public
+	// Ops is where /livez, /readyz and /metrics are; Console is for the operator's pages and the API. Neither is the public
 	// listener.
 	Ops     Ops               `yaml:"ops"`
-	Console Listener          `yaml:"console"`
+	Console Console           `yaml:"console"`
 	Tracing Tracing           `yaml:"tracing"`
 	Sources map[string]Source `yaml:"sources"`
 	Sinks   Sinks             `yaml:"sinks"`
@@ -40,11 +40,6 @@ type Config struct {
 	Warnings Faults `yaml:"-"`
 }
 
-// Listener is an address to listen on, host:port.
-type Listener struct {
-	Listen string `yaml:"listen" default:"127.0.0.1:8081" form:"address"`
-}
-
 // Ops are the listeners for health and metrics, host:port: each kind of process has one of its own, so that both run on
 // one host with one file.
 type Ops struct {
@@ -52,6 +47,8 @@ type Ops struct {
 	Ingress string `yaml:"ingress" default:"127.0.0.1:8082" form:"address"`
 	// Worker is that of `pawl worker`.
 	Worker string `yaml:"worker" default:"127.0.0.1:8084" form:"address"`
+	// Console is that of `pawl console`.
+	Console string `yaml:"console" default:"127.0.0.1:8085" form:"address"`
 }
 
 // Tracing sends traces to a collector. It is off without an endpoint.

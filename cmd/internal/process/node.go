@@ -184,6 +184,7 @@ func (n *Node) running(kind Kind) []ops.Part {
 const (
 	webhooks     = "webhooks"
 	effects      = "effects"
+	pages        = "pages"
 	temporalPart = "temporal"
 )
 

@@ -27,30 +27,37 @@ type Kind string
 const (
 	Ingress Kind = "ingress"
 	Worker  Kind = "worker"
+	Console Kind = "console"
 )
 
 // Kinds lists them.
-func Kinds() []Kind { return []Kind{Ingress, Worker} }
+func Kinds() []Kind { return []Kind{Ingress, Worker, Console} }
 
 // Ops is where a process of this kind shows its health and metrics.
 func (k Kind) Ops(cfg *config.Config) string {
-	if k == Worker {
+	switch k {
+	case Worker:
 		return cfg.Ops.Worker
+	case Console:
+		return cfg.Ops.Console
 	}
 	return cfg.Ops.Ingress
 }
 
 // mainPart is the part without which a process of this kind is not ready.
 func (k Kind) mainPart() string {
-	if k == Worker {
+	switch k {
+	case Worker:
 		return effects
+	case Console:
+		return pages
 	}
 	return webhooks
 }
 
-// linger is for how long a process that was asked to stop works on. Nobody sends to a worker.
+// linger is for how long a process that was asked to stop works on. No provider sends to a worker or a console.
 func (k Kind) linger(cfg *config.Config) time.Duration {
-	if k == Worker {
+	if k != Ingress {
 		return 0
 	}
 	return cfg.Ingress.ShutdownDelay

@@ -1,0 +1,203 @@
+package console
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alexedwards/argon2id"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+)
+
+// LeastPassword is how many characters a password has at least.
+const LeastPassword = 12
+
+// Users is a file of people with passwords: a line for each, NAME:ROLE,ROLE:HASH, where the hash is argon2id's. It is
+// read again when it changes, so that whoever is removed is out at the next request.
+type Users struct {
+	path string
+
+	mu     sync.Mutex
+	read   time.Time // the file's own time of the last read
+	size   int64
+	people map[string]user
+	// nobody is compared with the password of a name that is not there, so that it takes as long.
+	nobody string
+}
+
+type user struct {
+	operator.Person
+	hash string
+}
+
+// NewUsers returns the users of a file, which need not exist yet; "" is a file without anybody.
+func NewUsers(path string) *Users { return &Users{path: path} }
+
+// load reads the file where it has changed.
+func (u *Users) load() error {
+	if u.path == "" {
+		return nil
+	}
+	info, err := os.Stat(u.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		u.people = nil
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read console.users: %w", err)
+	}
+	if info.ModTime().Equal(u.read) && info.Size() == u.size {
+		return nil
+	}
+	content, err := os.ReadFile(u.path)
+	if err != nil {
+		return fmt.Errorf("read console.users: %w", err)
+	}
+	people := map[string]user{}
+	n := 0
+	for line := range bytes.Lines(content) {
+		n++
+		text := strings.TrimSpace(string(line))
+		if text == "" || strings.HasPrefix(text, "#") {
+			continue
+		}
+		one, err := parseUser(text)
+		if err != nil {
+			return fmt.Errorf("%s, line %d: %w", u.path, n, err)
+		}
+		people[one.Name] = one
+	}
+	u.people, u.read, u.size = people, info.ModTime(), info.Size()
+	return nil
+}
+
+func parseUser(line string) (one user, err error) {
+	parts := strings.Split(line, ":")
+	if len(parts) != 3 {
+		return one, errors.New("write NAME:ROLE,ROLE:HASH, as pawl console adduser does")
+	}
+	one.Name, one.hash = parts[0], parts[2]
+	if err := operator.CheckName(one.Name); err != nil {
+		return one, err
+	}
+	if _, _, _, err := argon2id.DecodeHash(one.hash); err != nil {
+		return one, fmt.Errorf("the hash of %s is not argon2id's: %w", one.Name, err)
+	}
+	for name := range strings.SplitSeq(parts[1], ",") {
+		role, err := operator.ParseRole(strings.TrimSpace(name))
+		if err != nil {
+			return one, err
+		}
+		one.Roles = append(one.Roles, role)
+	}
+	return one, nil
+}
+
+// Check returns the person of a name and password, nil for a wrong one. Both take the time of a hash.
+func (u *Users) Check(name, password string) (*operator.Person, error) {
+	u.mu.Lock()
+	if err := u.load(); err != nil {
+		u.mu.Unlock()
+		return nil, err
+	}
+	found, known := u.people[name]
+	if u.nobody == "" {
+		hash, err := argon2id.CreateHash("nobody", argon2id.DefaultParams)
+		if err != nil {
+			u.mu.Unlock()
+			return nil, fmt.Errorf("hash: %w", err)
+		}
+		u.nobody = hash
+	}
+	hash := u.nobody
+	u.mu.Unlock()
+	if known {
+		hash = found.hash
+	}
+	match, err := argon2id.ComparePasswordAndHash(password, hash)
+	if err != nil {
+		return nil, fmt.Errorf("compare the password of %s: %w", name, err)
+	}
+	if !match || !known {
+		return nil, nil
+	}
+	return &found.Person, nil
+}
+
+// Named returns the person of a name as the file has it now, nil for nobody.
+func (u *Users) Named(name string) (*operator.Person, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err := u.load(); err != nil {
+		return nil, err
+	}
+	if found, known := u.people[name]; known {
+		return &found.Person, nil
+	}
+	return nil, nil
+}
+
+// Add writes a person into the file, in place of one with that name. The file is replaced whole, with mode 0600.
+func (u *Users) Add(p operator.Person, password string) error {
+	if err := operator.CheckName(p.Name); err != nil {
+		return err
+	}
+	if strings.ContainsAny(p.Name, ":#") {
+		return fmt.Errorf("the name %q must not have : or #", p.Name)
+	}
+	if len([]rune(password)) < LeastPassword {
+		return fmt.Errorf("the password has less than %d characters", LeastPassword)
+	}
+	hash, err := argon2id.CreateHash(password, argon2id.DefaultParams)
+	if err != nil {
+		return fmt.Errorf("hash: %w", err)
+	}
+	roles := []string{}
+	for _, r := range p.Roles {
+		roles = append(roles, string(r))
+	}
+	return u.replace(p.Name, p.Name+":"+strings.Join(roles, ",")+":"+hash)
+}
+
+// Remove takes a person out of the file. It returns false for a name that is not there.
+func (u *Users) Remove(name string) (bool, error) {
+	if found, err := u.Named(name); found == nil || err != nil {
+		return false, err
+	}
+	return true, u.replace(name, "")
+}
+
+// replace puts a line in place of a name's, "" for none, and keeps all others.
+func (u *Users) replace(name, line string) error {
+	content, err := os.ReadFile(u.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read console.users: %w", err)
+	}
+	lines := slices.DeleteFunc(strings.Split(strings.TrimRight(string(content), "\n"), "\n"), func(other string) bool {
+		return strings.HasPrefix(strings.TrimSpace(other), name+":")
+	})
+	if line != "" {
+		lines = append(lines, line)
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(u.path), ".users-*") // of mode 0600
+	if err != nil {
+		return fmt.Errorf("write console.users: %w", err)
+	}
+	defer func() { _ = os.Remove(temporary.Name()) }() // gone after the rename
+	_, err = temporary.WriteString(strings.TrimLeft(strings.Join(lines, "\n"), "\n") + "\n")
+	if err = errors.Join(err, temporary.Sync(), temporary.Close()); err == nil {
+		err = os.Rename(temporary.Name(), u.path)
+	}
+	if err != nil {
+		return fmt.Errorf("write console.users: %w", err)
+	}
+	return nil
+}

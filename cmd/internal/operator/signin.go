@@ -1,0 +1,74 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/session"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// The ways in which a console verifies a name and keeps somebody signed in.
+const (
+	ByPassword = "password"
+	ByOIDC     = "oidc"
+)
+
+// ErrNobody means that nobody is signed in by a secret: it is no session's, or the session is over.
+var ErrNobody = errors.New("nobody is signed in")
+
+// SignIn keeps a person signed in for so long at most, and returns the secret of the session. It refuses a name that
+// the audit trail could take for somebody else's.
+func (o *Operator) SignIn(ctx context.Context, p Person, via string, lasts time.Duration) (secret string, err error) {
+	if err := CheckName(p.Name); err != nil {
+		return "", err
+	}
+	roles := []string{}
+	for _, r := range p.Roles {
+		roles = append(roles, string(r))
+	}
+	return session.New(o.DB).Begin(ctx, session.Session{Name: p.Name, Roles: roles, Via: via}, lasts)
+}
+
+// CheckName refuses a name that cannot be that of a verified person: the names of the command line begin with "uid:",
+// those of programs with "token:", and the audit trail shows names in one line.
+func CheckName(name string) error {
+	switch {
+	case strings.TrimSpace(name) == "" || len(name) > workflows.MaxWho:
+		return fmt.Errorf("a person's name has 1 to %d bytes", workflows.MaxWho)
+	case strings.HasPrefix(name, "uid:") || strings.HasPrefix(name, "token:"):
+		return fmt.Errorf("%q is no name of a person: such names are for the command line and for tokens", name)
+	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return fmt.Errorf("the name %q has control characters", name)
+	}
+	return nil
+}
+
+// SignedIn returns the person of a session, and how the name was verified. The error is [ErrNobody] for none.
+func (o *Operator) SignedIn(ctx context.Context, secret string) (p *Person, via string, err error) {
+	found, err := session.New(o.DB).Find(ctx, secret)
+	if errors.Is(err, session.ErrNone) {
+		return nil, "", ErrNobody
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	p = &Person{Name: found.Name}
+	for _, r := range found.Roles {
+		p.Roles = append(p.Roles, Role(r))
+	}
+	return p, found.Via, nil
+}
+
+// SignOut ends the session of a secret; SignOutEverywhere ends all of a person.
+func (o *Operator) SignOut(ctx context.Context, secret string) error {
+	return session.New(o.DB).End(ctx, secret)
+}
+
+// SignOutEverywhere ends every session of a person.
+func (o *Operator) SignOutEverywhere(ctx context.Context, name string) error {
+	return session.New(o.DB).EndAll(ctx, name)
+}
