@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/audit"
 )
 
@@ -95,13 +96,10 @@ that is repeated.`,
 		if found == nil {
 			found = []audit.Row{}
 		}
-		return newest(a, found, limit, func(r audit.Row) string { return "--older-than " + strconv.FormatInt(r.ID, 10) }), err
+		return newest(a, found, limit, func(r audit.Row) string {
+			return "--older-than " + strconv.FormatInt(r.ID, 10)
+		}), err
 	}, func(a *app, found []audit.Row) error {
-		rows := [][]string{{"NUMBER", "TIME", "WHO", "ACTION", "TARGET", "WHY"}}
-		for _, r := range found {
-			rows = append(rows,
-				[]string{strconv.FormatInt(r.ID, 10), output.Time(r.At), r.Actor, r.Action, r.Target, r.Reason})
-		}
-		return a.List(rows, "WHO", "TIME")
+		return a.List(tables.Audit(found), "WHO", "TIME")
 	})
 }

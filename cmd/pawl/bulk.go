@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -173,7 +171,7 @@ func (b *bulk) preview(ctx context.Context, a *app, d operator.Decision, chosen 
 func (a *app) confirmNumber(action string, chosen operator.Chosen) error {
 	n := len(chosen.Events)
 	question := fmt.Sprintf("%s of %s%s. To go on, type how many they are: ", action, output.Plural(n, "event"),
-		inBrackets(tables.Sums(chosen.Money)))
+		tables.InBrackets(tables.Sums(chosen.Money)))
 	if a.ask(question) != strconv.Itoa(n) {
 		return fmt.Errorf("not confirmed, and nothing done: type %d, or write --yes; --dry-run shows what would happen", n)
 	}
@@ -182,47 +180,16 @@ func (a *app) confirmNumber(action string, chosen operator.Chosen) error {
 
 // writeJobPreview shows what a job would be about, and what would come of it.
 func writeJobPreview(a *app, p *operator.JobPreview) error {
-	rows := [][]string{{"EVENT", "TYPE", "STATUS", "REASON", "ACCOUNT", "AMOUNT"}}
-	for _, e := range p.Events[:min(shownItems, len(p.Events))] {
-		rows = append(rows, []string{e.EventID, e.Type, e.Status, e.ReasonCode, e.Account,
-			tables.Amount(e.Amount, e.Currency)})
-	}
-	if err := a.Table(rows); err != nil {
+	if err := a.Table(tables.Chosen(p.Events[:min(shownItems, len(p.Events))])); err != nil {
 		return err
 	}
 	tellOfMore(a, len(p.Events)-shownItems)
 	fmt.Fprintf(a.out, "\nwould %s %s%s; nothing was done\n", p.Action, output.Plural(p.Count, "event"),
-		inBrackets(tables.Sums(p.Chosen.Money)))
-	var ends []string
-	for _, status := range slices.Sorted(maps.Keys(p.Outcomes)) {
-		ends = append(ends, fmt.Sprintf("%d would be %s", p.Outcomes[status], status))
+		tables.InBrackets(tables.Sums(p.Chosen.Money)))
+	for _, row := range tables.JobPreview(p) {
+		if _, err := fmt.Fprintf(a.out, "%s: %s\n", row[0], output.Clean(row[1])); err != nil {
+			return err
+		}
 	}
-	for _, why := range slices.Sorted(maps.Keys(p.Refusals)) {
-		ends = append(ends, fmt.Sprintf("%d would be refused (%s)", p.Refusals[why], output.Clean(why)))
-	}
-	if p.Unknown > 0 {
-		ends = append(ends, fmt.Sprintf("%d cannot be told (%s)", p.Unknown, output.Clean(p.Why)))
-	}
-	newest := ""
-	if p.Previewed < p.Count {
-		newest = fmt.Sprintf("of the newest %d, ", p.Previewed)
-	}
-	_, err := fmt.Fprintf(a.out, "%s%s\neffects: %s\n", newest, strings.Join(ends, ", "),
-		output.Clean(tables.Totals(p.Counts, p.Sums)))
-	return err
-}
-
-// takes says how long a job will take that has work left, "" for any other.
-func takes(j *job.Job) string {
-	if j.State != job.Running || j.Left() == 0 {
-		return ""
-	}
-	return ", about " + output.Roughly(time.Duration(float64(j.Left())/j.Rate*float64(time.Second)))
-}
-
-func inBrackets(s string) string {
-	if s == "" {
-		return ""
-	}
-	return " (" + s + ")"
+	return nil
 }

@@ -12,7 +12,7 @@ func commands(a *app) []*cobra.Command {
 		initCommand(a),
 		devCommand(a),
 		ingressCommand(a),
-		workerCommand(a),
+		workerCommand(a), consoleCommand(a),
 		group("config", "The configuration", configCheck(a)),
 		migrateCommand(a),
 		readyCommand(a),

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -65,7 +63,7 @@ A second pawl dev on one machine needs other ports and another state: --port-bas
 	flags.IntVar(&base, "port-base", 0, "take seven ports from this `number` on, in place of those below")
 	flags.StringVar(&o.Ingress, "ingress", "127.0.0.1:8080", "`address` that takes webhooks")
 	flags.StringVar(&o.Console, "console", "127.0.0.1:8081",
-		"`address` kept for the operator's console, which is not there yet")
+		"`address` of the console: the operator's pages and the API")
 	flags.StringVar(&o.Ops, "ops", "127.0.0.1:8082", "`address` of /livez, /readyz and /metrics")
 	flags.IntVar(&o.TemporalPort, "temporal-port", 7233, "`port` of the Temporal server")
 	flags.IntVar(&o.TemporalUIPort, "temporal-ui-port", 8233, "`port` of the Temporal UI")
@@ -137,7 +135,7 @@ func runDev(ctx context.Context, a *app, o devstack.Options, noDemo bool) (err e
 	group.Go(func() error { return n.RunOps(ctx, process.Ingress) })
 	group.Go(func() error { return n.RunWorker(ctx) })
 	group.Go(func() error { return n.RunIngress(ctx, ready) })
-	group.Go(func() error { return serveConsole(ctx, o.Console) })
+	group.Go(func() error { return a.runConsole(ctx, n) })
 	group.Go(func() error { return s.Watch(ctx) })
 	group.Go(func() (err error) {
 		select {
@@ -164,24 +162,4 @@ func whenReady(ctx context.Context, a *app, s *devstack.Stack, n *process.Node, 
 		}
 	}
 	return announce(a, s, n.Config, begin, event)
-}
-
-// serveConsole answers for the console until there is one: a person who looks there is told where to look.
-func serveConsole(ctx context.Context, addr string) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return fmt.Errorf("listen for the console (console.listen): %w", err)
-	}
-	server := &http.Server{
-		ReadHeaderTimeout: 5 * time.Second,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "The console is not there yet. Use `pawl events list` and the Temporal UI.",
-				http.StatusNotImplemented)
-		}),
-	}
-	context.AfterFunc(ctx, func() { _ = server.Close() })
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("console: %w", err)
-	}
-	return nil
 }

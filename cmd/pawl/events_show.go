@@ -57,7 +57,8 @@ it does not answer within three seconds, that is said, and everything else is sh
 // writeEvidence puts one event on one screen: its head, the answers to the questions that are asked first, every step,
 // a verdict, and the choices. page is its run's in the Temporal UI, "" for none.
 func writeEvidence(a *app, e *operator.Evidence, page string) error {
-	for _, part := range [][][]string{tables.EventHead(e, page), tables.Received(e), tables.Done(e), tables.Undone(e), tables.AskedFor(e),
+	for _, part := range [][][]string{tables.EventHead(e, page), tables.Received(e), tables.Done(e), tables.Undone(e),
+		tables.AskedFor(e),
 		tables.Timeline(e.Timeline)} {
 		if err := a.Table(part); err != nil {
 			return err

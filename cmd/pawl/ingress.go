@@ -10,7 +10,7 @@ import (
 )
 
 func ingressCommand(a *app) *cobra.Command {
-	var withWorker bool
+	var withWorker, withConsole bool
 	cmd := &cobra.Command{
 		Use: "ingress", Short: "Take webhooks, and start their workflows", Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -20,11 +20,16 @@ func ingressCommand(a *app) *cobra.Command {
 				if withWorker {
 					group.Go(func() error { return n.RunWorker(ctx) })
 				}
+				if withConsole {
+					group.Go(func() error { return a.runConsole(ctx, n) })
+				}
 				return group.Wait()
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&withWorker, "worker", false, "run the worker in this process too: a workflow's first task then comes back with its start, without a hop")
+	cmd.Flags().BoolVar(&withConsole, "console", false,
+		"serve the console in this process too, on console.listen: for one machine")
 	return cmd
 }
 

@@ -1,13 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,47 +46,7 @@ changed. failed: it was tried in vain.`,
 const idle = time.Minute
 
 func writeJob(a *app, d *operator.JobDetails, now time.Time) error {
-	state := cmp.Or(d.StateNote, string(d.State))
-	filter := make([]string, 0, len(d.Filter))
-	for _, name := range slices.Sorted(maps.Keys(d.Filter)) {
-		filter = append(filter, "--"+name+" "+operator.ShellWord(d.Filter[name]))
-	}
-	does := d.Action
-	if d.Effect != "" {
-		does += " of " + d.Effect
-	}
-	if d.Reference != "" {
-		does += ", as " + d.Reference
-	}
-	head := [][]string{
-		{"job", d.ID},
-		{"does", does + ", of " + d.Noun() + "s with " + strings.Join(filter, " ")},
-		{"asked for", "by " + d.Who + " at " + output.Time(d.CreatedAt) + output.Because(d.Why)},
-		{"state", state},
-		{d.Noun() + "s", strconv.Itoa(d.Items) + inBrackets(tables.Sums(d.Money)) +
-			", at " + fmt.Sprint(d.Rate) + " a second"},
-		{"results", fmt.Sprintf("%d done, %d refused, %d failed, %d left%s", d.Done, d.Refused, d.Failed, d.Left(),
-			takes(d.Job))},
-	}
-	for i, s := range d.Events {
-		name := ""
-		if i == 0 {
-			name = map[bool]string{true: "came to", false: "now are"}[d.Action == job.Reconcile]
-		}
-		head = append(head, []string{name, strconv.Itoa(s.Events) + " " + s.Status + output.Because(s.ReasonCode)})
-	}
-	items := [][]string{{strings.ToUpper(d.Noun()), "RESULT", "AT", "NOTE"}}
-	for _, i := range d.List {
-		result, at := string(i.Result), ""
-		if i.Result == job.Open {
-			result = "open"
-		}
-		if i.EndedAt != nil {
-			at = output.Time(*i.EndedAt)
-		}
-		items = append(items, []string{i.Name, result, at, i.Note})
-	}
-	if err := a.Tables(head, items); err != nil {
+	if err := a.Tables(tables.Job(d)...); err != nil {
 		return err
 	}
 	if more := d.Items - len(d.List); more > 0 {

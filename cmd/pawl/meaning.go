@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
@@ -168,7 +169,7 @@ func writeMeaningDiff(a *app, r meaningReport) error {
 	}
 	_, err := fmt.Fprintf(a.out, "\n%s in place of %s, as of %s: hits %s%s; nothing was done\n", r.To,
 		cmp.Or(r.InForce, "none"), output.Time(r.At), output.Plural(len(r.Accounts), "account"),
-		inBrackets(hitCounts(r.Counts)))
+		tables.InBrackets(hitCounts(r.Counts)))
 	return err
 }
 

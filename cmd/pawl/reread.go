@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
@@ -145,6 +146,6 @@ func writeReread(a *app, r *operator.Reread) error {
 	_, err := fmt.Fprintf(a.out, "\n%s, as of %s: %s would count, which hits %s%s; nothing was done\n",
 		output.Clean(did), output.Time(r.At), output.Plural(len(r.Facts), "other fact"),
 		output.Plural(len(r.Accounts), "account"),
-		inBrackets(hitCounts(r.Counts)))
+		tables.InBrackets(hitCounts(r.Counts)))
 	return err
 }

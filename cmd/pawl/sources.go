@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/pause"
 )
 
@@ -32,38 +30,7 @@ func sources(a *app) *cobra.Command {
 }
 
 func writeSources(a *app, reports []report.Source) error {
-	rows := [][]string{{"SOURCE", "PROVIDER", "MODE", "URL", "EVENTS", "SECRET", "USES", "LAST USED", "VERDICT"}}
-	for _, r := range reports {
-		url, events, mode := r.URL, strings.Join(r.Events, ","), r.Mode
-		if url == "" {
-			url = r.Path
-		}
-		if events == "" {
-			events = "(all with a flow)"
-			if len(r.Relay) > 0 {
-				events = "(all)"
-			}
-		}
-		if len(r.Relay) > 0 {
-			events += " → " + strings.Join(r.Relay, ",")
-		}
-		if mode == "" {
-			mode = "both"
-		}
-		head := []string{r.Name, r.Provider, mode, url, events}
-		if len(r.Secrets) == 0 {
-			rows = append(rows, append(slices.Clone(head), "(none yet)", "", "", ""))
-		}
-		for _, s := range r.Secrets {
-			last := ""
-			if s.LastUsed != nil {
-				last = output.Time(*s.LastUsed)
-			}
-			rows = append(rows, append(slices.Clone(head), s.Label, strconv.FormatInt(s.Uses, 10), last, s.Verdict))
-			head = []string{"", "", "", "", ""}
-		}
-	}
-	if err := a.List(rows, "PROVIDER", "USES", "EVENTS", "LAST USED", "MODE"); err != nil {
+	if err := a.List(tables.Sources(reports), "PROVIDER", "USES", "EVENTS", "LAST USED", "MODE"); err != nil {
 		return err
 	}
 	for _, r := range reports {

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -44,19 +43,6 @@ OBJECT is what pawl tasks list shows.`,
 
 func writeTasks(a *app, tasks []operator.ShownTask) error {
 	for _, t := range tasks {
-		head := [][]string{{"task", t.Kind + " of " + t.Object + " (" + t.Mode + ")"}, {"state", t.State},
-			{"title", t.Title}}
-		for _, row := range [][]string{{"account", t.Account}, {"due by", output.Date(t.DueBy)},
-			{"taken by", t.TakenBy}, {"event", t.Event}} {
-			if row[1] != "" {
-				head = append(head, row)
-			}
-		}
-		head = append(head, []string{"since", output.Time(t.Since)})
-		actions := [][]string{{"AT", "WHO", "WHAT", "WHY"}}
-		for _, done := range t.Actions {
-			actions = append(actions, []string{output.Time(done.At), done.Actor, done.Action, done.Reason})
-		}
 		commands := [][]string{{"Go on with:"}}
 		of := " " + operator.ShellWord(t.Object) + " --kind " + t.Kind + " --mode " + t.Mode + " --why REASON"
 		switch {
@@ -67,7 +53,7 @@ func writeTasks(a *app, tasks []operator.ShownTask) error {
 			commands = append(commands, []string{"  " + a.commandLine("tasks take"+of)},
 				[]string{"  " + a.commandLine("tasks note"+of)}, []string{"  " + a.commandLine("tasks close"+of)})
 		}
-		if err := a.Tables(head, actions, commands); err != nil {
+		if err := a.Tables(tables.TaskHead(t), tables.TaskActions(t), commands); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/job"
 )
@@ -229,7 +230,7 @@ func writeAnswer(a *app, answer *operator.Answer) error {
 		follow = "accounts show " + operator.ShellWord(r.Account) + " --mode " + r.Mode
 	case *job.Job:
 		follow = "jobs show " + operator.ShellWord(r.ID)
-		text += takes(r)
+		text += tables.Takes(r)
 	case *account.Traces:
 		return writeTraces(a, r)
 	case *operator.TokenResult:

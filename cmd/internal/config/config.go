@@ -21,8 +21,8 @@ type Config struct {
 	Database Ref      `yaml:"database" default:"env:DATABASE_URL"`
 	Temporal Temporal `yaml:"temporal"`
 	Ingress  Ingress  `yaml:"ingress"`
-	// Ops is where /livez, /readyz and /metrics are; Console is for the operator's pages and the API. Neither is the public
-	// listener.
+	// Ops is where /livez, /readyz and /metrics are; Console is for the operator's pages and the API. Neither is the
+	// public listener.
 	Ops     Ops               `yaml:"ops"`
 	Console Console           `yaml:"console"`
 	Tracing Tracing           `yaml:"tracing"`

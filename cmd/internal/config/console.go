@@ -62,10 +62,11 @@ func (c *Console) check(k *checker) {
 	}
 	if c.OIDC.Issuer != "" {
 		if c.OIDC.ClientID == "" {
-			k.bad("console.oidc.client_id", "is missing", "write the ID that the identity provider knows the console by")
+			k.bad("console.oidc.client_id", "is missing", "write the console's ID at the identity provider")
 		}
 		if c.URL == "" {
-			k.bad("console.url", "is missing", "the identity provider sends people back there: https://pawl.example.com")
+			k.bad("console.url", "is missing",
+				"the identity provider sends people back there: https://pawl.example.com")
 		}
 	}
 	if c.Proxy.Header != "" && len(c.Proxy.From) == 0 {

@@ -76,8 +76,8 @@ func (e *ForbiddenError) Error() string {
 	return fmt.Sprintf("%s needs the right %q, and none of your roles has it", e.Verb, e.Needs)
 }
 
-// right is the one that the verb needs.
-func (v *Verb) right() Right {
+// Right is the one that the verb needs.
+func (v *Verb) Right() Right {
 	return cmp.Or(v.Needs, RightDecide)
 }
 
@@ -91,8 +91,8 @@ func (d *Decision) permit(v *Verb) error {
 	if j, ok := d.Found.(*NewJob); ok {
 		v = cmp.Or(VerbNamed(j.Action), v)
 	}
-	if !d.By.May(v.right()) {
-		return &ForbiddenError{Verb: v.Name, Needs: v.right()}
+	if !d.By.May(v.Right()) {
+		return &ForbiddenError{Verb: v.Name, Needs: v.Right()}
 	}
 	return nil
 }

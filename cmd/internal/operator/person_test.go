@@ -18,7 +18,7 @@ func TestPermit_RolesAndVerbs(t *testing.T) {
 		for _, v := range Verbs() {
 			d := Decision{Verb: v.Name, Target: "x", Who: "somebody else", Why: "test", By: &Person{"ada", []Role{role}}}
 			_, err := d.check(false)
-			if forbidden, ok := errors.AsType[*ForbiddenError](err); ok == may[role][v.right()] {
+			if forbidden, ok := errors.AsType[*ForbiddenError](err); ok == may[role][v.Right()] {
 				t.Errorf("%s as %s: %v, %v", v.Name, role, forbidden, err)
 			}
 			if d.Who != "ada" {

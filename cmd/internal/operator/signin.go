@@ -22,7 +22,7 @@ var ErrNobody = errors.New("nobody is signed in")
 
 // SignIn keeps a person signed in for so long at most, and returns the secret of the session. It refuses a name that
 // the audit trail could take for somebody else's.
-func (o *Operator) SignIn(ctx context.Context, p Person, via string, lasts time.Duration) (secret string, err error) {
+func SignIn(ctx context.Context, db session.DB, p Person, via string, lasts time.Duration) (secret string, err error) {
 	if err := CheckName(p.Name); err != nil {
 		return "", err
 	}
@@ -30,7 +30,7 @@ func (o *Operator) SignIn(ctx context.Context, p Person, via string, lasts time.
 	for _, r := range p.Roles {
 		roles = append(roles, string(r))
 	}
-	return session.New(o.DB).Begin(ctx, session.Session{Name: p.Name, Roles: roles, Via: via}, lasts)
+	return session.New(db).Begin(ctx, session.Session{Name: p.Name, Roles: roles, Via: via}, lasts)
 }
 
 // CheckName refuses a name that cannot be that of a verified person: the names of the command line begin with "uid:",
@@ -48,8 +48,8 @@ func CheckName(name string) error {
 }
 
 // SignedIn returns the person of a session, and how the name was verified. The error is [ErrNobody] for none.
-func (o *Operator) SignedIn(ctx context.Context, secret string) (p *Person, via string, err error) {
-	found, err := session.New(o.DB).Find(ctx, secret)
+func SignedIn(ctx context.Context, db session.DB, secret string) (p *Person, via string, err error) {
+	found, err := session.New(db).Find(ctx, secret)
 	if errors.Is(err, session.ErrNone) {
 		return nil, "", ErrNobody
 	}
@@ -64,11 +64,11 @@ func (o *Operator) SignedIn(ctx context.Context, secret string) (p *Person, via 
 }
 
 // SignOut ends the session of a secret; SignOutEverywhere ends all of a person.
-func (o *Operator) SignOut(ctx context.Context, secret string) error {
-	return session.New(o.DB).End(ctx, secret)
+func SignOut(ctx context.Context, db session.DB, secret string) error {
+	return session.New(db).End(ctx, secret)
 }
 
 // SignOutEverywhere ends every session of a person.
-func (o *Operator) SignOutEverywhere(ctx context.Context, name string) error {
-	return session.New(o.DB).EndAll(ctx, name)
+func SignOutEverywhere(ctx context.Context, db session.DB, name string) error {
+	return session.New(db).EndAll(ctx, name)
 }

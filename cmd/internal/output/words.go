@@ -97,3 +97,13 @@ func FirstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }
+
+// ParseTime reads a cell that [Time] or [Date] has written.
+func ParseTime(cell string) (time.Time, bool) {
+	for _, layout := range []string{timeLayout, dateLayout} {
+		if t, err := time.ParseInLocation(layout, cell, time.Local); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}

@@ -161,7 +161,7 @@ func stateNow(f timeline.Effect, n operator.Next) string {
 func AskedFor(e *operator.Evidence) [][]string {
 	rows := [][]string{}
 	for _, s := range e.Timeline {
-		if what, asked := askedFor(s); asked {
+		if what, asked := AskedOf(s); asked {
 			rows = append(rows, []string{"asked for", output.Time(s.At), what, s.Detail})
 		}
 	}
@@ -171,8 +171,8 @@ func AskedFor(e *operator.Evidence) [][]string {
 	return append(rows, []string{"replay safe?", e.Replay.Says})
 }
 
-// askedFor is what a person did, and false for what the event did by itself.
-func askedFor(s timeline.Entry) (what string, asked bool) {
+// AskedOf is what a person did, and false for what the event did by itself.
+func AskedOf(s timeline.Entry) (what string, asked bool) {
 	if what, asked = strings.CutPrefix(s.What, "operator-"); asked {
 		return what, true
 	}

@@ -1,6 +1,8 @@
 package tables
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -8,9 +10,11 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/notice"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -121,4 +125,134 @@ func Accounts(accounts []account.Listed) [][]string {
 			output.Date(l.Until), strconv.FormatInt(l.Version, 10), l.Customer, strings.Join(notes, "; ")})
 	}
 	return rows
+}
+
+// Job is a job with what came of it: its head, and its items.
+func Job(d *operator.JobDetails) [][][]string {
+	state := cmp.Or(d.StateNote, string(d.State))
+	filter := make([]string, 0, len(d.Filter))
+	for _, name := range slices.Sorted(maps.Keys(d.Filter)) {
+		filter = append(filter, "--"+name+" "+operator.ShellWord(d.Filter[name]))
+	}
+	does := d.Action
+	if d.Effect != "" {
+		does += " of " + d.Effect
+	}
+	if d.Reference != "" {
+		does += ", as " + d.Reference
+	}
+	head := [][]string{
+		{"job", d.ID},
+		{"does", does + ", of " + d.Noun() + "s with " + strings.Join(filter, " ")},
+		{"asked for", "by " + d.Who + " at " + output.Time(d.CreatedAt) + output.Because(d.Why)},
+		{"state", state},
+		{d.Noun() + "s", strconv.Itoa(d.Items) + InBrackets(Sums(d.Money)) +
+			", at " + fmt.Sprint(d.Rate) + " a second"},
+		{"results", fmt.Sprintf("%d done, %d refused, %d failed, %d left%s", d.Done, d.Refused, d.Failed, d.Left(),
+			Takes(d.Job))},
+	}
+	for i, s := range d.Events {
+		name := ""
+		if i == 0 {
+			name = map[bool]string{true: "came to", false: "now are"}[d.Action == job.Reconcile]
+		}
+		head = append(head, []string{name, strconv.Itoa(s.Events) + " " + s.Status + output.Because(s.ReasonCode)})
+	}
+	items := [][]string{{strings.ToUpper(d.Noun()), "RESULT", "AT", "NOTE"}}
+	for _, i := range d.List {
+		result, at := string(i.Result), ""
+		if i.Result == job.Open {
+			result = "open"
+		}
+		if i.EndedAt != nil {
+			at = output.Time(*i.EndedAt)
+		}
+		items = append(items, []string{i.Name, result, at, i.Note})
+	}
+	return [][][]string{head, items}
+}
+
+// Takes says how long a job will take that has work left, "" for any other.
+func Takes(j *job.Job) string {
+	if j.State != job.Running || j.Left() == 0 {
+		return ""
+	}
+	return ", about " + output.Roughly(time.Duration(float64(j.Left())/j.Rate*float64(time.Second)))
+}
+
+// InBrackets puts words in brackets behind others; "" for none.
+func InBrackets(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
+}
+
+// Sources are the sources with their secrets.
+func Sources(reports []report.Source) [][]string {
+	rows := [][]string{{"SOURCE", "PROVIDER", "MODE", "URL", "EVENTS", "SECRET", "USES", "LAST USED", "VERDICT"}}
+	for _, r := range reports {
+		url, events, mode := r.URL, strings.Join(r.Events, ","), r.Mode
+		if url == "" {
+			url = r.Path
+		}
+		if events == "" {
+			events = "(all with a flow)"
+			if len(r.Relay) > 0 {
+				events = "(all)"
+			}
+		}
+		if len(r.Relay) > 0 {
+			events += " → " + strings.Join(r.Relay, ",")
+		}
+		if mode == "" {
+			mode = "both"
+		}
+		head := []string{r.Name, r.Provider, mode, url, events}
+		if len(r.Secrets) == 0 {
+			rows = append(rows, append(slices.Clone(head), "(none yet)", "", "", ""))
+		}
+		for _, s := range r.Secrets {
+			last := ""
+			if s.LastUsed != nil {
+				last = output.Time(*s.LastUsed)
+			}
+			rows = append(rows, append(slices.Clone(head), s.Label, strconv.FormatInt(s.Uses, 10), last, s.Verdict))
+			head = []string{"", "", "", "", ""}
+		}
+	}
+	return rows
+}
+
+// Audit is what operators did.
+func Audit(found []audit.Row) [][]string {
+	rows := [][]string{{"NUMBER", "TIME", "WHO", "ACTION", "TARGET", "WHY"}}
+	for _, r := range found {
+		rows = append(rows, []string{strconv.FormatInt(r.ID, 10), output.Time(r.At), r.Actor, r.Action, r.Target,
+			r.Reason})
+	}
+	return rows
+}
+
+// TaskHead is a task.
+func TaskHead(t operator.ShownTask) [][]string {
+	head := [][]string{{"task", t.Kind + " of " + t.Object + " (" + t.Mode + ")"}, {"state", t.State},
+		{"title", t.Title}}
+	for _, row := range [][]string{{"account", t.Account}, {"due by", output.Date(t.DueBy)},
+		{"taken by", t.TakenBy}, {"event", t.Event}} {
+		if row[1] != "" {
+			head = append(head, row)
+		}
+	}
+	head = append(head, []string{"since", output.Time(t.Since)})
+	return head
+}
+
+// TaskActions is what people did about a task.
+func TaskActions(t operator.ShownTask) [][]string {
+	actions := [][]string{{"AT", "WHO", "WHAT", "WHY"}}
+	for _, done := range t.Actions {
+		actions = append(actions, []string{output.Time(done.At), done.Actor, done.Action, done.Reason})
+	}
+	return actions
 }

@@ -2,6 +2,8 @@ package tables
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/pawlhq/pawl/activities/stripe"
@@ -80,4 +82,33 @@ func waitsFirst(words string) string {
 var books = map[workflows.Will]string{
 	workflows.WillStay: "booked ", workflows.WillRun: "books ", workflows.WillRunLater: "books ",
 	workflows.WillRunAndTakeBack: "books ",
+}
+
+// Chosen are events that a job would be about.
+func Chosen(events []operator.ChosenEvent) [][]string {
+	rows := [][]string{{"EVENT", "TYPE", "STATUS", "REASON", "ACCOUNT", "AMOUNT"}}
+	for _, e := range events {
+		rows = append(rows, []string{e.EventID, e.Type, e.Status, e.ReasonCode, e.Account,
+			Amount(e.Amount, e.Currency)})
+	}
+	return rows
+}
+
+// JobPreview is what a job would come to.
+func JobPreview(p *operator.JobPreview) [][]string {
+	var ends []string
+	for _, status := range slices.Sorted(maps.Keys(p.Outcomes)) {
+		ends = append(ends, fmt.Sprintf("%d would be %s", p.Outcomes[status], status))
+	}
+	for _, why := range slices.Sorted(maps.Keys(p.Refusals)) {
+		ends = append(ends, fmt.Sprintf("%d would be refused (%s)", p.Refusals[why], why))
+	}
+	if p.Unknown > 0 {
+		ends = append(ends, fmt.Sprintf("%d cannot be told (%s)", p.Unknown, p.Why))
+	}
+	outcomes := "outcomes"
+	if p.Previewed < p.Count {
+		outcomes = fmt.Sprintf("outcomes of the newest %d", p.Previewed)
+	}
+	return [][]string{{outcomes, strings.Join(ends, ", ")}, {"effects", Totals(p.Counts, p.Sums)}}
 }

@@ -1,0 +1,90 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/schema/account"
+)
+
+// accountsPage is a list of accounts.
+type accountsPage struct {
+	Filters []filter
+	Rows    shownTable
+	Older   string
+}
+
+func (s *Server) accounts(v *visit) error {
+	q := func(name string) string { return strings.TrimSpace(v.FormValue(name)) }
+	f := account.Filter{Mode: q("mode"), Access: q("access"), Plan: q("plan"), Status: q("status"), Limit: listed + 1}
+	f.After.Mode, f.After.ID, _ = strings.Cut(q("after"), "/")
+	found, err := account.List(v.ctx(), s.Operator.DB, f)
+	if err != nil {
+		return err
+	}
+	page := accountsPage{Filters: []filter{
+		{"mode", "mode", f.Mode, []string{"live", "test"}},
+		{"access", "access", f.Access, []string{"active", "suspended", "none"}},
+		{"plan", "plan", f.Plan, nil}, {"status", "subscription", f.Status, nil},
+	}}
+	if len(found) > listed {
+		found = found[:listed]
+		older := url.Values{}
+		for _, one := range page.Filters {
+			if one.Value != "" {
+				older.Set(one.Name, one.Value)
+			}
+		}
+		older.Set("after", found[listed-1].Mode+"/"+found[listed-1].ID)
+		page.Older = "/accounts?" + older.Encode()
+	}
+	page.Rows = newTable(tables.Accounts(found))
+	return s.render(v, http.StatusOK, "accounts", "Accounts", page)
+}
+
+// accountPage is everything about one account.
+type accountPage struct {
+	*account.Account
+	Head  [][2]cell
+	Parts []shownTable
+	// Story are its newest events.
+	Story   shownTable
+	Stories string // the link to all of them
+	Choices []button
+}
+
+func (s *Server) account(v *visit) error {
+	id, err := url.PathUnescape(v.Param("id"))
+	if err != nil {
+		return &problem{http.StatusBadRequest, "The address cannot be read", err.Error()}
+	}
+	acc, err := operator.ShowAccount(v.ctx(), s.Operator.DB, id, v.Param("mode"))
+	if err != nil {
+		return err
+	}
+	parts := tables.Account(acc)
+	page := accountPage{Account: acc, Head: pairs(parts[0]), Stories: "/events?account=" + url.QueryEscape(acc.ID)}
+	for _, rows := range parts[1:] {
+		if len(rows) > 1 {
+			page.Parts = append(page.Parts, newTable(rows))
+		}
+	}
+	events := operator.Events{Account: acc.ID}
+	events.Limit = 20
+	found, err := operator.ListEvents(v.ctx(), s.Operator.DB, events)
+	if err != nil {
+		return err
+	}
+	page.Story = newReceipts(found)
+	verb, does := "hold-account", "holds back all that the account may use, whatever is paid for"
+	if acc.Access.Held {
+		verb, does = "release-account", "gives back what the hold has taken"
+	}
+	d := operator.Decision{Verb: verb, Target: acc.ID, Args: operator.Args{Mode: acc.Mode}}
+	page.Choices = []button{{Label: strings.ReplaceAll(verb, "-", " "), Does: does, Href: decideHref(d),
+		Grave: !acc.Access.Held}}
+	return s.render(v, http.StatusOK, "account", acc.ID, page)
+}

@@ -1,0 +1,252 @@
+package console
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/schema/job"
+)
+
+// decisionPage shows what a decision would do, and asks why. After it was made it says what came of it.
+type decisionPage struct {
+	*operator.Verb
+	Target string
+	Fields []field
+	// Filter is the query of the events that it is about, where it is about many.
+	Filter []field
+	// Request makes a form that is sent twice one decision.
+	Request string
+	// Refused says why it would be refused, and Choices what can be done instead.
+	Refused string
+	Choices []button
+	// Forbidden is set where the person may look and not decide.
+	Forbidden string
+	// Asks and Does are those of a review's question.
+	Asks, Does string
+	Facts      [][2]cell
+	Table      *shownTable
+	// Says is what came of the decision, Follow a link to see it.
+	Says, Follow string
+}
+
+// field is a field of the form.
+type field struct {
+	Name, Label, Value string
+	Required           bool
+}
+
+// decisionOf reads a decision from the query or the form.
+func decisionOf(v *visit) (operator.Decision, *operator.Verb, error) {
+	d := operator.Decision{Verb: v.FormValue("verb"), Target: strings.TrimSpace(v.FormValue("target")), By: v.person,
+		Why: v.FormValue("why"), Request: v.FormValue("request")}
+	verb := operator.VerbNamed(d.Verb)
+	if verb == nil || verb.Command == "" {
+		return d, nil, &problem{http.StatusNotFound, "There is no such decision", d.Verb}
+	}
+	for _, f := range verb.Flags {
+		*f.Value(&d.Args) = strings.TrimSpace(v.FormValue(f.Name))
+	}
+	return d, verb, nil
+}
+
+// showDecision previews a decision.
+func (s *Server) showDecision(v *visit) error {
+	d, verb, err := decisionOf(v)
+	if err != nil {
+		return err
+	}
+	page := newDecisionPage(v, d, verb)
+	if d.Target == "" || lacks(page.Fields) { // the form asks first
+		return s.render(v, http.StatusOK, "decide", verb.Short, page)
+	}
+	p, err := s.Operator.Preview(v.ctx(), d)
+	if err != nil {
+		return err
+	}
+	page.Refused, page.Choices = p.Refused, buttons(p.Choices)
+	if p.Refused == "" {
+		page.preview(p)
+	}
+	if r := p.Receipt; r.ID != "" && (verb.Name == operator.VerbApprove || verb.Name == operator.VerbReject) {
+		page.Asks, page.Does, _ = operator.Does(&r, verb.Name)
+	}
+	return s.render(v, http.StatusOK, "decide", verb.Short, page)
+}
+
+func newDecisionPage(v *visit, d operator.Decision, verb *operator.Verb) decisionPage {
+	page := decisionPage{Verb: verb, Target: d.Target, Request: rand.Text()}
+	for _, f := range verb.Flags {
+		page.Fields = append(page.Fields, field{f.Name, strings.ReplaceAll(f.Usage, "`", ""), *f.Value(&d.Args),
+			f.Required})
+	}
+	if !v.person.May(verb.Right()) {
+		page.Forbidden = (&operator.ForbiddenError{Verb: verb.Name, Needs: verb.Right()}).Error()
+	}
+	return page
+}
+
+var reasonMissing = &problem{http.StatusBadRequest, "The reason is missing",
+	"It goes into the audit trail. Go back and write it."}
+
+// lacks reports whether a required field is empty.
+func lacks(fields []field) bool {
+	return slices.ContainsFunc(fields, func(f field) bool { return f.Required && f.Value == "" })
+}
+
+// preview shows what would happen.
+func (p *decisionPage) preview(of *operator.Preview) {
+	if of.Receipt.ID == "" && of.Access == nil {
+		p.Facts = pairs([][]string{{"then", verbatim(of.Says, "it is done")}})
+		return
+	}
+	t := newTable(tables.Effects(of.Effects))
+	p.Table = &t
+	rows := [][]string{{"effects", tables.Totals(of.Counts, of.Money)}}
+	if of.WaitsFor != "" {
+		rows = append(rows, []string{"its run waits first", of.WaitsFor})
+	}
+	if of.Access != nil {
+		rows = append(rows, []string{"then", of.Access.Account + " may use " +
+			operator.Uses(of.Access.Target.Plan, of.Access.Target.Quantity)})
+	} else {
+		rows = append(rows, []string{"then", "it is " + of.Outcome + tables.Because(of.Outcome, of.Reason)})
+	}
+	p.Facts = pairs(rows)
+}
+
+func verbatim(says, otherwise string) string {
+	if says == "" {
+		return otherwise
+	}
+	return says
+}
+
+// decide makes a decision. Sent twice, the form is one decision: the second page says so.
+func (s *Server) decide(v *visit) error {
+	d, verb, err := decisionOf(v)
+	if err != nil {
+		return err
+	}
+	page := newDecisionPage(v, d, verb)
+	if strings.TrimSpace(d.Why) == "" {
+		return reasonMissing
+	}
+	if lacks(page.Fields) {
+		return &problem{http.StatusBadRequest, "A field is missing", "Go back and fill in every field that is marked."}
+	}
+	if verb.Name == operator.VerbResend && d.Confirm == "" {
+		return &problem{http.StatusBadRequest, "The key is missing",
+			"Sent again, it may happen twice. Go back and type the effect's key."}
+	}
+	answer, err := s.Operator.Decide(v.ctx(), d)
+	if err != nil {
+		return err
+	}
+	page.told(answer)
+	return s.render(v, http.StatusOK, "decide", verb.Short, page)
+}
+
+// told says what came of a decision, and leads on.
+func (p *decisionPage) told(answer *operator.Answer) {
+	p.Says = answer.Says
+	switch r := answer.Result.(type) {
+	case *operator.EventResult:
+		p.Follow = "/events/" + url.PathEscape(r.Receipt)
+	case *operator.AccountResult:
+		p.Follow = "/accounts/" + r.Mode + "/" + url.PathEscape(r.Account)
+	case *job.Job:
+		p.Follow = "/jobs/" + url.PathEscape(r.ID)
+	case *operator.TaskResult:
+		p.Follow = "/tasks/" + url.PathEscape(answer.Target)
+	case *operator.PauseResult:
+		p.Follow = "/sinks"
+	}
+}
+
+// manyOf reads a decision about many events.
+func (s *Server) manyOf(v *visit) (operator.Decision, *operator.Verb, operator.Chosen, error) {
+	d, verb, err := decisionOf(v)
+	if err != nil {
+		return d, nil, operator.Chosen{}, err
+	}
+	f := eventFilter(v)
+	if !slices.Contains(verb.Many, f.Status) {
+		return d, nil, operator.Chosen{}, &problem{http.StatusBadRequest, "The status does not fit",
+			verb.Name + " acts on events that are " + output.OneOf(verb.Many)}
+	}
+	chosen, err := operator.ChooseEvents(v.ctx(), s.Operator.DB, f)
+	if err == nil && len(chosen.Events) == 0 {
+		err = &problem{http.StatusNotFound, "No event passes the filter",
+			"Somebody may have decided about all of them."}
+	}
+	return d, verb, chosen, err
+}
+
+// showMany previews a decision about many events.
+func (s *Server) showMany(v *visit) error {
+	d, verb, chosen, err := s.manyOf(v)
+	if err != nil {
+		return err
+	}
+	page := newDecisionPage(v, d, verb)
+	page.Target = output.Plural(len(chosen.Events), "event") + tables.InBrackets(tables.Sums(chosen.Money))
+	q := filterQuery(v)
+	for _, name := range filterNames {
+		if value := q.Get(name); value != "" {
+			page.Filter = append(page.Filter, field{Name: name, Label: name, Value: value})
+		}
+	}
+	page.Fields = append(page.Fields, field{"rate", "how many events a second, at most", "5", true},
+		field{"count", "how many they are: type " + strconv.Itoa(len(chosen.Events)), "", true})
+	made, err := s.Operator.PreviewJob(v.ctx(), d, chosen)
+	if err != nil {
+		return err
+	}
+	page.Facts = pairs(tables.JobPreview(made))
+	shown := chosen.Events[:min(len(chosen.Events), 20)]
+	t := newTable(tables.Chosen(shown))
+	page.Table = &t
+	return s.render(v, http.StatusOK, "decide", verb.Short, page)
+}
+
+// decideMany makes the job. The number that was typed has to be the number of events now.
+func (s *Server) decideMany(v *visit) error {
+	d, verb, chosen, err := s.manyOf(v)
+	if err != nil {
+		return err
+	}
+	rate, err := strconv.ParseFloat(v.FormValue("rate"), 64)
+	switch {
+	case err != nil || rate < operator.LeastJobRate || rate > operator.MostJobRate:
+		return &problem{http.StatusBadRequest, "The rate does not fit", "Write a number of events a second, from " +
+			strconv.FormatFloat(operator.LeastJobRate, 'g', -1, 64) + " to " +
+			strconv.FormatFloat(operator.MostJobRate, 'g', -1, 64) + "."}
+	case v.FormValue("count") != strconv.Itoa(len(chosen.Events)):
+		return &problem{http.StatusConflict, "The number is not the one of the events",
+			"There are " + strconv.Itoa(len(chosen.Events)) + " now. Nothing was done: go back, and look again."}
+	case strings.TrimSpace(d.Why) == "":
+		return reasonMissing
+	}
+	words := map[string]string{}
+	q := filterQuery(v)
+	for name := range q {
+		words[name] = q.Get(name)
+	}
+	id := verb.Name + "-" + strings.ToLower(d.Request[:min(8, len(d.Request))])
+	answer, err := s.Operator.Decide(v.ctx(), operator.Decision{
+		Verb: operator.VerbStartJob, Target: id, By: v.person, Why: d.Why, Request: id,
+		Args: operator.Args{Found: &operator.NewJob{Job: job.Job{Action: verb.Name, Effect: d.Effect,
+			Reference: d.Reference, Filter: words, Rate: rate}, Chosen: chosen}},
+	})
+	if err != nil {
+		return err
+	}
+	return v.Redirect(http.StatusSeeOther, "/jobs/"+url.PathEscape(answer.Target))
+}

@@ -1,0 +1,215 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// listed is how many rows a list has on one page.
+const listed = 50
+
+// eventsPage is a list of events.
+type eventsPage struct {
+	Filters []filter
+	Rows    shownTable
+	Older   string // the link to the next page, "" at the end
+	Many    []button
+}
+
+// filter is one way to narrow a list.
+type filter struct {
+	Name, Label, Value string
+	Options            []string
+}
+
+// eventFilter reads the filter of a list from the query.
+func eventFilter(v *visit) operator.Events {
+	q := func(name string) string { return strings.TrimSpace(v.FormValue(name)) }
+	return operator.Events{
+		Filter: timeline.Filter{Status: q("status"), ReasonCode: q("reason"), Source: q("source"), Type: q("type"),
+			OlderThan: q("older")},
+		Object: q("object"), Account: q("account"),
+	}
+}
+
+// filterNames are the filters of events by the names of the command line's flags, in the order in which they are shown.
+var filterNames = []string{"status", "reason", "source", "type", "account", "object"}
+
+// filterQuery is the query of a filter's list.
+func filterQuery(v *visit) url.Values {
+	q := url.Values{}
+	for _, name := range filterNames {
+		if value := strings.TrimSpace(v.FormValue(name)); value != "" {
+			q.Set(name, value)
+		}
+	}
+	return q
+}
+
+func (s *Server) events(v *visit) error {
+	f := eventFilter(v)
+	f.Limit = listed + 1
+	if f.Status != "" && !known(f.Status) {
+		return &problem{http.StatusBadRequest, "There is no such status", f.Status}
+	}
+	found, err := operator.ListEvents(v.ctx(), s.Operator.DB, f)
+	if err != nil {
+		return err
+	}
+	q := filterQuery(v)
+	var page eventsPage
+	if len(found) > listed {
+		found = found[:listed]
+		older := filterQuery(v)
+		older.Set("older", found[listed-1].ID)
+		page.Older = "/events?" + older.Encode()
+	}
+	page.Rows = newReceipts(found)
+	for _, name := range filterNames {
+		one := filter{Name: name, Label: name, Value: q.Get(name)}
+		if name == "status" {
+			for _, status := range receipt.Statuses {
+				one.Options = append(one.Options, string(status))
+			}
+		}
+		page.Filters = append(page.Filters, one)
+	}
+	page.Many = manyButtons(v.person, f.Status, q)
+	return s.render(v, http.StatusOK, "events", "Events", page)
+}
+
+func known(status string) bool {
+	for _, s := range receipt.Statuses {
+		if string(s) == status {
+			return true
+		}
+	}
+	return false
+}
+
+// manyButtons are the decisions about all events of a list.
+func manyButtons(p *operator.Person, status string, q url.Values) (all []button) {
+	for _, verb := range operator.Verbs() {
+		for _, acts := range verb.Many {
+			if acts == status && status != "" && p.May(verb.Right()) {
+				of := url.Values{"verb": {verb.Name}}
+				for name := range q {
+					of.Set(name, q.Get(name))
+				}
+				all = append(all, button{Label: verb.Name + " all", Does: verb.Short,
+					Href: "/decide/many?" + of.Encode(), Grave: verb.Name == operator.VerbCompensate})
+			}
+		}
+	}
+	return all
+}
+
+// eventPage is everything about one event.
+type eventPage struct {
+	*operator.Evidence
+	Answers []answer
+	Head    [][2]cell
+	Story   shownTable
+	Picture *picture
+	Choices []button
+	Body    string
+	NoBody  string
+	// Temporal is the run's page in the Temporal UI.
+	Temporal string
+	Reveals  bool
+}
+
+// answer is one of the questions that are asked first, with its rows.
+type answer struct {
+	Question string
+	Pairs    [][2]cell
+	Table    *shownTable
+}
+
+func (p eventPage) renews() bool {
+	return p.Receipt.Status == string(receipt.Received) || p.Receipt.Status == string(receipt.Processing) ||
+		p.Receipt.Status == string(receipt.Retrying)
+}
+
+func (s *Server) event(v *visit) error { return s.showEvent(v, nil) }
+
+// showEvent shows an event; revealed is its payload as it came in, or nil for the masked one.
+func (s *Server) showEvent(v *visit, revealed *operator.Body) error {
+	id, err := url.PathUnescape(v.Param("id"))
+	if err != nil {
+		return &problem{http.StatusBadRequest, "The address cannot be read", err.Error()}
+	}
+	e, about, err := s.Operator.Examine(v.ctx(), id)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		return &operator.AmbiguousError{ID: id, Receipts: about, Object: true}
+	}
+	runID := ""
+	for _, run := range e.Runs {
+		if run.WorkflowID == e.Receipt.WorkflowID {
+			runID = run.RunID
+		}
+	}
+	page := eventPage{Evidence: e, Choices: buttons(e.Choices), Head: pairs(tables.EventHead(e, "")),
+		Story: newTable(tables.Timeline(e.Timeline)), Picture: newPicture(&e.Event),
+		Temporal: s.Page(e.Receipt.WorkflowID, runID), Reveals: v.person.May(operator.RightReveal)}
+	done, undone, asked := newTable(tables.Done(e)), newTable(tables.Undone(e)), tables.AskedFor(e)
+	page.Answers = []answer{
+		{Question: "When did it come, how often was it tried, and what is next?", Pairs: pairs(tables.Received(e))},
+		{Question: "Who asked for what, and is a replay safe?", Pairs: pairs(asked)},
+		{Question: "What is not done?", Table: &undone},
+		{Question: "What is done?", Table: &done},
+	}
+	body := revealed
+	if body == nil {
+		body, err = s.Operator.ShowBody(v.ctx(), e.Receipt.ID)
+	}
+	if err != nil {
+		page.NoBody = err.Error()
+	} else {
+		page.Body = legible(body)
+	}
+	return s.render(v, http.StatusOK, "event", e.Receipt.EventID, page)
+}
+
+// legible is a payload with indentation; one that is no JSON is quoted.
+func legible(b *operator.Body) string {
+	if b.Bytes == nil {
+		return "The payload is neither JSON nor a form (" + strconv.Itoa(b.Size) +
+			" bytes): it is shown whole or not at all."
+	}
+	var indented bytes.Buffer
+	if json.Indent(&indented, b.Bytes, "", "  ") == nil {
+		return indented.String()
+	}
+	return strconv.Quote(string(b.Bytes))
+}
+
+// reveal shows the payload whole, and puts that into the audit trail.
+func (s *Server) reveal(v *visit) error {
+	id, err := url.PathUnescape(v.Param("id"))
+	if err != nil {
+		return &problem{http.StatusBadRequest, "The address cannot be read", err.Error()}
+	}
+	answer, err := s.Operator.Decide(v.ctx(), operator.Decision{Verb: operator.VerbReveal, Target: id,
+		Why: v.FormValue("why"), By: v.person})
+	if err != nil {
+		return err
+	}
+	body, is := answer.Result.(*operator.Body)
+	if !is {
+		return &problem{http.StatusConflict, "The payload was not revealed", answer.Says}
+	}
+	return s.showEvent(v, body)
+}

@@ -1,0 +1,59 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+)
+
+// findPage is what a search shows that leads to no single thing.
+type findPage struct {
+	Query  string
+	Events *shownTable
+	// Account is the link to the account that the words name, "" for none.
+	Account, AccountHref string
+}
+
+// find takes anything that a customer quotes, and goes where it leads: an event, an account, a job or a task.
+func (s *Server) find(v *visit) error {
+	q := strings.TrimSpace(v.QueryParam("q"))
+	if q == "" {
+		return s.render(v, http.StatusOK, "find", "Find", findPage{})
+	}
+	var unknown *operator.UnknownError
+	evidence, about, err := s.Operator.Examine(v.ctx(), q)
+	switch ambiguous := new(operator.AmbiguousError); {
+	case errors.As(err, &ambiguous):
+		about = ambiguous.Receipts
+	case errors.As(err, &unknown):
+	case err != nil:
+		return err
+	case evidence != nil:
+		return v.Redirect(http.StatusSeeOther, "/events/"+url.PathEscape(evidence.Receipt.ID))
+	}
+	page := findPage{Query: q}
+	acc, err := operator.ShowAccount(v.ctx(), s.Operator.DB, q, "")
+	switch {
+	case err == nil && len(about) == 0, err == nil && acc.ID == q:
+		return v.Redirect(http.StatusSeeOther, "/accounts/"+acc.Mode+"/"+url.PathEscape(acc.ID))
+	case err == nil:
+		page.Account, page.AccountHref = acc.ID, "/accounts/"+acc.Mode+"/"+url.PathEscape(acc.ID)
+	case !errors.As(err, &unknown):
+		return err
+	}
+	if len(about) > 0 {
+		t := newReceipts(about)
+		page.Events = &t
+		return s.render(v, http.StatusOK, "find", "Find "+q, page)
+	}
+	if _, err := s.Operator.ShowJob(v.ctx(), q, "", 1); err == nil {
+		return v.Redirect(http.StatusSeeOther, "/jobs/"+url.PathEscape(q))
+	}
+	if _, err := s.Operator.ShowTasks(v.ctx(), q); err == nil {
+		return v.Redirect(http.StatusSeeOther, "/tasks/"+url.PathEscape(q))
+	}
+	return s.render(v, http.StatusNotFound, "find", "Find "+q, page)
+}

@@ -1,0 +1,215 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/pause"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// listPage is a list with its filters, and a word for when it is empty.
+type listPage struct {
+	Filters []filter
+	Rows    shownTable
+	Empty   string
+	Older   string
+	Renews  bool
+	Head    [][2]cell
+	Choices []button
+}
+
+func (p listPage) renews() bool { return p.Renews }
+
+func (s *Server) tasks(v *visit) error {
+	f := account.TaskFilter{Mode: v.FormValue("mode"), Kind: v.FormValue("kind"), Account: v.FormValue("account"),
+		Limit: 200}
+	found, err := account.OpenTasks(v.ctx(), s.Operator.DB, f)
+	if err != nil {
+		return err
+	}
+	rows := newTable(tables.Tasks(found))
+	for i, row := range rows.Rows { // a task's own page tells more than a search for its object
+		for j := range row {
+			if row[j].Head == "OBJECT" {
+				rows.Rows[i][j].Href = "/tasks/" + url.PathEscape(found[i].Object)
+			}
+		}
+	}
+	return s.render(v, http.StatusOK, "list", "Tasks", listPage{Rows: rows, Filters: []filter{
+		{"mode", "mode", f.Mode, []string{"live", "test"}}, {"kind", "kind", f.Kind, nil},
+		{"account", "account", f.Account, nil},
+	}, Empty: "No task is open: nobody has to do anything."})
+}
+
+// taskPage shows the tasks about an object.
+type taskPage struct {
+	Object string
+	Tasks  []taskShown
+}
+
+type taskShown struct {
+	operator.ShownTask
+	Head    [][2]cell
+	Actions shownTable
+	Choices []button
+}
+
+func (s *Server) task(v *visit) error {
+	object, err := url.PathUnescape(v.Param("object"))
+	if err != nil {
+		return &problem{http.StatusBadRequest, "The address cannot be read", err.Error()}
+	}
+	found, err := s.Operator.ShowTasks(v.ctx(), object)
+	if err != nil {
+		return err
+	}
+	page := taskPage{Object: object}
+	for _, t := range found {
+		shown := taskShown{ShownTask: t, Head: pairs(tables.TaskHead(t)), Actions: newTable(tables.TaskActions(t))}
+		switch {
+		case t.State != billing.TaskOpen:
+		case t.Kind == billing.TaskReview:
+			shown.Choices = []button{{Label: "answer", Does: "decides about its event",
+				Href: "/events/" + url.PathEscape(t.Event)}}
+		default:
+			for _, name := range []string{operator.VerbTakeTask, operator.VerbNoteTask, operator.VerbCloseTask} {
+				verb := operator.VerbNamed(name)
+				d := operator.Decision{Verb: name, Target: t.Object, Args: operator.Args{Kind: t.Kind, Mode: t.Mode}}
+				shown.Choices = append(shown.Choices, button{Label: strings.TrimPrefix(verb.Command, "tasks "),
+					Does: verb.Short, Href: decideHref(d)})
+			}
+		}
+		page.Tasks = append(page.Tasks, shown)
+	}
+	return s.render(v, http.StatusOK, "task", "Tasks about "+object, page)
+}
+
+func (s *Server) jobs(v *visit) error {
+	found, err := job.New(s.Operator.DB).List(v.ctx(), listed)
+	if err != nil {
+		return err
+	}
+	return s.render(v, http.StatusOK, "list", "Jobs", listPage{Rows: newTable(tables.Jobs(found)),
+		Empty: "No job was ever made. Decide about many events at once from their list: Events, with a status."})
+}
+
+// jobPage is a job with its progress.
+type jobPage struct {
+	*operator.JobDetails
+	Head    [][2]cell
+	Rows    shownTable
+	Choices []button
+}
+
+func (p jobPage) renews() bool { return p.State == job.Running }
+
+// Percent is how far the job is.
+func (p jobPage) Percent() int {
+	if p.Job.Items == 0 {
+		return 100
+	}
+	return 100 * (p.Job.Items - p.Left()) / p.Job.Items
+}
+
+func (s *Server) job(v *visit) error {
+	id, err := url.PathUnescape(v.Param("id"))
+	if err != nil {
+		return &problem{http.StatusBadRequest, "The address cannot be read", err.Error()}
+	}
+	d, err := s.Operator.ShowJob(v.ctx(), id, "", 100)
+	if err != nil {
+		return err
+	}
+	parts := tables.Job(d)
+	page := jobPage{JobDetails: d, Head: pairs(parts[0]), Rows: newTable(parts[1])}
+	names := map[job.State][]string{job.Running: {"pause-job", "cancel-job"},
+		job.Paused: {"resume-job", "cancel-job"}}[d.State]
+	for _, name := range names {
+		page.Choices = append(page.Choices, button{Label: strings.TrimSuffix(name, "-job"),
+			Does: operator.VerbNamed(name).Short,
+			Href: decideHref(operator.Decision{Verb: name, Target: d.ID}), Grave: name == "cancel-job"})
+	}
+	return s.render(v, http.StatusOK, "job", "Job "+d.ID, page)
+}
+
+func (s *Server) sinks(v *visit) error {
+	found, err := report.ReadSinks(v.ctx(), s.Config, s.Operator.DB)
+	if err != nil {
+		return err
+	}
+	page := listPage{Rows: newTable(tables.Sinks(found)), Renews: true, Empty: "No sink is configured."}
+	for _, sink := range found {
+		kind, name := pause.Sink, sink.Name
+		verb := "pause"
+		if sink.State == "paused" {
+			verb = "resume"
+		}
+		page.Choices = append(page.Choices, placeButton(verb, report.Resumable(kind, name)))
+	}
+	return s.render(v, http.StatusOK, "list", "Sinks", page)
+}
+
+// placeButton pauses or resumes a place, which is a kind and a name.
+func placeButton(verb, place string) button {
+	kind, name, _ := strings.Cut(place, " ")
+	d := operator.Decision{Verb: verb + "-" + kind, Target: strings.Trim(name, "'")}
+	return button{Label: verb + " " + place, Does: operator.VerbNamed(d.Verb).Short, Href: decideHref(d),
+		Grave: verb == "pause"}
+}
+
+func (s *Server) sources(v *visit) error {
+	store := receipt.NewStore(s.Operator.DB, receipt.Options{})
+	defer store.Close()
+	found, err := report.ReadSources(v.ctx(), s.Config, pause.New(s.Operator.DB), store, report.UnusedFor)
+	if err != nil {
+		return err
+	}
+	page := listPage{Rows: newTable(tables.Sources(found)), Empty: "No source is configured."}
+	for _, source := range found {
+		verb := "pause"
+		if source.Paused != "" {
+			verb = "resume"
+		}
+		page.Choices = append(page.Choices, placeButton(verb, "source "+source.Name))
+	}
+	return s.render(v, http.StatusOK, "list", "Sources", page)
+}
+
+func (s *Server) audit(v *visit) error {
+	f := audit.Filter{Target: v.FormValue("target"), Actor: v.FormValue("who"), Action: v.FormValue("action"),
+		Limit: listed + 1}
+	if older := v.FormValue("older"); older != "" {
+		if _, err := fmt.Sscan(older, &f.OlderThan); err != nil {
+			return &problem{http.StatusBadRequest, "older is no number", older}
+		}
+	}
+	found, err := s.Operator.Audit.List(v.ctx(), f)
+	if err != nil {
+		return err
+	}
+	page := listPage{Filters: []filter{{"target", "target", f.Target, nil}, {"who", "who", f.Actor, nil},
+		{"action", "action", f.Action, nil}}, Empty: "Nobody has decided anything yet."}
+	if len(found) > listed {
+		found = found[:listed]
+		q := url.Values{"older": {strconv.FormatInt(found[listed-1].ID, 10)}}
+		for _, one := range page.Filters {
+			if one.Value != "" {
+				q.Set(one.Name, one.Value)
+			}
+		}
+		page.Older = "/audit?" + q.Encode()
+	}
+	page.Rows = newTable(tables.Audit(found))
+	return s.render(v, http.StatusOK, "list", "Audit", page)
+}

@@ -1,0 +1,103 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// nowPage is the first page: all that is wrong, inside and outside of events, and one thing to do about each.
+type nowPage struct {
+	At     when
+	Wrong  []wrong
+	Oldest *timeline.Open
+	// Calm are the parts that show how the rest stands: what goes on by itself, sinks, jobs.
+	Calm []shownTable
+}
+
+// wrong is one row of it.
+type wrong struct {
+	// Badge is a word with its class, What the cause, More how many and how much.
+	Word, Badge, What, More string
+	Since                   *when
+	Does                    button
+	// See is the link to its subject.
+	See string
+}
+
+func (nowPage) renews() bool { return true }
+
+// home shows all that is wrong now.
+func (s *Server) home(v *visit) error {
+	r, err := report.ReadStatus(v.ctx(), s.Config, s.Operator)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	page := nowPage{At: when{now, now}, Oldest: r.Oldest}
+	since := func(t time.Time) *when { return &when{t, now} }
+	for _, c := range r.Parked {
+		q := url.Values{"status": {c.Status}}
+		if c.ReasonCode != "" {
+			q.Set("reason", c.ReasonCode)
+		}
+		see := "/events?" + q.Encode()
+		q.Set("verb", operator.VerbRetry)
+		does := button{Label: "retry all", Does: "shows what a retry of all of them does",
+			Href: "/decide/many?" + q.Encode()}
+		if c.Status == string(receipt.NeedsReview) {
+			does = button{Label: "look", Does: "a person answers each", Href: see}
+		}
+		page.Wrong = append(page.Wrong, wrong{Word: c.Status, Badge: badges[c.Status], What: c.ReasonCode,
+			More:  output.Plural(c.Events, "event") + tables.InBrackets(tables.Sums(c.Money)),
+			Since: since(c.Oldest), Does: does, See: see})
+	}
+	for _, t := range r.Tasks {
+		see := "/tasks?" + url.Values{"kind": {t.Kind}, "mode": {t.Mode}}.Encode()
+		row := wrong{Word: "task", Badge: "ask", What: t.Kind, More: output.Plural(t.Tasks, "task") + ", " + t.Mode,
+			Since: since(t.Oldest), Does: button{Label: "see to it", Href: see}, See: see}
+		if t.DueBy != nil {
+			row.More += ", due " + when{*t.DueBy, now}.Relative()
+		}
+		page.Wrong = append(page.Wrong, row)
+	}
+	page.Wrong = append(page.Wrong, outside(r, now)...)
+	for i, rows := range tables.Status(r, now) {
+		if i >= 2 && i != 4 && len(rows) > 1 { // parked events, tasks and concerns stand above
+			page.Calm = append(page.Calm, newTable(rows))
+		}
+	}
+	return s.render(v, http.StatusOK, "now", "Now", page)
+}
+
+// outside lists the faults outside of events: sinks that are out, and concerns.
+func outside(r *report.Status, now time.Time) (rows []wrong) {
+	for _, sink := range r.Sinks {
+		if sink.State != "out" { // a pause is among the concerns, with who and why
+			continue
+		}
+		row := wrong{Word: "sink " + sink.State, Badge: badges[sink.State], What: sink.Name, More: sink.Reason,
+			See: "/sinks", Does: button{Label: "look", Href: "/sinks"}}
+		if sink.Since != nil {
+			row.Since = &when{*sink.Since, now}
+		}
+		rows = append(rows, row)
+	}
+	for _, c := range r.Concerns {
+		row := wrong{Word: c.What, Badge: "wait", What: c.Name, More: c.Says,
+			Does: newButton(operator.Choice{Command: strings.Fields("pawl " + c.Command), Does: "goes on from here"})}
+		if c.Since != nil {
+			row.Since = &when{*c.Since, now}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

@@ -1,0 +1,165 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+)
+
+// provider is an identity provider of OpenID Connect: authorization code with PKCE.
+type provider struct {
+	config.OIDC
+	back string // where it sends people back to
+	name string // of the cookie of a sign-in under way
+
+	mu    sync.Mutex
+	found *oidc.Provider
+}
+
+func newProvider(c config.Console, secure bool) *provider {
+	name := "pawl-oidc"
+	if secure {
+		name = "__Host-pawl-oidc"
+	}
+	return &provider{OIDC: c.OIDC, back: strings.TrimRight(c.URL, "/") + "/sign-in/oidc/callback", name: name}
+}
+
+// discover asks the provider how it works, once: it may be away when the console starts.
+func (p *provider) discover(ctx context.Context) (*oidc.Provider, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.found == nil {
+		// The provider keeps the context for its keys, beyond this request.
+		client := &http.Client{Timeout: 10 * time.Second}
+		found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), client), p.Issuer)
+		if err != nil {
+			return nil, &problem{http.StatusBadGateway, "the identity provider does not answer",
+				"console.oidc.issuer: " + err.Error()}
+		}
+		p.found = found
+	}
+	return p.found, nil
+}
+
+func (p *provider) client(of *oidc.Provider) oauth2.Config {
+	return oauth2.Config{ClientID: p.ClientID, ClientSecret: p.ClientSecret.Value(), Endpoint: of.Endpoint(),
+		RedirectURL: p.back, Scopes: p.Scopes}
+}
+
+// begun is a sign-in under way, as the browser keeps it meanwhile.
+type begun struct{ State, Nonce, Verifier, Next string }
+
+// toProvider sends a browser to the identity provider.
+func (d *door) toProvider(v *visit) error {
+	if d.oidc == nil {
+		return &problem{http.StatusNotFound, "there is no identity provider", "Set console.oidc."}
+	}
+	of, err := d.oidc.discover(v.ctx())
+	if err != nil {
+		return err
+	}
+	b := begun{rand.Text(), rand.Text(), oauth2.GenerateVerifier(), within(v.QueryParam("next"))}
+	kept, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	d.keep(v.Response(), d.oidc.name, base64.RawURLEncoding.EncodeToString(kept))
+	client := d.oidc.client(of)
+	return v.Redirect(http.StatusSeeOther,
+		client.AuthCodeURL(b.State, oidc.Nonce(b.Nonce), oauth2.S256ChallengeOption(b.Verifier)))
+}
+
+// fromProvider takes a browser back that the provider has signed in.
+func (d *door) fromProvider(v *visit) error {
+	refused := func(why string) error {
+		return &problem{http.StatusUnauthorized, "the sign-in did not succeed", why}
+	}
+	cookie, err := v.Cookie(func() string {
+		if d.oidc == nil {
+			return "none"
+		}
+		return d.oidc.name
+	}())
+	if d.oidc == nil || err != nil {
+		return refused("This browser has not begun one here. Sign in again.")
+	}
+	d.keep(v.Response(), d.oidc.name, "")
+	var b begun
+	kept, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err == nil {
+		err = json.Unmarshal(kept, &b)
+	}
+	if err != nil || b.State == "" || subtle.ConstantTimeCompare([]byte(b.State), []byte(v.QueryParam("state"))) != 1 {
+		return refused("It is not the one that this browser has begun. Sign in again.")
+	}
+	if said := v.QueryParam("error"); said != "" {
+		return refused("The identity provider says: " + said)
+	}
+	p, err := d.oidc.person(v.ctx(), v.QueryParam("code"), b)
+	if err != nil {
+		return refused(err.Error())
+	}
+	person := operator.Person{Name: p.name, Roles: d.rolesOf(p.groups)}
+	if len(person.Roles) == 0 {
+		return &problem{http.StatusForbidden, "you have no role here",
+			fmt.Sprintf("None of the groups of %s has a role in console.roles.", p.name)}
+	}
+	return d.begin(v, person, operator.ByOIDC, b.Next)
+}
+
+// identity is whom the provider names.
+type identity struct {
+	name   string
+	groups []string
+}
+
+// person exchanges the code, verifies the token, and reads its claims.
+func (p *provider) person(ctx context.Context, code string, b begun) (who identity, err error) {
+	of, err := p.discover(ctx)
+	if err != nil {
+		return who, err
+	}
+	client := p.client(of)
+	token, err := client.Exchange(ctx, code, oauth2.VerifierOption(b.Verifier))
+	if err != nil {
+		return who, fmt.Errorf("the identity provider takes its own code back: %w", err)
+	}
+	raw, _ := token.Extra("id_token").(string)
+	id, err := of.Verifier(&oidc.Config{ClientID: p.ClientID}).Verify(ctx, raw)
+	if err != nil {
+		return who, fmt.Errorf("the identity provider's token: %w", err)
+	}
+	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(b.Nonce)) != 1 {
+		return who, fmt.Errorf("the identity provider's token is of another sign-in")
+	}
+	var claims map[string]any
+	if err := id.Claims(&claims); err != nil {
+		return who, fmt.Errorf("the identity provider's token: %w", err)
+	}
+	if who.name, _ = claims[p.Name].(string); who.name == "" {
+		return who, fmt.Errorf("the identity provider's token has no claim %q (console.oidc.name_claim)", p.Name)
+	}
+	if verified, said := claims["email_verified"].(bool); p.Name == "email" && said && !verified {
+		return who, fmt.Errorf("the identity provider has not verified the address %s", who.name)
+	}
+	list, _ := claims[p.Groups].([]any)
+	for _, group := range list {
+		if text, is := group.(string); is {
+			who.groups = append(who.groups, text)
+		}
+	}
+	return who, nil
+}

@@ -1,0 +1,198 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+)
+
+//go:embed templates static
+var files embed.FS
+
+// pages are the templates by name.
+type pages struct{ byName map[string]*template.Template }
+
+func newPages() (*pages, error) {
+	p := &pages{byName: map[string]*template.Template{}}
+	names, err := fs.Glob(files, "templates/*.html")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		page := strings.TrimSuffix(path.Base(name), ".html")
+		if page == "layout" || page == "parts" {
+			continue
+		}
+		t, err := template.New("layout.html").Funcs(functions).
+			ParseFS(files, "templates/layout.html", "templates/parts.html", name)
+		if err != nil {
+			return nil, fmt.Errorf("console: %w", err)
+		}
+		p.byName[page] = t
+	}
+	return p, nil
+}
+
+var functions = template.FuncMap{
+	"when":   func(t time.Time) when { return when{t, time.Now()} },
+	"table":  newTable,
+	"pairs":  pairs,
+	"plural": output.Plural,
+	"button": newButton,
+	"lower":  strings.ToLower,
+	"badge":  func(word string) string { return badges[word] },
+	"find":   func(text string) string { return "/find?q=" + template.URLQueryEscaper(text) },
+}
+
+// view is what every page has.
+type view struct {
+	Title  string
+	Page   string
+	Person *operator.Person
+	Dev    bool
+	Data   any
+	// Query is that of the search field. Refreshes says that the page renews itself.
+	Query     string
+	Refreshes bool
+}
+
+// render writes a page, or nothing where that fails.
+func (s *Server) render(v *visit, status int, name, title string, data any) error {
+	var page bytes.Buffer
+	shown := view{Title: title, Page: name, Person: v.person, Dev: s.Config.Dev, Data: data, Query: v.QueryParam("q")}
+	if r, renews := data.(interface{ renews() bool }); renews {
+		shown.Refreshes = r.renews()
+	}
+	t, known := s.pages.byName[name]
+	if !known {
+		return fmt.Errorf("there is no page %q", name)
+	}
+	if err := t.Execute(&page, shown); err != nil {
+		return fmt.Errorf("page %s: %w", name, err)
+	}
+	return v.HTMLBlob(status, visible(page.Bytes()))
+}
+
+// visible shows the characters that would hide or turn round what stands beside them: controls, and those that set the
+// direction of writing. Templates escape markup; nothing of HTML's own needs these.
+func visible(page []byte) []byte {
+	if !bytes.ContainsFunc(page, deceptive) {
+		return page
+	}
+	var clean bytes.Buffer
+	for _, r := range string(page) {
+		if deceptive(r) {
+			fmt.Fprintf(&clean, "\\u%04x", r)
+		} else {
+			clean.WriteRune(r)
+		}
+	}
+	return clean.Bytes()
+}
+
+func deceptive(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t' || r == '\r':
+		return false
+	case r < ' ', r >= 0x7f && r < 0xa0, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069,
+		r == 0x200e, r == 0x200f, r == 0x061c, r == 0xfeff, r >= 0x200b && r <= 0x200d, r >= 0xe0000 && r <= 0xe007f:
+		return true
+	}
+	return false
+}
+
+// problem is an error as a page tells it.
+type problem struct {
+	status     int
+	what, more string
+}
+
+func (p *problem) Error() string { return p.what + ": " + p.more }
+
+// failurePage is what the page of an error shows.
+type failurePage struct {
+	What, More string
+	Choices    []button
+	// Events are those that an ID may mean.
+	Events *shownTable
+}
+
+// fail writes the page of an error. An error that is nobody's fault here is logged, and the page names no more of it
+// than where to look.
+func (s *Server) fail(err error, c echo.Context) {
+	v := &visit{Context: c}
+	v.person, _ = c.Get("person").(*operator.Person)
+	status, page := s.explain(err)
+	if status >= http.StatusInternalServerError {
+		s.Log.ErrorContext(v.ctx(), "a page failed", "path", c.Path(), "error", err)
+	}
+	if c.Response().Committed {
+		return
+	}
+	if err := s.render(v, status, "failure", page.What, page); err != nil {
+		s.Log.ErrorContext(v.ctx(), "the page of an error failed", "error", err)
+		_ = c.String(http.StatusInternalServerError, page.What)
+	}
+}
+
+func (s *Server) explain(err error) (int, failurePage) {
+	var refused *operator.RefusedError
+	var ambiguous *operator.AmbiguousError
+	var unknown *operator.UnknownError
+	var lacking *forbidden
+	var lacksVerb *operator.ForbiddenError
+	var told *problem
+	var of *echo.HTTPError
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &refused):
+		return http.StatusConflict, failurePage{What: refused.Verb + " was refused",
+			More: refused.Target + " " + refused.Why, Choices: buttons(refused.Try)}
+	case errors.As(err, &ambiguous):
+		t := newReceipts(ambiguous.Receipts)
+		return http.StatusMultipleChoices, failurePage{What: "Several events have this ID", More: ambiguous.ID,
+			Events: &t}
+	case errors.As(err, &unknown):
+		return http.StatusNotFound, failurePage{What: "Nothing was found", More: unknown.Error()}
+	case errors.As(err, &lacking):
+		return http.StatusForbidden, failurePage{What: "You may not do this", More: lacking.Error()}
+	case errors.As(err, &lacksVerb):
+		return http.StatusForbidden, failurePage{What: "You may not do this", More: lacksVerb.Error()}
+	case errors.As(err, &told):
+		return told.status, failurePage{What: told.what, More: told.more}
+	case errors.As(err, &tooLarge):
+		return http.StatusRequestEntityTooLarge, failurePage{What: "The request is too large",
+			More: "Send 1 MiB at most."}
+	case errors.As(err, &of):
+		return of.Code, failurePage{What: http.StatusText(of.Code), More: "There is no such page."}
+	case isTimeout(err):
+		return http.StatusGatewayTimeout, failurePage{What: "This took too long",
+			More: "The database or Temporal did not answer in time. Look at what has changed before you repeat it."}
+	}
+	return http.StatusInternalServerError, failurePage{What: "This page failed",
+		More: "The log of pawl console has the error: " + output.FirstLine(err)}
+}
+
+// static serves styles and scripts. A new binary has new ones, so browsers ask each time and are told of no change.
+func (s *Server) static(v *visit) error {
+	name := v.Param("name")
+	content, err := files.ReadFile("static/" + path.Base(name))
+	if err != nil {
+		return echo.ErrNotFound
+	}
+	v.Response().Header().Set("Cache-Control", "max-age=300")
+	http.ServeContent(v.Response(), v.Request(), name, time.Time{}, bytes.NewReader(content))
+	return nil
+}

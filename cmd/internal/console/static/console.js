@@ -1,0 +1,61 @@
+// The pages are whole without this: it copies IDs, takes keys, and renews what changes by itself.
+"use strict";
+
+const said = document.getElementById("said");
+
+function copies(root) {
+  for (const at of root.querySelectorAll("[data-copy]")) {
+    if (at.nextElementSibling?.classList.contains("copy")) continue;
+    const b = document.createElement("button");
+    b.type = "button";
+    b.className = "copy";
+    b.setAttribute("aria-label", "Copy " + at.dataset.copy);
+    b.addEventListener("click", () => navigator.clipboard.writeText(at.dataset.copy).then(() => {
+      said.textContent = "copied";
+      b.classList.add("done");
+      setTimeout(() => b.classList.remove("done"), 1200);
+    }));
+    at.tagName === "H1" ? at.append(b) : at.after(b);
+  }
+}
+copies(document);
+
+const leads = { n: "/", e: "/events", a: "/accounts", t: "/tasks", j: "/jobs" };
+let led = 0;
+document.addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select")) return;
+  if (e.key === "/") {
+    const q = document.getElementById("q");
+    if (q) { e.preventDefault(); q.focus(); q.select(); }
+  } else if (e.key === "?") {
+    document.getElementById("keys").showModal();
+  } else if (e.key === "g") {
+    led = Date.now();
+  } else if (leads[e.key] && Date.now() - led < 1000) {
+    location.href = leads[e.key];
+  }
+});
+
+// A page that changes is fetched anew while it is looked at. Nothing is replaced under a pointer's press, in a form that
+// is being written, or beside text that is selected, and what was unfolded stays so.
+async function renew() {
+  const main = document.getElementById("main");
+  const busy = main.querySelector("form :focus, textarea:focus") || String(getSelection()) || main.matches(":active");
+  if (document.hidden || busy) return;
+  const answer = await fetch(location.href, { headers: { "X-Renews": "1" }, redirect: "error" });
+  if (!answer.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const next = page.getElementById("main");
+  if (!next || next.innerHTML === renew.last) return;
+  renew.last = next.innerHTML;
+  const open = [...main.querySelectorAll("details")].map((d) => d.open);
+  const focused = [...main.querySelectorAll("a, button, summary")].indexOf(document.activeElement);
+  main.replaceChildren(...next.childNodes);
+  main.querySelectorAll("details").forEach((d, i) => { d.open = open[i] || d.open; });
+  copies(main);
+  if (focused >= 0) main.querySelectorAll("a, button, summary")[focused]?.focus({ preventScroll: true });
+  if (!page.body.dataset.refresh) clearInterval(renew.timer);
+}
+if (document.body.dataset.refresh) {
+  renew.timer = setInterval(() => renew().catch(() => {}), document.body.dataset.refresh * 1000);
+}

@@ -1,0 +1,215 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// when is a time: relative, and exact on hover.
+type when struct{ At, now time.Time }
+
+// Machine is the time for programs, Exact for people, with its zone.
+func (w when) Machine() string { return w.At.UTC().Format(time.RFC3339Nano) }
+
+// Exact is the time to the second with its zone, and in UTC.
+func (w when) Exact() string {
+	text := w.At.Local().Format("Mon 2 Jan 2006 15:04:05 MST")
+	if zone, _ := w.At.Local().Zone(); zone != "UTC" {
+		text += w.At.UTC().Format(" · 15:04:05 UTC")
+	}
+	return text
+}
+
+// Short is the time of day, with the date where that is another one.
+func (w when) Short() string {
+	at := w.At.Local()
+	if at.Format(time.DateOnly) == w.now.Local().Format(time.DateOnly) {
+		return at.Format("15:04:05.000")
+	}
+	return at.Format("2 Jan 2006 15:04")
+}
+
+// Relative is how long ago it was, or how long it takes until then.
+func (w when) Relative() string {
+	if d := w.At.Sub(w.now); d > 0 {
+		return "in " + output.Roughly(d)
+	}
+	return output.Roughly(w.now.Sub(w.At)) + " ago"
+}
+
+// shownTable is a table of a page.
+type shownTable struct {
+	Head []string
+	Rows [][]cell
+}
+
+// cell is one text of a table: a link, a time, a badge, or itself.
+type cell struct {
+	Head, Text, Href string
+	When             *when
+	// Short is set for a time that is read beside others, or in a sentence.
+	Short bool
+	// Badge is the class of a word that has a colour.
+	Badge string
+	// Copies is set for an ID.
+	Copies bool
+	// Parts are those of a sentence with times in it.
+	Parts []cell
+}
+
+// timeInWords is a time as tables have it.
+var timeInWords = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})? (Z|[+-]\d\d:\d\d)`)
+
+// sentence splits text at its times.
+func sentence(text string) (parts []cell) {
+	from := 0
+	for _, at := range timeInWords.FindAllStringIndex(text, -1) {
+		t, is := output.ParseTime(text[at[0]:at[1]])
+		if !is {
+			continue
+		}
+		parts = append(parts, cell{Text: text[from:at[0]]}, cell{When: &when{t, time.Now()}, Short: true})
+		from = at[1]
+	}
+	if from == 0 {
+		return nil
+	}
+	return append(parts, cell{Text: text[from:]})
+}
+
+// newTable makes a table of rows, whose first one is the heading. Cells get links by their columns.
+func newTable(rows [][]string) shownTable {
+	if len(rows) == 0 {
+		return shownTable{}
+	}
+	t := shownTable{Head: rows[0]}
+	if len(rows) == 1 && len(rows[0]) == 1 { // a sentence in place of a table
+		return t
+	}
+	for _, row := range rows[1:] {
+		cells := make([]cell, 0, len(row))
+		for i, text := range row {
+			head := ""
+			if i < len(t.Head) {
+				head = t.Head[i]
+			}
+			cells = append(cells, newCell(head, text, row, t.Head))
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return t
+}
+
+// pairs makes rows of a name and a value; both keep their words.
+func pairs(rows [][]string) (cells [][2]cell) {
+	for _, row := range rows {
+		for len(row) < 2 {
+			row = append(row, "")
+		}
+		value := newCell(strings.ToUpper(row[0]), strings.Join(row[1:], " "), row, nil)
+		cells = append(cells, [2]cell{{Text: row[0]}, value})
+	}
+	return cells
+}
+
+// badges are the words that have a colour, by what they mean to a person.
+var badges = map[string]string{
+	"processed": "good", "done": "good", "in": "good", "active": "good", "running": "calm",
+	"finished": "good",
+	"received": "calm", "processing": "calm", "retrying": "wait", "needs_review": "ask",
+	"dead": "bad", "ignored": "dim",
+	"compensated": "dim", "failed": "bad", "uncertain": "ask", "skipped": "dim", "claimed": "calm", "out": "bad",
+	"paused": "wait", "suspended": "bad", "none": "dim", "not begun": "dim", "page": "bad", "ticket": "wait",
+	"test": "test", "refused": "ask", "cancelled": "dim", "tried again": "wait",
+}
+
+func newCell(head, text string, row, heads []string) cell {
+	c := cell{Head: head, Text: text}
+	if at, is := output.ParseTime(text); is {
+		w := when{at, time.Now()}
+		c.When, c.Short = &w, head == "TIME"
+		return c
+	}
+	if text == "" {
+		return c
+	}
+	switch head {
+	case "EVENT", "BY", "RECEIPT":
+		c.Href, c.Copies = "/events/"+url.PathEscape(text), true
+	case "JOB":
+		c.Href, c.Copies = "/jobs/"+url.PathEscape(text), true
+	case "ACCOUNT":
+		c.Href, c.Copies = accountHref(text, row, heads), true
+	case "OBJECT", "INVOICE", "SUBSCRIPTION", "CUSTOMER", "CLAIM", "KEY", "WORKFLOW":
+		c.Href, c.Copies = "/find?q="+url.QueryEscape(text), true
+	case "STATUS", "STATE", "PARKED", "GOES ON", "ACCESS", "MODE", "SEVERITY":
+		c.Badge = badges[text]
+	}
+	if strings.ContainsAny(text, " ") && head != "KEY" { // a sentence is no ID
+		c.Href, c.Copies, c.Parts = "", false, sentence(text)
+	}
+	return c
+}
+
+// accountHref finds the mode of an account's row; without one the search tells.
+func accountHref(id string, row, heads []string) string {
+	for i, head := range heads {
+		if head == "MODE" && i < len(row) && row[i] != "" {
+			return "/accounts/" + row[i] + "/" + url.PathEscape(id)
+		}
+	}
+	return "/find?q=" + url.QueryEscape(id)
+}
+
+func newReceipts(receipts []timeline.Receipt) shownTable { return newTable(tables.Receipts(receipts)) }
+
+// button is one thing that can be done: a link to its preview, or a command for a terminal.
+type button struct {
+	Label, Does, Href, Command string
+	// Grave is set where something is taken back, or done twice.
+	Grave bool
+}
+
+func buttons(choices []operator.Choice) (all []button) {
+	for _, c := range choices {
+		all = append(all, newButton(c))
+	}
+	return all
+}
+
+func newButton(c operator.Choice) button {
+	d, is := operator.DecisionOf(c)
+	if !is {
+		return button{Label: c.Line(), Does: c.Does, Command: c.Line()}
+	}
+	label := strings.ReplaceAll(d.Verb, "-", " ")
+	if kind, _, _ := strings.Cut(d.Effect, ":"); kind != "" {
+		label += " " + kind
+	}
+	return button{Label: label, Does: c.Does, Href: decideHref(d),
+		Grave: d.Verb == operator.VerbCompensate || d.Verb == operator.VerbResend}
+}
+
+// decideHref leads to the preview of a decision.
+func decideHref(d operator.Decision) string {
+	q := url.Values{"verb": {d.Verb}, "target": {d.Target}}
+	for _, f := range operator.VerbNamed(d.Verb).Flags {
+		if value := *f.Value(&d.Args); value != "" {
+			q.Set(f.Name, value)
+		}
+	}
+	return "/decide?" + q.Encode()
+}
+
+func isTimeout(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}

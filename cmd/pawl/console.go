@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/console"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/schema"
+)
+
+// consoleConns is how many connections the pages of one process use at once.
+const consoleConns = 8
+
+func consoleCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "console", Short: "Serve the operator's pages and the API", Args: noArgument,
+		Long: `Serve the operator's pages and the API, on a listener of their own: console.listen. People sign in by console.oidc, by
+console.proxy or with a password of console.users; docs/console.md says which role may do what.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.serve(cmd.Context(), process.Console,
+				func(ctx context.Context, n *process.Node) error { return a.runConsole(ctx, n) })
+		},
+	}
+	cmd.AddCommand(consoleAddUser(a), consoleRemoveUser(a))
+	return cmd
+}
+
+// runConsole serves the pages beside what else runs on the node, until ctx ends.
+func (a *app) runConsole(ctx context.Context, n *process.Node) error {
+	pool, err := process.OpenPool(ctx, n.Config, schema.Asking, consoleConns)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	s := newSession(a, n.Config, pool)
+	defer s.close()
+	server, err := console.New(console.Options{
+		Config: n.Config, Operator: &s.Operator, Log: a.log, Page: n.Config.Temporal.Page,
+	})
+	if err != nil {
+		return err
+	}
+	return n.RunConsole(ctx, server.Run)
+}
+
+func consoleAddUser(a *app) *cobra.Command {
+	var roles []string
+	cmd := &cobra.Command{
+		Use: "adduser NAME --role ROLE", Short: "Let a person sign in to the console with a password",
+		Args: oneID("console adduser"),
+		Long: `Let a person sign in to the console with a password, which is asked for, or read from standard input. It goes into the
+file console.users as a hash of argon2id. A person who is there gets the new password and roles, at once and everywhere.`,
+	}
+	cmd.Flags().StringSliceVar(&roles, "role", nil, "a `role`: "+output.OneOf(config.ConsoleRoles)+"; may be repeated")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		p := operator.Person{Name: args[0]}
+		for _, name := range roles {
+			role, err := operator.ParseRole(name)
+			if err != nil {
+				return usagef("--role: %v", err)
+			}
+			p.Roles = append(p.Roles, role)
+		}
+		if len(p.Roles) == 0 {
+			return usagef("console adduser needs --role: %s", output.OneOf(config.ConsoleRoles))
+		}
+		users, err := a.consoleUsers()
+		if err != nil {
+			return err
+		}
+		password, err := a.password()
+		if err != nil {
+			return err
+		}
+		if err := users.Add(p, password); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.out, "%s may sign in, as %s\n", p.Name, strings.Join(roles, " and "))
+		return err
+	}
+	return cmd
+}
+
+func consoleRemoveUser(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "removeuser NAME", Short: "Take a person out of console.users", Args: oneID("console removeuser"),
+		Long: "Take a person out of console.users. Whoever is signed in by that name is out at the next request.",
+		RunE: func(_ *cobra.Command, args []string) error {
+			users, err := a.consoleUsers()
+			if err != nil {
+				return err
+			}
+			removed, err := users.Remove(args[0])
+			if err == nil && !removed {
+				err = fmt.Errorf("console.users has nobody named %q", args[0])
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.out, "%s may not sign in any more\n", args[0])
+			return err
+		},
+	}
+}
+
+// consoleUsers is the file of the configuration.
+func (a *app) consoleUsers() (*console.Users, error) {
+	cfg, err := a.configToAsk()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Console.Users == "" {
+		return nil, fmt.Errorf("there is no file for people: set console.users in %s", a.configFile)
+	}
+	return console.NewUsers(cfg.Console.Users), nil
+}
+
+// password asks for a password without showing it; from a pipe it is the first line.
+func (a *app) password() (string, error) {
+	if f, is := a.in.(*os.File); is && term.IsTerminal(int(f.Fd())) {
+		fmt.Fprintf(a.err, "Password, %d characters at least: ", console.LeastPassword)
+		typed, err := term.ReadPassword(int(f.Fd()))
+		fmt.Fprintln(a.err)
+		return string(typed), err
+	}
+	line, err := bufio.NewReader(a.in).ReadString('\n')
+	if err == io.EOF && line != "" {
+		err = nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the password from standard input: %w", err)
+	}
+	return strings.TrimRight(line, "\r\n"), nil
+}
