@@ -103,6 +103,7 @@ type devResult struct {
 	ReadyMS    int64           `json:"ready_ms"`
 	State      string          `json:"state"`
 	Config     string          `json:"config"`
+	Console    string          `json:"console"`
 	Webhooks   string          `json:"webhooks"`
 	TemporalUI string          `json:"temporal_ui"`
 	Effects    string          `json:"effects"`
@@ -134,6 +135,7 @@ func announce(a *app, s *devstack.Stack, cfg *config.Config, begin time.Time, de
 	took, source := time.Since(begin), stripeSource(cfg)
 	r := devResult{
 		ReadyMS: took.Milliseconds(), State: s.Dir, Config: a.configFile,
+		Console:  "http://" + config.Reachable(s.Console),
 		Webhooks: "http://" + config.Reachable(s.Ingress) + "/hooks/" + source, TemporalUI: s.Temporal.UIURL(),
 		Effects: s.Sandbox.URL(), Journal: filepath.Join(s.Dir, "sandbox"),
 		Health: "http://" + config.Reachable(s.Ops) + "/readyz", Metrics: "http://" +
@@ -152,6 +154,7 @@ func writeReady(a *app, s *devstack.Stack, r devResult, took time.Duration) erro
 		effects = "in your systems: the sinks of " + s.Own
 	}
 	for _, place := range [][2]string{
+		{"console", r.Console},
 		{"webhooks", r.Webhooks},
 		{"Temporal UI", r.TemporalUI},
 		{"effects", effects},
