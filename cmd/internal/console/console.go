@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
@@ -62,6 +63,11 @@ func New(o Options) (*Server, error) {
 	}
 	s.echo = echo.New()
 	s.echo.HTTPErrorHandler = s.fail
+	s.echo.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{LogErrorFunc: func(c echo.Context, err error,
+		stack []byte) error {
+		o.Log.Error("a page panicked", "path", c.Path(), "stack", string(stack))
+		return err
+	}}))
 	for _, r := range s.routes() {
 		s.echo.Add(r.method, r.path, s.guard(r))
 	}

@@ -135,7 +135,7 @@ func (p *provider) person(ctx context.Context, code string, b begun) (who identi
 	client := p.client(of)
 	token, err := client.Exchange(ctx, code, oauth2.VerifierOption(b.Verifier))
 	if err != nil {
-		return who, fmt.Errorf("the identity provider takes its own code back: %w", err)
+		return who, fmt.Errorf("the identity provider does not exchange its code: %w", err)
 	}
 	raw, _ := token.Extra("id_token").(string)
 	id, err := of.Verifier(&oidc.Config{ClientID: p.ClientID}).Verify(ctx, raw)
@@ -152,8 +152,10 @@ func (p *provider) person(ctx context.Context, code string, b begun) (who identi
 	if who.name, _ = claims[p.Name].(string); who.name == "" {
 		return who, fmt.Errorf("the identity provider's token has no claim %q (console.oidc.name_claim)", p.Name)
 	}
-	if verified, said := claims["email_verified"].(bool); p.Name == "email" && said && !verified {
-		return who, fmt.Errorf("the identity provider has not verified the address %s", who.name)
+	// Some providers let people write any address there, and say nothing about it.
+	if verified, _ := claims["email_verified"].(bool); p.Name == "email" && !verified {
+		return who, fmt.Errorf("the identity provider does not say that the address %s is verified: it has to, "+
+			"or another claim names people (console.oidc.name_claim: preferred_username, or sub)", who.name)
 	}
 	list, _ := claims[p.Groups].([]any)
 	for _, group := range list {

@@ -1,0 +1,529 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/console"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+// stand is a console over a database of its own, without a Temporal.
+type stand struct {
+	t    *testing.T
+	db   *pgxpool.Pool
+	cfg  *config.Config
+	url  string
+	auth *console.Users
+}
+
+const password = "correct horse battery"
+
+// newStand serves a console whose configuration may be changed before.
+func newStand(t *testing.T, change func(*config.Config)) *stand {
+	t.Helper()
+	s := &stand{t: t, db: schematest.New(t), cfg: new(config.Config)}
+	s.cfg.Console = config.Console{Listen: "127.0.0.1:0", Session: 3600e9,
+		Users: filepath.Join(t.TempDir(), "users")}
+	if change != nil {
+		change(s.cfg)
+	}
+	s.auth = console.NewUsers(s.cfg.Console.Users)
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	o := &operator.Operator{DB: s.db, Audit: audit.New(s.db, slog.New(slog.DiscardHandler)), Temporal: away{}, TaskQueue: "pawl",
+		Outlook: func(context.Context) (workflows.Outlook, func(), error) { return nil, nil, errAway },
+		Places:  map[string][]string{operator.Source: {"stripe"}, operator.Sink: {"finance"}}}
+	server, err := console.New(console.Options{Config: s.cfg, Operator: o, Log: log,
+		Page: func(string, string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(server.Handler())
+	t.Cleanup(front.Close)
+	s.url = front.URL
+	return s
+}
+
+// away is a Temporal that does not answer.
+type away struct{ operator.Temporal }
+
+var errAway = errors.New("temporal is away")
+
+func (away) DescribeWorkflowExecution(context.Context, string,
+	string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	return nil, errAway
+}
+
+func (away) UpdateWorkflow(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	return nil, errAway
+}
+
+// browser keeps cookies and follows no redirect.
+type browser struct {
+	*stand
+	http.Client
+}
+
+func (s *stand) browser() *browser {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &browser{s, http.Client{Jar: jar,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+}
+
+// as is a browser in which a person of these roles has signed in.
+func (s *stand) as(name string, roles ...operator.Role) *browser {
+	s.t.Helper()
+	if err := s.auth.Add(operator.Person{Name: name, Roles: roles}, password); err != nil {
+		s.t.Fatal(err)
+	}
+	b := s.browser()
+	if r := b.post("/sign-in", url.Values{"name": {name}, "password": {password}}); r.StatusCode != http.StatusSeeOther {
+		s.t.Fatalf("sign in as %s: %d", name, r.StatusCode)
+	}
+	return b
+}
+
+func (b *browser) do(method, path string, form url.Values, header map[string]string) *answer {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(b.t.Context(), method, b.url+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for name, value := range header {
+		if name == "Host" {
+			r.Host = value
+		}
+		r.Header.Set(name, value)
+	}
+	got, err := b.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	body, err := io.ReadAll(got.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return &answer{got, string(body)}
+}
+
+type answer struct {
+	*http.Response
+	text string
+}
+
+func (b *browser) get(path string) *answer { b.t.Helper(); return b.do(http.MethodGet, path, nil, nil) }
+func (b *browser) post(path string, form url.Values) *answer {
+	b.t.Helper()
+	return b.do(http.MethodPost, path, form, nil)
+}
+
+func (s *stand) exec(sql string, args ...any) {
+	s.t.Helper()
+	if _, err := s.db.Exec(s.t.Context(), sql, args...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *stand) count(sql string, args ...any) (n int) {
+	s.t.Helper()
+	if err := s.db.QueryRow(s.t.Context(), sql, args...).Scan(&n); err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// The walk is over all routes that there are: a new one is in it without being named.
+func TestRoutes_RoleByRouteByMethod(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	routes := console.Routes(s.cfg)
+	if len(routes) < 20 {
+		t.Fatalf("only %d routes", len(routes))
+	}
+	fill := regexp.MustCompile(`:\w+`)
+	browsers := map[operator.Role]*browser{"": s.browser()}
+	for _, role := range operator.Roles() {
+		browsers[role] = s.as("of "+string(role), role)
+	}
+	methods := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+	for role, b := range browsers {
+		p := &operator.Person{Name: "x", Roles: []operator.Role{role}}
+		for _, r := range routes {
+			path := fill.ReplaceAllString(r.Path, "x")
+			if path == "/sign-out" { // it would end the walk
+				continue
+			}
+			for _, method := range methods {
+				served := false
+				for _, other := range routes {
+					served = served || other.Path == r.Path && other.Method == method
+				}
+				got := b.do(method, path, nil, nil).StatusCode
+				switch {
+				case !served:
+					if got != http.StatusMethodNotAllowed && got != http.StatusNotFound {
+						t.Errorf("%s %s as %q: %d, and is no route", method, path, role, got)
+					}
+				case method != r.Method || r.Needs == "":
+				case role == "":
+					if got != http.StatusSeeOther {
+						t.Errorf("%s %s as nobody: %d", method, path, got)
+					}
+				case p.May(r.Needs) == (got == http.StatusForbidden):
+					t.Errorf("%s %s as %s: %d", method, path, role, got)
+				}
+			}
+		}
+	}
+	// Looking is not deciding: each verb has a right of its own, behind one route.
+	for role, b := range browsers {
+		if role == "" {
+			continue
+		}
+		p := &operator.Person{Roles: []operator.Role{role}}
+		for _, v := range operator.Verbs() {
+			form := url.Values{"verb": {v.Name}, "target": {"x"}, "why": {"walk"}}
+			for _, f := range v.Flags {
+				form.Set(f.Name, "x")
+			}
+			got := b.post("/decide", form).StatusCode
+			if v.Command == "" {
+				if got != http.StatusNotFound {
+					t.Errorf("%s as %s: %d, and is not for a form", v.Name, role, got)
+				}
+			} else if p.May(v.Right()) == (got == http.StatusForbidden) {
+				t.Errorf("%s as %s: %d", v.Name, role, got)
+			}
+		}
+	}
+}
+
+func TestSignIn_WrongNameAndWrongPassword_OneAnswer(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	s.as("ada", operator.RoleViewer)
+	token := regexp.MustCompile(`value="[^"]*"`)
+	answers := map[string]bool{}
+	for _, try := range [][2]string{{"ada", "wrong wrong wrong"}, {"eve", password}} {
+		got := s.browser().post("/sign-in", url.Values{"name": {try[0]}, "password": {try[1]}})
+		if got.StatusCode != http.StatusUnauthorized || len(got.Cookies()) > 0 {
+			t.Errorf("%v: %d with %v", try, got.StatusCode, got.Cookies())
+		}
+		answers[token.ReplaceAllString(got.text, "")] = true
+	}
+	if len(answers) != 1 {
+		t.Error("a name that is there and one that is not have different answers")
+	}
+}
+
+func TestSignIn_TooManyTries_NotEvenTheRightOne(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	s.as("ada", operator.RoleViewer)
+	b := s.browser()
+	for range 10 {
+		b.post("/sign-in", url.Values{"name": {"ada"}, "password": {"wrong"}})
+	}
+	got := b.post("/sign-in", url.Values{"name": {"ada"}, "password": {password}})
+	if got.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("the eleventh try: %d", got.StatusCode)
+	}
+}
+
+func TestSignIn_LeadsNowhereElse(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	s.as("ada", operator.RoleViewer)
+	for next, want := range map[string]string{"/events?status=dead": "/events?status=dead", "": "/",
+		"https://evil.example": "/", "//evil.example": "/", `/\evil.example`: "/", "/x\r\nSet-Cookie: a=b": "/",
+		"javascript:alert(1)": "/"} {
+		got := s.browser().post("/sign-in", url.Values{"name": {"ada"}, "password": {password}, "next": {next}})
+		if at := got.Header.Get("Location"); at != want {
+			t.Errorf("next %q leads to %q, want %q", next, at, want)
+		}
+	}
+	if at := s.browser().get("/events?status=dead").Header.Get("Location"); at != "/sign-in?next=%2Fevents%3Fstatus%3Ddead" {
+		t.Errorf("a page without a person leads to %s", at)
+	}
+}
+
+func TestSession_EndedOrStolenAfterwards_IsNobodys(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	ada := s.as("ada", operator.RoleViewer)
+	at, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := ada.Jar.Cookies(at)
+	if len(kept) != 1 || s.count(`select count(*) from sessions where position($1::bytea in id) > 0`, []byte(kept[0].Value)) != 0 {
+		t.Fatalf("cookies %v; the database must not hold the secret", kept)
+	}
+	thief := s.browser()
+	thief.Jar.SetCookies(at, kept)
+	if got := thief.get("/").StatusCode; got != http.StatusOK {
+		t.Fatalf("the same cookie: %d", got)
+	}
+	if got := ada.post("/sign-out", nil).StatusCode; got != http.StatusSeeOther {
+		t.Fatalf("sign out: %d", got)
+	}
+	if got := thief.get("/").StatusCode; got != http.StatusSeeOther {
+		t.Errorf("the cookie of a session that has ended: %d", got)
+	}
+	first, second := s.as("ada", operator.RoleViewer), s.as("ada", operator.RoleViewer)
+	first.post("/sign-out", url.Values{"everywhere": {"yes"}})
+	if got := second.get("/").StatusCode; got != http.StatusSeeOther {
+		t.Errorf("after signing out everywhere: %d", got)
+	}
+}
+
+func TestSession_SignInAgain_NewSecretAndTheOldOneEnds(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	ada := s.as("ada", operator.RoleViewer)
+	at, _ := url.Parse(s.url)
+	before := ada.Jar.Cookies(at)[0]
+	ada.post("/sign-in", url.Values{"name": {"ada"}, "password": {password}})
+	if after := ada.Jar.Cookies(at)[0]; after.Value == before.Value || s.count(`select count(*) from sessions`) != 1 {
+		t.Error("the secret has to be another one, and the old session over")
+	}
+}
+
+func TestUsers_RemovedOrOtherRoles_AtOnce(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	ada := s.as("ada", operator.RoleAdmin)
+	pause := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "why": {"test"}}
+	if err := s.auth.Add(operator.Person{Name: "ada", Roles: []operator.Role{operator.RoleViewer}}, password); err != nil {
+		t.Fatal(err)
+	}
+	if got := ada.post("/decide", pause).StatusCode; got != http.StatusForbidden {
+		t.Errorf("with the role taken: %d", got)
+	}
+	if removed, err := s.auth.Remove("ada"); !removed || err != nil {
+		t.Fatal(removed, err)
+	}
+	if got := ada.get("/").StatusCode; got != http.StatusSeeOther {
+		t.Errorf("removed: %d", got)
+	}
+}
+
+func TestRequests_OfOtherSitesAndHosts_Refused(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	ada := s.as("ada", operator.RoleAdmin)
+	form := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "why": {"test"}}
+	for name, header := range map[string]map[string]string{
+		"another origin":   {"Origin": "https://evil.example"},
+		"a cross-site one": {"Sec-Fetch-Site": "cross-site"},
+		"a sister's":       {"Sec-Fetch-Site": "same-site"},
+		"null":             {"Origin": "null"},
+	} {
+		if got := ada.do(http.MethodPost, "/decide", form, header).StatusCode; got != http.StatusForbidden {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+	if got := ada.do(http.MethodGet, "/", nil, map[string]string{"Host": "rebound.example"}).StatusCode; got != http.StatusMisdirectedRequest {
+		t.Errorf("another host: %d", got)
+	}
+	if n := s.count(`select count(*) from pauses`); n != 0 {
+		t.Errorf("%d pauses", n)
+	}
+	own := map[string]string{"Origin": s.url, "Sec-Fetch-Site": "same-origin"}
+	if got := ada.do(http.MethodPost, "/decide", form, own).StatusCode; got != http.StatusOK {
+		t.Errorf("its own: %d", got)
+	}
+}
+
+func TestAnswers_HeadersAndSize(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, func(c *config.Config) { c.Console.URL = "https://pawl.example" })
+	if err := s.auth.Add(operator.Person{Name: "ada", Roles: []operator.Role{operator.RoleViewer}}, password); err != nil {
+		t.Fatal(err)
+	}
+	host := map[string]string{"Host": "pawl.example"}
+	got := s.browser().do(http.MethodPost, "/sign-in", url.Values{"name": {"ada"}, "password": {password}}, host)
+	c := got.Cookies()
+	if len(c) != 1 || c[0].Name != "__Host-pawl" || !c[0].Secure || !c[0].HttpOnly || c[0].SameSite != http.SameSiteLaxMode || c[0].Path != "/" || c[0].Domain != "" {
+		t.Errorf("cookie %v", c)
+	}
+	policy := got.Header.Get("Content-Security-Policy")
+	for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "script-src 'self'", "base-uri 'none'"} {
+		if !strings.Contains(policy, want) {
+			t.Errorf("the policy %q lacks %q", policy, want)
+		}
+	}
+	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+		"Cache-Control": "no-store", "Strict-Transport-Security": "max-age=31536000"} {
+		if got.Header.Get(name) != want {
+			t.Errorf("%s: %q", name, got.Header.Get(name))
+		}
+	}
+	if got := s.browser().do(http.MethodPost, "/sign-in", url.Values{"name": {strings.Repeat("x", 2<<20)}}, host).StatusCode; got != http.StatusRequestEntityTooLarge && got != http.StatusUnauthorized {
+		t.Errorf("a form of 2 MiB: %d", got)
+	}
+}
+
+func TestProxy_BelievedFromItsNetworksAlone(t *testing.T) {
+	t.Parallel()
+	for network, want := range map[string]int{"127.0.0.0/8": http.StatusOK, "10.0.0.0/8": http.StatusUnauthorized} {
+		s := newStand(t, func(c *config.Config) {
+			c.Console.Users = ""
+			c.Console.Proxy = config.Proxy{Header: "X-Forwarded-User", Groups: "X-Forwarded-Groups",
+				From: []config.Network{{Prefix: netip.MustParsePrefix(network)}}}
+			c.Console.Roles = map[string]string{"oncall": "operator"}
+		})
+		b := s.browser()
+		named := map[string]string{"X-Forwarded-User": "ada", "X-Forwarded-Groups": "staff, oncall"}
+		if got := b.do(http.MethodGet, "/", nil, named).StatusCode; got != want {
+			t.Errorf("from %s: %d, want %d", network, got, want)
+		}
+		for name, headers := range map[string]map[string]string{
+			"without a group": {"X-Forwarded-User": "ada"},
+			"as the command line": {"X-Forwarded-User": "uid:0(root)",
+				"X-Forwarded-Groups": "oncall"},
+		} {
+			if got := b.do(http.MethodGet, "/", nil, headers).StatusCode; got == http.StatusOK {
+				t.Errorf("%s: %d", name, got)
+			}
+		}
+	}
+}
+
+func TestDecide_PreviewChangesNothing_TwiceIsOnce_NameIsVerified(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	ada := s.as("ada", operator.RoleOperator)
+	shown := ada.get("/decide?verb=pause-sink&target=finance")
+	request := regexp.MustCompile(`name="request" value="([^"]+)"`).FindStringSubmatch(shown.text)
+	if shown.StatusCode != http.StatusOK || request == nil || s.count(`select count(*) from operator_actions`) != 0 {
+		t.Fatalf("preview: %d, %s", shown.StatusCode, shown.text)
+	}
+	form := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "request": {request[1]}, "who": {"uid:0(root)"}}
+	if got := ada.post("/decide", form).StatusCode; got != http.StatusBadRequest {
+		t.Errorf("without a reason: %d", got)
+	}
+	form.Set("why", "the books are closed")
+	for i := range 2 {
+		got := ada.post("/decide", form)
+		if got.StatusCode != http.StatusOK || i == 1 && !strings.Contains(got.text, "was decided before") {
+			t.Errorf("time %d: %d %s", i, got.StatusCode, got.text)
+		}
+	}
+	if n := s.count(`select count(*) from operator_actions where actor = 'ada' and reason = 'the books are closed'`); n != 1 {
+		t.Errorf("the audit trail has %d such decisions by ada, want 1", n)
+	}
+	if n := s.count(`select count(*) from operator_actions`); n != 1 {
+		t.Errorf("the audit trail has %d decisions, want 1", n)
+	}
+	if got := ada.get("/audit").text; !strings.Contains(got, "the books are closed") {
+		t.Error("the page of the audit trail does not show it")
+	}
+}
+
+// planted is markup, and characters that hide or turn round what stands beside them.
+const planted = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'\u202egnp.exe\u2066\u200b\x1b[2J"
+
+func TestPages_WhatComesFromOutside_IsText(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	ada := s.as("ada", operator.RoleAdmin)
+	s.exec(`insert into receipts (id, source, provider, account, mode, event_id, identity, type, object_id, received_at, body_hash,
+		secret_label, correlation_id, status, reason, last_error)
+		values ('01890000-0000-7000-8000-000000000001', $1, $1, $1, 'live', $1, 'id', $1, $1, now(), '\x01', $1, $1, 'dead',
+		'effect_failed: ' || $1, $1)`, planted)
+	s.exec(`insert into receipt_bodies (receipt_id, body, headers) values ('01890000-0000-7000-8000-000000000001', $1, '{}')`,
+		[]byte(`{"name":"<script>alert(1)</script>"}`))
+	s.exec(`insert into accounts (mode, id, provider, customer, target_version, target_state, target_plan, target_features)
+		values ('live', $1, 'stripe', $1, 1, 'active', $1, array[$1])`, planted)
+	s.exec(`insert into tasks (mode, kind, object, account, state, title, effect_key, taken_by)
+		values ('live', $1, $1, $1, 'open', $1, $1, $1)`, planted)
+	if got := ada.post("/decide", url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "why": {planted}}).StatusCode; got != http.StatusOK {
+		t.Fatalf("a reason with markup: %d", got)
+	}
+	of := url.PathEscape(planted)
+	for _, path := range []string{"/", "/events", "/events?status=dead", "/events/01890000-0000-7000-8000-000000000001",
+		"/find?q=" + url.QueryEscape(planted), "/find?q=" + url.QueryEscape("x"+planted), "/accounts", "/accounts/live/" + of,
+		"/tasks", "/tasks/" + of, "/sinks", "/sources", "/audit", "/jobs/" + of, "/nowhere" + of,
+		"/decide?verb=retry&target=" + url.QueryEscape(planted), "/decide?verb=" + of,
+		"/decide/many?verb=retry&status=dead", "/sign-in?next=" + of + "&name=" + of} {
+		got := ada.get(path)
+		if got.StatusCode >= http.StatusInternalServerError {
+			t.Errorf("%s: %d", path, got.StatusCode)
+		}
+		for _, raw := range []string{"<script>alert", "<img src=x", "\u202e", "\u2066", "\u200b", "\x1b"} {
+			if strings.Contains(got.text, raw) {
+				t.Errorf("%s shows %q as it came", path, raw)
+			}
+		}
+	}
+}
+
+func TestReveal_ByRight_AndAudited(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	const id = "01890000-0000-7000-8000-000000000001"
+	s.exec(`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status)
+		values ($1, 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'processed')`, id)
+	s.exec(`insert into receipt_bodies (receipt_id, body, headers) values ($1, $2, '{}')`, id,
+		[]byte(`{"data":{"object":{"customer_email":"ada@customer.example"}}}`))
+	why := url.Values{"why": {"she asked"}}
+	finance, reveal := s.as("fin", operator.RoleFinance), s.as("rev", operator.RoleReveal)
+	for _, b := range []*browser{finance, reveal} {
+		if got := b.get("/events/" + id); got.StatusCode != http.StatusOK || strings.Contains(got.text, "ada@customer.example") {
+			t.Errorf("the page: %d, or it shows an address", got.StatusCode)
+		}
+	}
+	if got := finance.post("/events/"+id+"/reveal", why).StatusCode; got != http.StatusForbidden {
+		t.Errorf("finance: %d", got)
+	}
+	if got := reveal.post("/events/"+id+"/reveal", nil).StatusCode; got == http.StatusOK {
+		t.Errorf("without a reason: %d", got)
+	}
+	if got := reveal.post("/events/"+id+"/reveal", why); got.StatusCode != http.StatusOK || !strings.Contains(got.text, "ada@customer.example") {
+		t.Errorf("revealed: %d", got.StatusCode)
+	}
+	if n := s.count(`select count(*) from operator_actions where action = 'reveal' and actor = 'rev' and reason = 'she asked'`); n != 1 {
+		t.Errorf("%d in the audit trail", n)
+	}
+}
+
+// The roles that a configuration may name are those that there are.
+func TestRoles_OfTheConfiguration(t *testing.T) {
+	t.Parallel()
+	known := []string{}
+	for _, r := range operator.Roles() {
+		known = append(known, string(r))
+	}
+	if strings.Join(known, " ") != strings.Join(config.ConsoleRoles, " ") {
+		t.Errorf("%v and %v", known, config.ConsoleRoles)
+	}
+}

@@ -1,0 +1,26 @@
+package console
+
+import (
+	"log/slog"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+)
+
+// Route is a route as tests walk over them.
+type Route struct {
+	Method, Path string
+	Needs        operator.Right
+}
+
+// Routes are all routes of a console.
+func Routes(cfg *config.Config) (all []Route) {
+	s, err := New(Options{Config: cfg, Operator: &operator.Operator{}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		panic(err)
+	}
+	for _, r := range s.routes() {
+		all = append(all, Route{r.method, r.path, r.needs})
+	}
+	return all
+}

@@ -1,0 +1,80 @@
+package console_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/console"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+)
+
+func TestUsers_File_AddReplaceRemove(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(path, []byte("# the people of this machine\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u := console.NewUsers(path)
+	ada := operator.Person{Name: "ada@acme.example", Roles: []operator.Role{operator.RoleOperator, operator.RoleReveal}}
+	for _, p := range []string{password, password + " 2"} {
+		if err := u.Add(ada, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := u.Add(operator.Person{Name: "bob", Roles: []operator.Role{operator.RoleViewer}}, password); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(content), "ada@acme.example:") != 1 || strings.Contains(string(content), password) || !strings.HasPrefix(string(content), "# the people") {
+		t.Errorf("%v: %s", err, content)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+	for password, want := range map[string]bool{password: false, password + " 2": true, "": false} {
+		p, err := u.Check("ada@acme.example", password)
+		if err != nil || (p != nil) != want || want && len(p.Roles) != 2 {
+			t.Errorf("%q: %+v, %v", password, p, err)
+		}
+	}
+	if removed, err := u.Remove("ada@acme.example"); !removed || err != nil {
+		t.Error(removed, err)
+	}
+	if removed, err := u.Remove("ada@acme.example"); removed || err != nil {
+		t.Error("removed twice", err)
+	}
+	if p, err := u.Named("bob"); p == nil || err != nil {
+		t.Errorf("the other one: %+v, %v", p, err)
+	}
+}
+
+func TestUsers_Refused(t *testing.T) {
+	t.Parallel()
+	u := console.NewUsers(filepath.Join(t.TempDir(), "users"))
+	for name, c := range map[string]struct{ name, password, want string }{
+		"a short password":        {"ada", "short", "less than 12 characters"},
+		"a name of a command":     {"uid:0(root)", password, "no name of a person"},
+		"a name with a colon":     {"ada:admin", password, "must not have"},
+		"a name of two lines":     {"ada\nroot:admin:x", password, "control characters"},
+		"a name that is nothing":  {" ", password, "1 to"},
+		"a name that is a remark": {"#ada", password, "must not have"},
+	} {
+		err := u.Add(operator.Person{Name: c.name, Roles: []operator.Role{operator.RoleViewer}}, c.password)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, content := range map[string]string{
+		"no hash": "ada:viewer", "another hash": "ada:viewer:$2y$10$abc", "no such role": "ada:root:$argon2id$v=19$m=65536,t=1,p=2$c2FsdHNhbHQ$aGFzaGhhc2g",
+	} {
+		path := filepath.Join(t.TempDir(), "users")
+		if err := os.WriteFile(path, []byte("\n"+content+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := console.NewUsers(path).Named("ada"); err == nil || !strings.Contains(err.Error(), "line 2") {
+			t.Errorf("%s: %v, want the line", name, err)
+		}
+	}
+}
