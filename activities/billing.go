@@ -70,6 +70,8 @@ type LoadFactsInput struct {
 	event.Ref
 	// Due is set for what the clock does: the event has told all that it says.
 	Due bool `json:",omitempty"`
+	// Fetched are the facts of the object that a thin event is about.
+	Fetched []billing.Fact `json:",omitempty"`
 }
 
 // LoadFactsResult is what an event says, or why it is left alone.
@@ -121,17 +123,16 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	for sink, how := range b.Sinks {
 		result.Sinks[sink] = how
 	}
-	if in.Due {
-		return result, nil
+	if in.Due || len(in.Fetched) > 0 {
+		result.Unnamed, err = b.unnamed(ctx, in.Fetched)
+		return result, err
 	}
 	result.Fetches = b.Fetches[held.Source]
 	if !stripe.IsReconciled(in.Type) { // which no provider has sent
 		result.Consumers = b.Consumers.of(held, result.Sinks)
 	}
-	subject := billing.Subject{
-		Provider: in.Provider, ProviderAccount: in.Account, Mode: in.Mode,
-		EventID: in.EventID, EventType: in.Type, ReceiptID: in.ReceiptID,
-	}
+	subject := billing.Subject{Provider: in.Provider, ProviderAccount: in.Account, Mode: in.Mode,
+		EventID: in.EventID, EventType: in.Type, ReceiptID: in.ReceiptID}
 	if in.Account != "" {
 		// A connected account must not decide, by its own word, about an account of ours.
 		policy, err := b.Facts.InForce(ctx, b.Policy)
@@ -160,17 +161,24 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	var review *stripe.ReviewError
 	switch result.Facts, err = stripe.Read(body.Bytes, subject); {
 	case errors.As(err, &review):
-		result.Facts, result.Code, result.Reason = nil, review.Code, review.Reason
+		result.Facts, result.Code, result.Reason, err = nil, review.Code, review.Reason, nil
 	case err != nil:
-		result.Facts, result.Code, result.Reason = nil, CodeUnreadable, err.Error()
+		result.Facts, result.Code, result.Reason, err = nil, CodeUnreadable, err.Error(), nil
 	case !result.Fetches && slices.ContainsFunc(result.Facts, billing.Fact.LacksLines):
 		result.Code = CodeLinesIncomplete
 		result.Reason = fmt.Sprintf("the event carries only the first of the invoice's lines, which do not tell for sure what was bought: give sources.%s an api_key, and retry", held.Source)
-	case b.Planning.WaitForName > 0 && !b.Policy.NotOurs(result.Facts):
-		result.Unnamed, err = b.Facts.Unnamed(ctx, result.Facts)
-		return result, err
+	default:
+		result.Unnamed, err = b.unnamed(ctx, result.Facts)
 	}
-	return result, nil
+	return result, err
+}
+
+// unnamed returns the customer of facts that wait for an event which names its account, "" for none.
+func (b *Billing) unnamed(ctx context.Context, facts []billing.Fact) (customer string, err error) {
+	if b.Planning.WaitForName > 0 && !b.Policy.NotOurs(facts) {
+		customer, err = b.Facts.Unnamed(ctx, facts)
+	}
+	return customer, err
 }
 
 // thin has the object asked for that a thin event is about, and reports whether the event is one.

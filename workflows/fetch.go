@@ -21,7 +21,9 @@ func (w *billingFlow) complete() (whyUndo string, err error) {
 	if w.related != nil {
 		ask := fetchObject.step(w.in.eventObject(), *w.related)
 		whyUndo, err := w.settle(ask)
-		w.facts = fetched(ask.result)
+		if w.facts = fetched(ask.result); err == nil && whyUndo == "" {
+			err = w.waitForName()
+		}
 		return whyUndo, err
 	}
 	i := slices.IndexFunc(w.facts, func(f billing.Fact) bool { return f.LacksLines() || f.LacksRefunds() })
@@ -40,6 +42,21 @@ func (w *billingFlow) complete() (whyUndo string, err error) {
 	}
 	w.facts = append(w.facts, fetched(ask.result)...)
 	return "", nil
+}
+
+// waitForName pauses as loading does, while nothing tells whose the object of a thin event is.
+func (w *billingFlow) waitForName() error {
+	for w.planning.WaitForName > 0 && len(w.facts) > 0 {
+		var loaded activities.LoadFactsResult
+		err := w.execute(attempt{
+			name: "load", activity: billingState.LoadFacts,
+			input: activities.LoadFactsInput{Ref: w.in.Ref, Fetched: w.facts},
+		}, &loaded)
+		if err != nil || !w.waitsForName(loaded) {
+			return err
+		}
+	}
+	return nil
 }
 
 // decide asks for what applying the event's facts has left open, and applies what comes. It is the event that has

@@ -153,7 +153,10 @@ func (p *preview) effect(s *step) PreviewedEffect {
 
 // besides says what else there is to know of an effect that runs.
 func (p *preview) besides(s *step, inDoubt bool) string {
+	ask, asks := s.work.(work[activities.Wanted])
 	switch {
+	case asks && ask.input(p.f.call(s)).For.Tag != "":
+		return "will ask Stripe first: all that follows comes of its answer, and is not known before"
 	case s.sink == SinkStripe:
 		return "will ask Stripe first: what follows may change with its answer"
 	case inDoubt:

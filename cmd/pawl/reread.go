@@ -34,7 +34,8 @@ func accountsReread(a *app) *cobra.Command {
 		Long: `Read the kept bodies of events with today's reader: those of some accounts, or all. It shows which facts come out
 differently, and whom that hits, and asks. The facts are then appended beside those of the first reading, and count in
 their place; a job folds the accounts anew. What was fetched stays, and a fact that is known in full is never replaced
-by one that is known in part. An event whose body is gone is named, and keeps its facts.
+by one that is known in part. An event whose body is gone or carries no object (a thin event) is named, and keeps its
+facts.
 
 Workspaces, features and the news of access follow. Nothing is booked, no letter is sent and no task of onboarding is
 opened. ` + "`--undo READING`" + ` takes a reading back: its ID is that of the job. A reader of the same version does not ask for
@@ -133,10 +134,16 @@ func writeReread(a *app, r *operator.Reread) error {
 		return err
 	}
 	tellOfMore(a, max(len(r.Facts), len(r.Accounts))-shownHits)
-	for what, events := range map[string][]string{"the body is gone": r.Gone, "cannot be read": r.Unreadable} {
-		if len(events) > 0 {
-			fmt.Fprintf(a.out, "%s of %s: %s\n", what, output.Plural(len(events), "event"),
-				output.Clean(strings.Join(events[:min(shownItems, len(events))], ", ")))
+	for _, left := range []struct {
+		why    string
+		events []string
+	}{
+		{"the body is gone", r.Gone}, {"the body cannot be read", r.Unreadable},
+		{"thin, without an object: what was fetched stays, and pawl reconcile asks Stripe anew", r.Thin},
+	} {
+		if len(left.events) > 0 {
+			fmt.Fprintf(a.out, "not read: %s (%s): %s\n", output.Plural(len(left.events), "event"), left.why,
+				output.Clean(strings.Join(left.events[:min(shownItems, len(left.events))], ", ")))
 		}
 	}
 	did := fmt.Sprintf("version %d of the reader has read %s", r.Reader, output.Plural(r.Read, "event"))

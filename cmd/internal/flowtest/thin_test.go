@@ -2,7 +2,9 @@ package flowtest
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,9 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -64,5 +69,65 @@ func TestThinEvents_ObjectAskedFor_OrAPerson(t *testing.T) {
 		if finance, mails := r.done("finance"), r.done("email"); finance != 1 || mails != 1 {
 			t.Errorf("%d entries and %d letters, want one of each", finance, mails)
 		}
+	}
+}
+
+// The thin events of a sign-up come before the one that names the account: all is done once, in its name, as with
+// snapshot events. Reading kept bodies again names them, and leaves what was fetched.
+func TestThinEvents_WaitForTheNameOfTheirAccount(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, namedWithin(time.Minute))
+	x := &telling{judged: judged{events: signup}, tag: "-" + uuid.NewString()[:8] + "-v0", begin: time.Now().Add(-10 * time.Second).Truncate(time.Second)}
+	r.happened(x)
+	var thin []forge.Event
+	for _, n := range []int{4, 7} { // the paid invoice, and the subscription that is active
+		e := thinOf(t, x.event(n))
+		r.receive(e)
+		thin = append(thin, e)
+	}
+	for _, e := range thin {
+		r.until("it waits for the name", func() bool {
+			return len(r.rows(`select 1 from effects where event_id = $1 and kind = 'fetch-object' and state = 'done'`, e.ID)) == 1 && len(r.timers("stripe:"+e.ID)) > 0
+		})
+	}
+	if got := r.rows(`select id from accounts`); len(got) > 0 {
+		t.Errorf("accounts %q, before one is named", got)
+	}
+	session := len(signup) - 1
+	r.come("it has ended", []string{r.deliver(x, session), thin[0].ID, thin[1].ID}, receipt.Processed)
+	r.settled()
+	want := []string{"sub_1: acme active pro 1", "in_1: acme paid 2000", "cs_1: acme complete paid 1500", "sub_1 grants pro 1", "acme: active pro 1",
+		"booked payment in_1 2000 usd", "mailed receipt-email in_1", "told invoice.paid in_1"}
+	if diff := differs(x.relative(r.sight(judgedSQL)[0]), want); diff != "" {
+		t.Error(diff)
+	}
+	found, err := operator.ReadAgain(t.Context(), r.Pool, process.BillingPolicy(r.Config), nil, billing.KeptFilter{}, nil)
+	if err != nil || found.Read != 1 || len(found.Thin) != 2 || len(found.Unreadable) > 0 || len(found.Facts) > 0 {
+		t.Errorf("read again: %+v, %v; want the session read, and two thin events named", found, err)
+	}
+}
+
+// The preview of a thin event that is parked for want of a key says that it parks again, and with a key that Stripe is
+// asked and all else comes of that.
+func TestThinEvents_Parked_PreviewSaysWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	e := thinOf(t, purchase(t, "thin-"+uuid.NewString()[:8], "invoice.paid", "pro"))
+	r.receive(e)
+	r.status(e, receipt.NeedsReview)
+	approve := operator.Decision{Target: e.ID, Verb: operator.VerbApprove}
+	o := r.operator()
+	if p, err := o.Preview(t.Context(), approve); err != nil || p.Outcome != string(receipt.NeedsReview) || len(p.Effects) > 0 {
+		t.Errorf("without a key: %v, %+v", err, p)
+	}
+	cfg := *r.Config
+	cfg.Sources = maps.Clone(cfg.Sources)
+	source := cfg.Sources["stripe"]
+	source.APIKey, source.APIURL = source.Secrets[0].Value, r.sandbox.URL()+"/stripe"
+	cfg.Sources["stripe"] = source
+	o.Outlook = process.Outlook(&cfg, r.Pool, r.Receipts)
+	p, err := o.Preview(t.Context(), approve)
+	if err != nil || !p.Asks || len(p.Effects) != 2 || p.Effects[0].Kind != "fetch-object" || !strings.Contains(p.Effects[0].Why, "all that follows") {
+		t.Errorf("with a key: %v, %+v", err, p)
 	}
 }

@@ -23,10 +23,11 @@ type Reread struct {
 	// Reader is the version of the reader. Undoes is the reading that is undone, "" where bodies were read.
 	Reader int    `json:"reader"`
 	Undoes string `json:"undoes,omitempty"`
-	// Read counts the events whose bodies were read. Gone and Unreadable name the others: their body is not held any
-	// more, or the reader cannot read it, and their facts stay.
+	// Read counts the events whose bodies were read. Gone, Thin and Unreadable name the others: their body is not held
+	// any more, carries no object, or cannot be read by the reader. Their facts stay.
 	Read       int      `json:"read"`
 	Gone       []string `json:"gone"`
+	Thin       []string `json:"thin"`
 	Unreadable []string `json:"unreadable"`
 	// Facts are those that come out differently.
 	Facts []RereadFact `json:"facts"`
@@ -102,7 +103,7 @@ func UndoReading(ctx context.Context, pool *pgxpool.Pool, p billing.Policy, read
 }
 
 func newReread(version int) *Reread {
-	return &Reread{At: time.Now(), Reader: version, Gone: []string{}, Unreadable: []string{}, Facts: []RereadFact{},
+	return &Reread{At: time.Now(), Reader: version, Gone: []string{}, Thin: []string{}, Unreadable: []string{}, Facts: []RereadFact{},
 		Counts: map[billing.HitChange]int{}, Accounts: []billing.Hit{}, found: billing.Rereading{Reader: version}}
 }
 
@@ -110,6 +111,10 @@ func newReread(version int) *Reread {
 func (r *Reread) read(k billing.Kept, keeps func(billing.Fact) bool) error {
 	if k.Body == nil {
 		r.Gone = append(r.Gone, k.EventID)
+		return nil
+	}
+	if _, _, thin, _ := stripe.Related(k.Body); thin {
+		r.Thin = append(r.Thin, k.EventID)
 		return nil
 	}
 	r.Read++
