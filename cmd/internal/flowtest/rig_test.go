@@ -215,7 +215,7 @@ func configure(t *testing.T, outside config.DevParams, namespace string) *config
 	if err != nil {
 		t.Fatal(err)
 	}
-	outside.Ingress, outside.Console, outside.Ops, outside.WorkerOps = "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4" // nothing listens
+	outside.Ingress, outside.Console, outside.Ops, outside.WorkerOps = "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:0" // nothing listens
 	dir := t.TempDir()
 	for name, content := range map[string]string{
 		"database.url":   schematest.NewDSN(t),

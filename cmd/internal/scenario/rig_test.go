@@ -70,7 +70,7 @@ func newRig(t *testing.T) *rig {
 		"temporal.toml":  fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = \"default\"\n", temporal.Addr()),
 		"secrets/stripe": secret, "secrets/stripe-api": "rk_dev",
 		"pawl.yaml": string(config.Dev(config.DevParams{
-			Day: day.String(), Ingress: listen, Console: "127.0.0.1:1", Ops: "127.0.0.1:2", WorkerOps: "127.0.0.1:3", // nothing listens on these
+			Day: day.String(), Ingress: listen, Console: "127.0.0.1:1", Ops: "127.0.0.1:2", WorkerOps: "127.0.0.1:0", // nothing listens on these
 			WorkspacesURL: world.URL(), FinanceURL: world.URL(), SMTP: world.SMTPAddr(), Subscriber: world.URL() + "/events", StripeAPI: world.URL() + "/stripe",
 		})),
 	} {
