@@ -66,6 +66,11 @@ var table = []rule{
 	},
 	{packages: "cmd/internal/tables", may: []string{"cmd/internal/operator", "cmd/internal/output", "cmd/internal/report", "activities/stripe", "workflows", "schema/..."}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/operator", "cmd/internal/config", "cmd/internal/output", "cmd/internal/report", "cmd/internal/tables", "schema/..."}, never: []string{pgx, temporal}},
+	{
+		packages: "cmd/internal/api",
+		may:      []string{"cmd/internal/operator", "cmd/internal/report", "cmd/internal/config", "schema/..."},
+		never:    []string{pgx, temporal, stripeGo},
+	},
 }
 
 // vague are names that say nothing at the call site and attract everything.
@@ -108,6 +113,9 @@ func TestImportTable_Violations_Caught(t *testing.T) {
 		{"ingress/dispatch", "github.com/labstack/echo/v4"},
 		{"cmd/internal/operator", module + "/ingress"},
 		{"cmd/internal/console", "github.com/jackc/pgx/v5"},
+		{"cmd/internal/api", "github.com/jackc/pgx/v5/pgxpool"},
+		{"cmd/internal/api", "go.temporal.io/sdk/client"},
+		{"cmd/internal/api", module + "/cmd/internal/process"},
 		{"cmd/internal/config", module + "/ingress/stripe"},
 		{"cmd/internal/process", module + "/ingress/stripe"},
 		{"schema/billing", module + "/cmd/internal/config"},

@@ -5,12 +5,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 
+	"github.com/labstack/echo/v4"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/pawlhq/pawl/cmd/internal/api"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/console"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
@@ -45,8 +48,14 @@ func (a *app) runConsole(ctx context.Context, n *process.Node) error {
 	defer pool.Close()
 	s := newSession(a, n.Config, pool)
 	defer s.close()
+	stale := n.Config.API.StaleIfError
+	tokens, accesses := operator.NewTokens(pool, stale), operator.NewAccesses(pool, stale)
 	server, err := console.New(console.Options{
-		Config: n.Config, Operator: &s.Operator, Log: a.log, Page: n.Config.Temporal.Page,
+		Config: n.Config, Operator: &s.Operator, Log: a.log, Page: n.Config.Temporal.Page, Token: tokens.Person,
+		API: func(g *echo.Group, person func(*http.Request) (*operator.Person, error)) error {
+			return api.Mount(g, api.Options{Operator: &s.Operator, Config: n.Config, Accesses: accesses, Person: person,
+				Log: a.log})
+		},
 	})
 	if err != nil {
 		return err

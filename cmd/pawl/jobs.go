@@ -18,7 +18,7 @@ func jobsList(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List the bulk jobs, the newest first", Args: noArgument}
 	limitFlag(cmd, &limit, 50)
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]job.Job, error) {
-		found, err := job.New(s.db).List(ctx, oneMore(limit))
+		found, err := job.New(s.db).List(ctx, oneMore(limit), "")
 		return newest(a, found, limit, nil), err
 	}, func(a *app, jobs []job.Job) error {
 		return a.List(tables.Jobs(jobs), "MADE", "WHO", "REFUSED", "FAILED")

@@ -213,8 +213,8 @@ func TestSinksCheck_Sandbox_PassesAndKeepsNothing(t *testing.T) {
 	}
 }
 
-// api is a sink with one fault, or none.
-type api struct {
+// demanding is a sink with one fault, or none.
+type demanding struct {
 	mu    sync.Mutex
 	fault string
 	keys  map[string]string
@@ -222,7 +222,7 @@ type api struct {
 	wrong []error
 }
 
-func (p *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *demanding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	body, _ := io.ReadAll(r.Body)
@@ -262,7 +262,7 @@ func TestSinksCheck_Faults_Told(t *testing.T) {
 	} {
 		t.Run("fault "+fault, func(t *testing.T) {
 			t.Parallel()
-			good, bad := &api{keys: map[string]string{}}, &api{keys: map[string]string{}, fault: fault}
+			good, bad := &demanding{keys: map[string]string{}}, &demanding{keys: map[string]string{}, fault: fault}
 			at, of := httptest.NewServer(good), httptest.NewServer(bad)
 			crm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 			t.Cleanup(crm.Close)

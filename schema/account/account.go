@@ -196,10 +196,7 @@ type Name struct{ Mode, ID string }
 // customer, a subscription, an invoice, a payment or its charge, an invoice's number, or an e-mail address. mode is
 // "live", "test", or "" for both.
 func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
-	modes := []string{"live", "test"}
-	if mode != "" {
-		modes = []string{mode}
-	}
+	modes := modesOf(mode)
 	ids := []string{id}
 	if emailHash(id) != nil {
 		meant, err := Quoted(ctx, db, id)
@@ -220,6 +217,14 @@ func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 		return nil, fmt.Errorf("find account %q: %w", id, err)
 	}
 	return names, nil
+}
+
+// modesOf are the modes that a mode stands for: "" for both.
+func modesOf(mode string) []string {
+	if mode != "" {
+		return []string{mode}
+	}
+	return []string{"live", "test"}
 }
 
 // Quoted returns the provider's IDs that are meant by what a customer quotes: those of the invoices with a number, of

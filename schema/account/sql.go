@@ -6,6 +6,7 @@ var Statements = map[string]string{
 	"list":         listSQL,
 	"quoted":       quotedSQL,
 	"account":      accountSQL,
+	"access":       accessSQL,
 	"traced modes": tracedModesSQL, "traced": tracedSQL, "traced addresses": tracedAddressesSQL,
 	"traced pages":      tracedPagesSQL,
 	"traced rejections": tracedRejectionsSQL, "traced requests": tracedRequestsSQL, "open traces": openTracesSQL,
@@ -20,14 +21,15 @@ var Statements = map[string]string{
 	"uncompared":    uncomparedSQL,
 	"compared":      comparedSQL,
 	"claims":        claimsSQL,
-	"due":           dueSQL,
-	"workspace":     workspaceSQL,
-	"tasks":         tasksSQL,
-	"open tasks":    openTasksSQL,
-	"tasks about":   tasksAboutSQL,
-	"take":          takeSQL,
-	"count tasks":   countTasksSQL,
-	"done":          doneSQL,
+	"find invoice":  findInvoiceSQL, "invoice entries": invoiceEntriesSQL, "invoice claims": invoiceClaimsSQL,
+	"due":         dueSQL,
+	"workspace":   workspaceSQL,
+	"tasks":       tasksSQL,
+	"open tasks":  openTasksSQL,
+	"tasks about": tasksAboutSQL,
+	"take":        takeSQL,
+	"count tasks": countTasksSQL,
+	"done":        doneSQL,
 }
 
 // findSQL takes the modes to look in, since the keys of most tables begin with it.
@@ -96,7 +98,9 @@ const about = `case when t.kind = 'unknown_price' then substring(t.object from '
 const openTasksSQL = `
 select ` + taskColumns + ` where t.state = 'open' and ($1 = '' or t.mode = $1) and ($2 = '' or t.kind = $2)
    and ($3 = '' or ` + about + ` = $3) and ($4 = '' or ` + whose + ` = $4)
- order by t.due_by, t.created_at, t.kind, t.object limit $5`
+   and ($8 = '' or (coalesce(t.due_by, 'infinity'), t.created_at, t.kind, t.object, t.mode) >
+       (select coalesce(a.due_by, 'infinity'), a.created_at, a.kind, a.object, a.mode from tasks a where a.mode = $6 and a.kind = $7 and a.object = $8))
+ order by coalesce(t.due_by, 'infinity'), t.created_at, t.kind, t.object, t.mode limit $5`
 
 const countTasksSQL = `
 select kind, mode, count(*)::int, about, min(created_at), min(due_by)

@@ -57,12 +57,15 @@ type TaskFilter struct {
 	About string
 	// Account is the account of ours that they are about.
 	Account string
-	Limit   int
+	// After is the task behind which the list goes on, by its mode, kind and object; it may be closed by now.
+	After Task
+	Limit int
 }
 
 // OpenTasks lists the open tasks: first those that are due, the nearest first, then the oldest.
 func OpenTasks(ctx context.Context, db DB, f TaskFilter) ([]Task, error) {
-	tasks, err := list(ctx, db, pgx.RowToStructByPos[Task], openTasksSQL, f.Mode, f.Kind, f.About, f.Account, f.Limit)
+	tasks, err := list(ctx, db, pgx.RowToStructByPos[Task], openTasksSQL, f.Mode, f.Kind, f.About, f.Account, f.Limit,
+		f.After.Mode, f.After.Kind, f.After.Object)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}

@@ -172,11 +172,13 @@ func (s *Store) Get(ctx context.Context, id string) (*Job, error) {
 	return one(ctx, s.pool, "read job "+id, getSQL, id)
 }
 
-const listSQL = `select ` + columns + ` from jobs order by created_at desc, id limit $1`
+const listSQL = `select ` + columns + ` from jobs j
+ where $2 = '' or exists (select from jobs a where a.id = $2 and (j.created_at < a.created_at or j.created_at = a.created_at and j.id > a.id))
+ order by created_at desc, id limit $1`
 
-// List returns the jobs, the newest first.
-func (s *Store) List(ctx context.Context, limit int) ([]Job, error) {
-	return collect[Job](ctx, s.pool, "list jobs", listSQL, limit)
+// List returns the jobs, the newest first: those behind the job after, "" for the first ones.
+func (s *Store) List(ctx context.Context, limit int, after string) ([]Job, error) {
+	return collect[Job](ctx, s.pool, "list jobs", listSQL, limit, after)
 }
 
 const openSQL = `select ` + columns + ` from jobs where state in ('running', 'paused') order by created_at, id`

@@ -2,6 +2,7 @@ package ledger
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
+	"list": listSQL, "list open": listOpenSQL,
 	"lock":       lockSQL,
 	"claim":      claimSQL,
 	"foreign":    foreignSQL,

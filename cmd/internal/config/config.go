@@ -25,6 +25,7 @@ type Config struct {
 	// public listener.
 	Ops     Ops               `yaml:"ops"`
 	Console Console           `yaml:"console"`
+	API     API               `yaml:"api"`
 	Tracing Tracing           `yaml:"tracing"`
 	Sources map[string]Source `yaml:"sources"`
 	Sinks   Sinks             `yaml:"sinks"`
@@ -38,6 +39,13 @@ type Config struct {
 	// Warnings lists settings that are usable but doubtful: a secret file that others may read, say, or two senders
 	// with one secret.
 	Warnings Faults `yaml:"-"`
+}
+
+// API is what programs ask.
+type API struct {
+	// StaleIfError is for how long the last known answer about what an account may use is given, and a known token is
+	// accepted, while the database is away.
+	StaleIfError time.Duration `yaml:"stale_if_error" default:"15m" min:"0s"`
 }
 
 // Ops are the listeners for health and metrics, host:port: each kind of process has one of its own, so that both run on

@@ -96,7 +96,7 @@ func (s *Server) task(v *visit) error {
 }
 
 func (s *Server) jobs(v *visit) error {
-	found, err := job.New(s.Operator.DB).List(v.ctx(), listed)
+	found, err := job.New(s.Operator.DB).List(v.ctx(), listed, "")
 	if err != nil {
 		return err
 	}

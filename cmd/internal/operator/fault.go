@@ -26,6 +26,13 @@ func ambiguous(id, format string, args ...any) error {
 	return &AmbiguousError{ID: id, Says: fmt.Sprintf(format, args...)}
 }
 
+// LaterError says that a decision is not answered yet, and may be recorded: the same request asks again.
+type LaterError struct{ Says string }
+
+func (e *LaterError) Error() string { return e.Says }
+
+func later(format string, args ...any) error { return &LaterError{fmt.Sprintf(format, args...)} }
+
 // AwayError means that Postgres does not answer, and that nothing is known that could stand for its answer.
 type AwayError struct{ Err error }
 

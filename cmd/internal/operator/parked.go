@@ -201,7 +201,7 @@ func (o *Operator) update(ctx context.Context, d *Decision, r *timeline.Receipt)
 	case errors.As(err, &refused) && refused.Type() == workflows.ErrTypeInvalidDecision:
 		return o.refuseEvent(ctx, d, r, "is parked, and %s", refused.Message())
 	case errors.Is(asking.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%s of %s: no answer within %s: does a worker run, and is Temporal well? The decision may still be followed; the same command with --request-id %s asks again, and is one decision",
+		return later("%s of %s: no answer within %s: does a worker run, and is Temporal well? The decision may still be followed; the same command with --request-id %s asks again, and is one decision",
 			d.Verb, r.WorkflowID, decideTimeout, d.Request)
 	case errors.As(err, &failing):
 		return again("has a run that no worker can go on with: its workflow task fails, and the workers' log says why")
@@ -249,6 +249,6 @@ func (o *Operator) cameSecond(ctx context.Context, d *Decision, r *timeline.Rece
 	if !o.stillParked(ctx, r) {
 		return o.came(ctx, d, r, receipt.ErrMoved)
 	}
-	return fmt.Errorf("%s of %s: the run takes another decision at this moment, or begins to wait for one: "+
+	return later("%s of %s: the run takes another decision at this moment, or begins to wait for one: "+
 		"the same command with --request-id %s asks again, and is one decision", d.Verb, r.WorkflowID, d.Request)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -178,7 +179,7 @@ func networks(text string) (list []netip.Prefix, err error) {
 
 // ErrToken means that a token is not accepted. It says no more: not whether it was never made, has ended, or is used
 // from elsewhere.
-var ErrToken = errors.New("the token is not accepted")
+var ErrToken = fmt.Errorf("the token is not accepted: %w", ErrNobody)
 
 // Tokens knows programs by their tokens. It may be used by many at once.
 type Tokens struct {
@@ -209,7 +210,7 @@ func NewTokens(db *pgxpool.Pool, stale time.Duration) *Tokens {
 
 // Person returns who uses a token from an address: a person with the token's name and role. The error is [ErrToken], or
 // an [*AwayError].
-func (t *Tokens) Person(ctx context.Context, text string, from netip.Addr) (*Person, error) {
+func (t *Tokens) Person(ctx context.Context, text, address string) (*Person, error) {
 	if !token.WellFormed(text) {
 		return nil, ErrToken
 	}
@@ -218,7 +219,8 @@ func (t *Tokens) Person(ctx context.Context, text string, from netip.Addr) (*Per
 		return nil, err
 	}
 	now := time.Now()
-	if found.Ended(now) || !found.From(from) {
+	from, err := netip.ParseAddr(address)
+	if err != nil || found.Ended(now) || !found.From(from) {
 		return nil, ErrToken
 	}
 	minute := now.Unix() / 60

@@ -298,7 +298,7 @@ const mostJobs = 50
 
 // jobs are those that ended with failures.
 func (c causes) jobs(ctx context.Context) (list []notice.Cause, err error) {
-	newest, err := job.New(c.DB).List(ctx, mostJobs)
+	newest, err := job.New(c.DB).List(ctx, mostJobs, "")
 	for _, j := range newest {
 		if j.Failed == 0 || j.FinishedAt == nil || c.now.Sub(*j.FinishedAt) > recent {
 			continue

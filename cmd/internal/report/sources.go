@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/schema/pause"
@@ -169,4 +171,11 @@ func optional(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
+}
+
+// SourcesOf is [ReadSources] of a database.
+func SourcesOf(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Source, error) {
+	receipts := receipt.NewStore(db, receipt.Options{})
+	defer receipts.Close()
+	return ReadSources(ctx, cfg, pause.New(db), receipts, UnusedFor)
 }

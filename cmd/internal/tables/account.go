@@ -2,7 +2,6 @@ package tables
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,22 +35,8 @@ func whyOf(acc *account.Account, now time.Time) (rows [][]string) {
 	if acc.Access.Held {
 		label = "held back"
 	}
-	for _, g := range acc.Grants {
-		if g.Ends == nil || g.Ends.After(now) {
-			rows = append(rows, []string{label, grantOf(g)})
-		}
-	}
-	if acc.Access.State == "active" || acc.Access.Held || len(rows) > 0 {
-		return rows
-	}
-	for _, s := range acc.Subscriptions {
-		rows = append(rows, []string{label, s.ID + " " + s.Standing(now) + by(s.Because)})
-	}
-	for _, g := range acc.Grants {
-		if !slices.ContainsFunc(acc.Subscriptions, func(s account.Subscription) bool { return s.ID == g.Object }) {
-			rows = append(rows, []string{label, g.Object + " was paid for until " + output.Date(g.Ends) +
-				by(g.Because)})
-		}
+	for _, why := range operator.Reasons(acc, now, output.Date) {
+		rows = append(rows, []string{label, why.Object + " " + why.Says + by(why.Event)})
 	}
 	return rows
 }
@@ -76,23 +61,6 @@ func Plan(plan string, quantity int64) string {
 		return ""
 	}
 	return operator.Uses(plan, quantity)
-}
-
-func grantOf(g account.Grant) string {
-	text := g.Object
-	if g.Plan != "" {
-		text += " grants " + operator.Uses(g.Plan, g.Quantity)
-	}
-	if len(g.AddOns) > 0 {
-		text += " and " + strings.Join(g.AddOns, ", ")
-	}
-	switch {
-	case g.Ends != nil:
-		text += " until " + output.Date(g.Ends)
-	case g.Until != nil:
-		text += ", expected to end at " + output.Date(g.Until)
-	}
-	return text + by(g.Because)
 }
 
 // by names the event that something follows from, where one told of it.

@@ -1,0 +1,60 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+)
+
+// access says what an account may use. The answer may be kept for as long as pawl itself keeps it, and Age counts: one
+// that was kept at both ends is no older than one that was kept here.
+func (c *call) access() error {
+	id, mode, err := c.about()
+	if err != nil {
+		return err
+	}
+	e, age, err := c.Accesses.Read(c.ctx(), id, mode)
+	if err != nil {
+		return err
+	}
+	representation, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(representation)
+	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+	holds := operator.AccessFresh
+	if ends := e.Ends(time.Now()); ends >= 0 {
+		holds = min(holds, age+ends)
+	}
+	h := c.Response().Header()
+	h.Set("ETag", tag)
+	h.Set("Vary", "Authorization, Cookie")
+	h.Set("Age", strconv.FormatFloat(math.Ceil(age.Seconds()), 'f', 0, 64))
+	h.Set("Cache-Control", fmt.Sprintf("private, max-age=%d, stale-if-error=%d", int(holds.Seconds()),
+		int(c.Config.API.StaleIfError.Seconds())))
+	if matches(c.Request().Header.Values("If-None-Match"), tag) {
+		return c.NoContent(http.StatusNotModified)
+	}
+	return c.JSONBlob(http.StatusOK, representation)
+}
+
+// matches reports whether the headers If-None-Match have a tag (RFC 9110, 13.1.2): it is compared weakly.
+func matches(headers []string, tag string) bool {
+	for _, h := range headers {
+		for one := range strings.SplitSeq(h, ",") {
+			if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == tag {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,374 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/labstack/echo/v4"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+// served is an API over a database.
+type served struct {
+	t    *testing.T
+	db   *pgxpool.Pool
+	url  string
+	doc  *openapi3.T
+	seen map[string]bool
+}
+
+// setup serves an API. The header Role says who asks, for who has no token.
+func setup(t *testing.T) *served {
+	t.Helper()
+	db := schematest.New(t)
+	cfg := &config.Config{API: config.API{StaleIfError: 15 * time.Minute}, Sources: map[string]config.Source{
+		"stripe": {Provider: "stripe", Mode: webhook.Live, Secrets: []config.Secret{{Label: "first"}}},
+	}}
+	receipts := receipt.NewStore(db, receipt.Options{})
+	t.Cleanup(receipts.Close)
+	o := &operator.Operator{
+		DB: db, Audit: audit.New(db, slog.New(slog.DiscardHandler)), Outlook: process.Outlook(cfg, db, receipts),
+		Places: map[string][]string{operator.Sink: {"finance"}, operator.Source: {"stripe"}},
+	}
+	tokens := operator.NewTokens(db, time.Minute)
+	e := echo.New()
+	if err := Mount(e.Group(Prefix), Options{
+		Operator: o, Config: cfg, Accesses: operator.NewAccesses(db, cfg.API.StaleIfError), Log: slog.New(slog.DiscardHandler),
+		Person: func(r *http.Request) (*operator.Person, error) {
+			if role := r.Header.Get("Role"); role != "" {
+				return &operator.Person{Name: "ada", Roles: []operator.Role{operator.Role(role)}}, nil
+			}
+			text, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			if !is {
+				return nil, nil
+			}
+			return tokens.Person(r.Context(), text, "127.0.0.1")
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(e)
+	t.Cleanup(server.Close)
+	return &served{t, db, server.URL, loaded(t), map[string]bool{}}
+}
+
+func (s *served) exec(statements ...string) {
+	s.t.Helper()
+	for _, sql := range statements {
+		if _, err := s.db.Exec(s.t.Context(), sql); err != nil {
+			s.t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+// answered is an answer that the document allows.
+type answered struct {
+	*http.Response
+	body []byte
+}
+
+// ask asks as somebody with a role, and checks the answer against the document. path is as the document has it, and id
+// its segment.
+func (s *served) ask(method, path, id, query, role, body string, header ...string) answered {
+	s.t.Helper()
+	at := s.url + Prefix + regexp.MustCompile(`\{\w+\}`).ReplaceAllLiteralString(path, url.PathEscape(id))
+	if query != "" {
+		at += "?" + query
+	}
+	r, err := http.NewRequestWithContext(s.t.Context(), method, at, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if role != "" {
+		r.Header.Set("Role", role)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	got, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	item := s.doc.Paths.Value(path)
+	if item == nil || item.GetOperation(method) == nil || method == http.MethodHead {
+		return answered{res, got}
+	}
+	s.seen[fmt.Sprintf("%s %d", path, res.StatusCode)] = true
+	input := &openapi3filter.RequestValidationInput{Request: r, PathParams: map[string]string{"id": id}, Route: &routers.Route{
+		Spec: s.doc, Path: path, PathItem: item, Method: method, Operation: item.GetOperation(method),
+	}}
+	err = openapi3filter.ValidateResponse(s.t.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: input, Status: res.StatusCode, Header: res.Header, Body: io.NopCloser(bytes.NewReader(got)),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true},
+	})
+	if err != nil {
+		s.t.Errorf("%s %s answered %d what the document does not have: %v\n%s", method, at, res.StatusCode, err, got)
+	}
+	return answered{res, got}
+}
+
+// get reads as a viewer.
+func (s *served) get(path, id, query string, header ...string) answered {
+	s.t.Helper()
+	return s.ask(http.MethodGet, path, id, query, "viewer", "", header...)
+}
+
+// want decodes an answer, which must have a status.
+func want[T any](t *testing.T, a answered, status int) (v T) {
+	t.Helper()
+	if a.StatusCode != status {
+		t.Fatalf("answered %d, want %d: %s", a.StatusCode, status, a.body)
+	}
+	if err := json.Unmarshal(a.body, &v); err != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+	return v
+}
+
+// world has something of everything that is read.
+var world = []string{
+	`insert into accounts (mode, id, provider, customer, target_version, target_state, target_plan, target_quantity, target_features) values
+		('live', 'acme', 'stripe', 'cus_1', 2, 'active', 'pro', 3, '{projects,sso}'), ('test', 'acme', 'stripe', 'cus_2', 0, '', '', 0, '{}'),
+		('live', 'late', 'stripe', 'cus_3', 4, 'suspended', '', 0, '{}')`,
+	`insert into grants (mode, object, account, plan, quantity, ends, because) values ('live', 'sub_1', 'acme', 'pro', 3, now() + interval '30 days', 'evt_1')`,
+	`insert into subscriptions (mode, id, account, customer, status, plan, quantity, state) values
+		('live', 'sub_1', 'acme', 'cus_1', 'active', 'pro', 3, '{"ID":"sub_1","Status":"active","Plan":"pro","Quantity":3}'),
+		('live', 'sub_3', 'late', 'cus_3', 'past_due', 'pro', 1, '{"ID":"sub_3","Status":"past_due","PastDueSince":"2026-01-01T00:00:00Z","EndsAt":"2026-01-22T00:00:00Z","Because":"evt_late"}')`,
+	`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, state) values
+		('live', 'in_1', 'acme', 'paid', 49900, 'usd', now(), now(), '{"ID":"in_1","Number":"A/1","Status":"paid","Due":50000,"Paid":49900,"Currency":"usd"}')`,
+	`insert into objects (mode, kind, id, account, invoice, state) values ('live', 'refund', 're_1', 'acme', 'in_1', '{"Status":"succeeded","Amount":100,"Currency":"usd"}')`,
+	`insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency) values ('finance-export:in_1', 'live', 'acme', 'in_1', 'in_1', 'payment', 49900, 'usd')`,
+	`insert into due (mode, owner, account, object, why, step, at, next_at, provider, event_id, receipt_id, occurred_at) values
+		('live', 'sub_1', 'acme', 'sub_1', 'end', 0, '2026-12-24', '2026-12-24', 'stripe', 'evt_1', '00000000-0000-0000-0000-000000000001', now())`,
+	`insert into workspaces (mode, account, version, state, plan, quantity, effect_key) values ('live', 'acme', 1, 'active', 'starter', 1, 'w')`,
+	`insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason, workflow_id, last_error, waits) values
+		('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', 'in_1', now(), '\x01', 'dead', 'effect_failed: 451', 'stripe:evt_1', '451 later',
+		'{"decisions":["skip","retry","done","compensate"],"effects":[{"key":"receipt-email:stripe:live:in_1","kind":"receipt-email","state":"failed","by_hand":true}]}'),
+		('00000000-0000-0000-0000-000000000002', 'stripe', 'stripe', 'live', 'evt_2', 'id', 'invoice.paid', 'in_1', now(), '\x02', 'processed', '', 'stripe:evt_2', '', null),
+		('00000000-0000-0000-0000-000000000003', 'stripe', 'stripe', 'live', 'evt_3', 'id', 'invoice.paid', 'in_3', now(), '\x03', 'ignored', 'type_not_wanted', '', '', null)`,
+	`insert into receipt_bodies (receipt_id, headers, body) values ('00000000-0000-0000-0000-000000000001', '{"Content-Type":["application/json"]}', '{"id":"evt_1","email":"ada@example.com","amount":49900}')`,
+	`insert into runs (receipt_id, workflow_id, run_id, kind, started_at) values ('00000000-0000-0000-0000-000000000001', 'stripe:evt_1', 'run', 'original', now())`,
+	`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, error, result) values
+		('receipt-email:stripe:live:in_1', 'receipt-email', 'failed', '00000000-0000-0000-0000-000000000001', 'evt_1', 'stripe:evt_1', 'run', now(), '451 later', null),
+		('receipt-email:stripe:live:in_2', 'receipt-email', 'done', '00000000-0000-0000-0000-000000000002', 'evt_2', 'stripe:evt_2', 'run', now(), '', '{"To":1}'),
+		('workspace:x', 'provision-workspace', 'done', '00000000-0000-0000-0000-000000000001', 'evt_1', 'stripe:evt_1', 'run', now(), '', null)`,
+	`insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
+		values ('receipt-email:stripe:live:in_1', 1, '00000000-0000-0000-0000-000000000001', 'run', 1, 'failed', now(), '451 later')`,
+	`insert into facts (provider, mode, kind, object, customer, event_id, receipt_id, occurred_at, rank, origin, data)
+		values ('stripe', 'live', 'invoice_seen', 'in_1', 'cus_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event', '{"Invoice":{"Paid":49900,"Due":50000,"Currency":"usd"}}')`,
+	`insert into tasks (mode, kind, object, account, title, state, effect_key, due_by) select 'live', 'dispute', 'dp/' || n, 'acme', 'see to it', 'open', 'k' || n, case when n < 3 then now() + n * interval '1 day' end from generate_series(1, 5) n`,
+	`insert into jobs (id, action, filter, who, why, rate, state, items, created_at) select 'job-' || n, 'retry', '{"status":"dead"}', 'ada', 'x', 1, 'paused', 1, '2026-11-01' from generate_series(1, 3) n`,
+	`insert into job_items (job, target, name) values ('job-1', '00000000-0000-0000-0000-000000000001', 'evt_1')`,
+}
+
+// Each route answers what the document says, and what is there.
+func TestRead_EveryRoute(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.exec(world...)
+	want[any](t, s.ask(http.MethodPost, "/sources/{id}/pause", "stripe", "", "operator", `{"why":"the night is long"}`), http.StatusOK)
+	for _, c := range []struct{ path, id, query, says string }{
+		{"/accounts/{id}", "cus_1", "mode=live", `"id":"acme"`}, {"/accounts/{id}/access", "acme", "mode=live", `"plan":"pro"`},
+		{"/accounts/{id}/access", "cus_3", "", `past due, and the grace is over`}, {"/accounts/{id}/access", "acme", "mode=test", `"access":"none"`},
+		{"/invoices/{id}", "A/1", "", `"paid":49900`}, {"/events", "", "status=dead", `"event_id":"evt_1"`}, {"/events", "", "account=late", `"items":[]`},
+		{"/events/{id}", "evt_1", "", `"verdict":"It waits for you`}, {"/events/{id}", "evt_3", "", `"verdict":"Nothing was done`},
+		{"/events/{id}/payload", "evt_1", "", `"payload":{"id":`}, {"/effects", "", "state=failed", `"last_error":"451 later"`},
+		{"/effects", "", "prefix=receipt-email:stripe:live:in_2", `"items":[{"key":"receipt-email:stripe:live:in_2"`},
+		{"/tasks", "", "account=acme", `"object":"dp/1"`}, {"/tasks/{id}", "dp/1", "", `"title":"see to it"`}, {"/jobs", "", "", `"id":"job-1"`},
+		{"/jobs/{id}", "job-1", "result=open", `"name":"evt_1"`}, {"/sinks", "", "", `"items":[]`}, {"/sources", "", "", `"label":"first"`},
+		{"/audit", "", "actor=ada", `"reason":"the night is long"`}, {"/openapi.yaml", "", "", "openapi: 3.1.0"}, {"/openapi.json", "", "", `"openapi": "3.1.0"`},
+	} {
+		if got := s.get(c.path, c.id, c.query); got.StatusCode != http.StatusOK || !strings.Contains(string(got.body), c.says) {
+			t.Errorf("%s of %q?%s answered %d, without %s: %s", c.path, c.id, c.query, got.StatusCode, c.says, got.body)
+		}
+	}
+	for path, item := range s.doc.Paths.Map() {
+		if item.Get != nil && !s.seen[path+" 200"] {
+			t.Errorf("nobody has read %s", path)
+		}
+	}
+	if got := s.get("/events/{id}/payload", "evt_1", ""); strings.Contains(string(got.body), "ada@") {
+		t.Errorf("the payload is not masked: %s", got.body)
+	}
+}
+
+// Pages of a list have every item once.
+func TestRead_Pages(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.exec(world...)
+	s.exec(`insert into operator_actions (request_id, actor, action, target, reason, prev_hash, hash)
+		select 'r' || n, 'ada', 'x', 'y', 'z', n::text::bytea, n::text::bytea from generate_series(1, 5) n`)
+	for path, all := range map[string]int{"/events": 3, "/effects": 3, "/tasks": 5, "/jobs": 3, "/audit": 5} {
+		for limit := 1; limit <= all; limit++ {
+			seen, cursor := map[string]bool{}, ""
+			for pages := 0; ; pages++ {
+				p := want[Page[json.RawMessage]](t, s.get(path, "", fmt.Sprintf("limit=%d&cursor=%s", limit, url.QueryEscape(cursor))), http.StatusOK)
+				for _, item := range p.Items {
+					seen[string(item)] = true
+				}
+				if cursor = p.Next; cursor == "" {
+					if len(seen) != all || pages+1 != (all+limit-1)/limit {
+						t.Errorf("%s by %d: %d items on %d pages, want %d", path, limit, len(seen), pages+1, all)
+					}
+					break
+				}
+			}
+		}
+	}
+}
+
+// Who is known for what, and what is not understood, is told by one form of answer.
+func TestRead_Problems(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.exec(world...)
+	s.exec(`update receipts set status = 'processed' where event_id = 'evt_1'`)
+	for _, c := range []struct {
+		path, id, query string
+		status          int
+		code            string
+	}{
+		{"/accounts/{id}", "nobody", "", 404, "unknown"}, {"/accounts/{id}", "acme", "", 409, "ambiguous"}, {"/accounts/{id}/access", "nobody", "", 404, "unknown"},
+		{"/accounts/{id}/access", "acme", "", 409, "ambiguous"}, {"/accounts/{id}", "acme", "mode=dead", 400, "invalid"}, {"/invoices/{id}", "in_9", "", 404, "unknown"},
+		{"/events/{id}", "evt_9", "", 404, "unknown"}, {"/events/{id}/payload", "evt_2", "", 404, "unknown"}, {"/events", "", "status=odd", 400, "invalid"},
+		{"/events", "", "stauts=dead", 400, "invalid"}, {"/events", "", "cursor=x", 400, "invalid"}, {"/events", "", "since=yesterday", 400, "invalid"},
+		{"/events", "", "limit=201", 400, "invalid"}, {"/events", "", "limit=0", 400, "invalid"}, {"/events", "", "account=nobody", 404, "unknown"}, {"/tasks", "", "cursor=x", 400, "invalid"}, {"/tasks/{id}", "x", "", 404, "unknown"},
+		{"/jobs/{id}", "x", "", 404, "unknown"}, {"/audit", "", "cursor=x", 400, "invalid"}, {"/effects", "", "state=done", 400, "invalid"},
+		{"/nowhere", "", "", 404, "no_route"}, {"/accounts/{id}/nowhere", "acme", "", 404, "no_route"}, {"", "", "", 404, "no_route"},
+		{"/accounts/{id}", strings.Repeat("x", 501), "", 400, "invalid"},
+	} {
+		got := s.get(c.path, c.id, c.query)
+		if p := want[Problem](t, got, c.status); p.Code != c.code || p.Title != http.StatusText(c.status) || p.Detail == "" ||
+			got.Header.Get("Content-Type") != "application/problem+json" || got.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s of %q?%s: %+v with %v, want %s", c.path, c.id, c.query, p, got.Header, c.code)
+		}
+	}
+	s.exec(`insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status) values
+		('00000000-0000-0000-0000-000000000009', 'github', 'github', 'live', 'evt_1', 'id', 'push', '', now(), '\x09', 'processed')`)
+	if p := want[Problem](t, s.get("/events/{id}", "evt_1", ""), 409); p.Code != "ambiguous" || len(p.Candidates) != 2 {
+		t.Errorf("an ID of two events: %+v, want both receipts", p)
+	}
+}
+
+// Who lacks the right is refused before anything is looked at: each role at each path, by each method.
+func TestRights_RoleByRouteByMethod(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	roles := append([]operator.Role{""}, operator.Roles()...)
+	walked := 0
+	for path, item := range s.doc.Paths.Map() {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
+			needed := operator.RightRead // who may not read is not told what a path takes
+			op := item.GetOperation(method)
+			if op != nil {
+				needed = needs(s.doc, op)
+			}
+			for _, role := range roles {
+				walked++
+				person := &operator.Person{Roles: []operator.Role{role}}
+				got := s.ask(method, path, "none", "", string(role), "")
+				switch status := got.StatusCode; {
+				case needed == "" && status != http.StatusOK,
+					needed != "" && role == "" && status != http.StatusUnauthorized,
+					needed != "" && role != "" && !person.May(needed) && status != http.StatusForbidden,
+					needed != "" && person.May(needed) && (status == http.StatusUnauthorized || status == http.StatusForbidden),
+					op == nil && person.May(needed) && (status != http.StatusMethodNotAllowed || got.Header.Get("Allow") == ""),
+					op != nil && method == http.MethodPost && person.May(needed) && status < 400:
+					t.Errorf("%s %s as %q answered %d: %s", method, path, role, status, got.body)
+				}
+			}
+		}
+	}
+	if walked < 2000 {
+		t.Errorf("walked %d ways: the document is not read", walked)
+	}
+	var actions int
+	if err := s.db.QueryRow(t.Context(), `select count(*) from operator_actions`).Scan(&actions); err != nil || actions > 0 {
+		t.Errorf("%d decisions stand in the trail (%v): none was to be made", actions, err)
+	}
+}
+
+// A faulty or missing token says nothing but that.
+func TestToken_AcceptedAndNot(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	made := want[operator.Answer](t, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"why":"the shop asks","role":"viewer","expires":"90d"}`), http.StatusOK)
+	text := made.Result.(map[string]any)["token"].(string)
+	ask := func(text string) int {
+		return s.ask(http.MethodGet, "/events", "", "", "", "", "Authorization", "Bearer "+text).StatusCode
+	}
+	if got := ask(text); got != http.StatusOK {
+		t.Errorf("a token is answered %d", got)
+	}
+	if got := s.ask(http.MethodPost, "/events/{id}/retry", "evt_1", "", "", `{"why":"x"}`, "Authorization", "Bearer "+text); got.StatusCode != http.StatusForbidden {
+		t.Errorf("a viewer's token decides: %d", got.StatusCode)
+	}
+	for _, other := range []string{"", "x", text + "0", strings.ToUpper(text)} {
+		if got := s.ask(http.MethodGet, "/events", "", "", "", "", "Authorization", "Bearer "+other); got.StatusCode != http.StatusUnauthorized || got.Header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%q is answered %d", other, got.StatusCode)
+		}
+	}
+}
+
+// A fault of ours says nothing of itself; a database that is away says so.
+func TestFail_FaultsAreNotShown(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.exec(`alter table jobs rename to lost`)
+	if p := want[Problem](t, s.get("/jobs", "", ""), 500); p.Code != "fault" || strings.Contains(p.Detail, "jobs") {
+		t.Errorf("a fault: %+v", p)
+	}
+	for err, want := range map[error]string{
+		&operator.AwayError{Err: errors.New("refused")}: "away", fmt.Errorf("read: %w", context.DeadlineExceeded): "away",
+		&operator.LaterError{Says: "no answer"}: "later", fmt.Errorf("x: %w", &operator.RefusedError{}): "refused",
+	} {
+		rec := httptest.NewRecorder()
+		c := &call{server: &server{Options: Options{Log: slog.New(slog.DiscardHandler)}}, Context: echo.New().NewContext(httptest.NewRequest("GET", "/", nil), rec)}
+		if err := c.fail(err); err != nil {
+			t.Fatal(err)
+		}
+		var p Problem
+		if _ = json.Unmarshal(rec.Body.Bytes(), &p); p.Code != want || (rec.Code == 503) != (rec.Header().Get("Retry-After") != "") {
+			t.Errorf("%v: %+v with %v, want %s", err, p, rec.Header(), want)
+		}
+	}
+	if names := slices.Sorted(maps.Keys(s.seen)); len(names) == 0 {
+		t.Error("no answer was checked against the document")
+	}
+}

@@ -1,0 +1,15 @@
+package api
+
+import (
+	_ "embed" // for the document
+
+	"github.com/goccy/go-yaml"
+)
+
+// Document is the OpenAPI document of the API. Its tests hold it against the routes and the types, in both directions.
+//
+//go:embed openapi.yaml
+var Document []byte
+
+// asJSON is the document in JSON, which more programs read.
+func asJSON(document []byte) ([]byte, error) { return yaml.YAMLToJSON(document) }

@@ -1,0 +1,350 @@
+package api
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"net/http"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+var update = flag.Bool("update", false, "write the generated parts of openapi.yaml")
+
+// answers are the types that the routes return; "" is a problem.
+var answers = map[string]any{
+	"/accounts/{id}": account.Account{}, "/accounts/{id}/access": operator.Entitled{},
+	"/invoices/{id}": account.ShownInvoice{}, "/events": Page[timeline.Receipt]{}, "/events/{id}": operator.Evidence{},
+	"/events/{id}/payload": Payload{}, "/effects": Page[ledger.Listed]{}, "/tasks": Page[account.Task]{},
+	"/tasks/{id}": Page[operator.ShownTask]{}, "/jobs": Page[job.Job]{}, "/jobs/{id}": operator.JobDetails{},
+	"/sinks": Page[report.Sink]{}, "/sources": Page[report.Source]{}, "/audit": Page[audit.Row]{},
+	"": Problem{}, "verb": operator.Answer{}, "dry run": operator.Preview{},
+}
+
+// The generated parts of the document are those that the table of verbs and the types give.
+func TestDocument_IsFresh(t *testing.T) {
+	t.Parallel()
+	fresh := between(t, string(Document), "  # Generated from the table of verbs", "  # end of the verbs", verbPaths())
+	fresh = between(t, fresh, "    # Generated from the types", "    # end of the types", typeSchemas(t))
+	if *update {
+		if err := os.WriteFile("openapi.yaml", []byte(fresh), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if fresh != string(Document) {
+		t.Error("openapi.yaml is not what the verbs and types say: run go test ./cmd/internal/api -run TestDocument -update")
+	}
+}
+
+// between puts text between the line that begins with one mark and the line that is the other.
+func between(t *testing.T, whole, begin, end, text string) string {
+	t.Helper()
+	before, rest, found := strings.Cut(whole, begin)
+	line, rest, _ := strings.Cut(rest, "\n")
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("openapi.yaml has no place between %q and %q", begin, end)
+	}
+	return before + begin + line + "\n" + text + end + after
+}
+
+// quote writes a string as YAML, which JSON is.
+func quote(text string) string {
+	encoded, err := json.Marshal(strings.Join(strings.Fields(strings.ReplaceAll(text, "`", "")), " "))
+	if err != nil {
+		panic(err)
+	}
+	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(encoded))
+}
+
+func verbPaths() string {
+	var b strings.Builder
+	for _, v := range operator.Verbs() {
+		path := verbPath(v)
+		if path == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "  %s:\n    post:\n      operationId: %s\n      tags: [verbs]\n      summary: %s\n", path, v.Name, quote(v.Short))
+		if v.Long != "" {
+			fmt.Fprintf(&b, "      description: %s\n", quote(v.Long))
+		}
+		fmt.Fprintf(&b, "      security: [{token: [%s]}]\n", cmp.Or(v.Needs, operator.RightDecide))
+		fmt.Fprintf(&b, "      parameters: [{name: id, in: path, required: true, description: %s, schema: {type: string}}, {$ref: \"#/components/parameters/dryRun\"}, {$ref: \"#/components/parameters/idempotencyKey\"}]\n", quote(v.Target))
+		fmt.Fprintf(&b, "      requestBody:\n        content:\n          application/json:\n            schema:\n              type: object\n              additionalProperties: false\n              properties:\n")
+		fmt.Fprintf(&b, "                why: {type: string, description: %s}\n", quote(cmp.Or(v.Why, "why, for the audit trail (required)")))
+		for _, f := range v.Flags {
+			fmt.Fprintf(&b, "                %s: {type: string, description: %s}\n", f.Name, quote(f.Usage))
+		}
+		b.WriteString("      responses:\n        \"200\": {description: \"What came of it; or the preview, for a dry run.\", content: {application/json: {schema: {anyOf: [{$ref: \"#/components/schemas/OperatorAnswer\"}, {$ref: \"#/components/schemas/OperatorPreview\"}]}}}}\n        default: {$ref: \"#/components/responses/problem\"}\n")
+	}
+	return b.String()
+}
+
+// schemas makes schemas of types.
+type schemas struct {
+	t    *testing.T
+	made map[string]string
+	docs map[string]map[string]string
+}
+
+func typeSchemas(t *testing.T) string {
+	s := schemas{t, map[string]string{}, map[string]map[string]string{}}
+	for _, v := range answers {
+		s.of(reflect.TypeOf(v))
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(s.made)) {
+		b.WriteString("    " + name + ":\n" + s.made[name])
+	}
+	return b.String()
+}
+
+var generic = regexp.MustCompile(`^Page\[.*/(\w+)\.(\w+)\]$`)
+
+// nameOf is a type's in the document: that of its package, and its own.
+func nameOf(of reflect.Type) string {
+	if m := generic.FindStringSubmatch(of.Name()); m != nil {
+		return "PageOf" + upper(m[1]) + m[2]
+	}
+	return upper(of.PkgPath()[strings.LastIndex(of.PkgPath(), "/")+1:]) + of.Name()
+}
+
+func upper(word string) string {
+	if word == "api" {
+		return "API"
+	}
+	return strings.ToUpper(word[:1]) + word[1:]
+}
+
+// of is a schema in one line.
+func (s *schemas) of(of reflect.Type) string {
+	switch of {
+	case reflect.TypeFor[time.Time]():
+		return "type: string, format: date-time"
+	case reflect.TypeFor[json.RawMessage](), reflect.TypeFor[any]():
+		return `type: [object, array, string, number, boolean, "null"]`
+	case reflect.TypeFor[[]byte]():
+		return "type: string, contentEncoding: base64"
+	}
+	switch of.Kind() {
+	case reflect.String:
+		return "type: string"
+	case reflect.Bool:
+		return "type: boolean"
+	case reflect.Float64:
+		return "type: number"
+	case reflect.Slice:
+		return "type: array, items: {" + s.of(of.Elem()) + "}"
+	case reflect.Map:
+		return "type: object, additionalProperties: {" + s.of(of.Elem()) + "}"
+	case reflect.Pointer:
+		if inner := s.of(of.Elem()); !strings.HasPrefix(inner, "$ref") {
+			return strings.Replace(inner, regexp.MustCompile(`^type: \w+`).FindString(inner), `type: [`+strings.TrimPrefix(regexp.MustCompile(`^type: \w+`).FindString(inner), "type: ")+`, "null"]`, 1)
+		}
+		return `anyOf: [{` + s.of(of.Elem()) + `}, {type: "null"}]`
+	case reflect.Struct:
+		name := nameOf(of)
+		if _, made := s.made[name]; !made {
+			s.made[name] = "" // it may have itself in it
+			s.made[name] = s.object(of)
+		}
+		return `$ref: "#/components/schemas/` + name + `"`
+	}
+	if of.Kind() >= reflect.Int && of.Kind() <= reflect.Uint64 {
+		return "type: integer"
+	}
+	s.t.Fatalf("no schema is known for %v", of)
+	return ""
+}
+
+// object is the schema of a struct.
+func (s *schemas) object(of reflect.Type) string {
+	var required []string
+	var b strings.Builder
+	var add func(of reflect.Type)
+	add = func(of reflect.Type) {
+		for i := range of.NumField() {
+			f := of.Field(i)
+			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if f.Anonymous && name == "" {
+				inner := f.Type
+				if inner.Kind() == reflect.Pointer {
+					inner = inner.Elem()
+				}
+				add(inner)
+				continue
+			}
+			if name == "-" || !f.IsExported() {
+				continue
+			}
+			if name = cmp.Or(name, f.Name); !strings.HasPrefix(options, "omit") {
+				required = append(required, name)
+			}
+			schema := s.of(f.Type)
+			if doc := s.doc(of, f.Name); doc != "" {
+				schema = strings.TrimPrefix(schema+", description: "+doc, ", ")
+			}
+			fmt.Fprintf(&b, "        %s: {%s}\n", name, schema)
+		}
+	}
+	add(of)
+	head := "      type: object\n"
+	if doc := s.doc(of, ""); doc != "" {
+		head += "      description: " + doc + "\n"
+	}
+	if len(required) > 0 {
+		head += "      required: [" + strings.Join(required, ", ") + "]\n"
+	}
+	return head + "      properties:\n" + b.String()
+}
+
+var link = regexp.MustCompile(`\[\*?([\w.]+)\]`)
+
+// doc is the comment of a type, or of a field of it.
+func (s *schemas) doc(of reflect.Type, field string) string {
+	dir := strings.TrimPrefix(of.PkgPath(), "github.com/pawlhq/pawl/")
+	if s.docs[dir] == nil {
+		s.docs[dir] = map[string]string{}
+		files, err := os.ReadDir("../../../" + dir)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, file := range files {
+			if !strings.HasSuffix(file.Name(), ".go") || strings.HasSuffix(file.Name(), "_test.go") {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), "../../../"+dir+"/"+file.Name(), nil, parser.ParseComments)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			s.read(dir, parsed)
+		}
+	}
+	name, _, _ := strings.Cut(of.Name(), "[")
+	text := link.ReplaceAllString(s.docs[dir][name+"."+field], "$1")
+	if text == "" {
+		return ""
+	}
+	return quote(text)
+}
+
+// read keeps the comments of a file.
+func (s *schemas) read(dir string, file *ast.File) {
+	for _, d := range file.Decls {
+		decl, is := d.(*ast.GenDecl)
+		if !is {
+			continue
+		}
+		for _, spec := range decl.Specs {
+			of, is := spec.(*ast.TypeSpec)
+			if !is {
+				continue
+			}
+			s.docs[dir][of.Name.Name+"."] = cmp.Or(of.Doc.Text(), decl.Doc.Text())
+			if fields, is := of.Type.(*ast.StructType); is {
+				for _, f := range fields.Fields.List {
+					for _, name := range f.Names {
+						s.docs[dir][of.Name.Name+"."+name.Name] = f.Doc.Text()
+					}
+				}
+			}
+		}
+	}
+}
+
+// loaded is the document, checked. What a type does not have, a schema does not let pass.
+func loaded(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(Document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	no := false
+	for _, s := range doc.Components.Schemas {
+		s.Value.AdditionalProperties.Has = &no
+	}
+	return doc
+}
+
+// Every route is documented as it is served, and every one that is documented is served.
+func TestDocument_RoutesAreThoseServed(t *testing.T) {
+	t.Parallel()
+	doc := loaded(t)
+	told := map[string]string{}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			told[method+" "+path] = summary(documented(op), needs(doc, op))
+			if op.Summary == "" || op.OperationID == "" || len(op.Tags) != 1 {
+				t.Errorf("%s %s has no summary, ID or tag", method, path)
+			}
+			if ref := op.Responses.Value("200").Value.Content.Get("application/json"); method == http.MethodGet && answers[path] != nil {
+				if want := "#/components/schemas/" + nameOf(reflect.TypeOf(answers[path])); ref.Schema.Ref != want {
+					t.Errorf("%s answers %s, want %s", path, ref.Schema.Ref, want)
+				}
+			}
+		}
+	}
+	served := map[string]string{}
+	for _, r := range routes() {
+		served[r.method+" "+r.path] = summary(slices.Sorted(slices.Values(r.query)), r.needs)
+	}
+	for name, is := range told {
+		if served[name] != is {
+			t.Errorf("%s is documented as %s, and served as %q", name, is, served[name])
+		}
+	}
+	for name, is := range served {
+		if told[name] != is {
+			t.Errorf("%s is served as %s, and documented as %q", name, is, told[name])
+		}
+	}
+}
+
+func summary(query []string, needs operator.Right) string {
+	return fmt.Sprintf("%s needs %q", strings.Join(query, " "), needs)
+}
+
+// documented are the parameters of an operation that stand in the query.
+func documented(op *openapi3.Operation) (names []string) {
+	for _, p := range op.Parameters {
+		if p.Value.In == "query" {
+			names = append(names, p.Value.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// needs is the right that an operation names.
+func needs(doc *openapi3.T, op *openapi3.Operation) operator.Right {
+	all := doc.Security
+	if op.Security != nil {
+		all = *op.Security
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return operator.Right(all[0]["token"][0])
+}

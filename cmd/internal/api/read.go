@@ -1,0 +1,241 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// reading are the routes that change nothing.
+func reading() []route {
+	get := func(path string, serve func(*call) error, query ...string) route {
+		return route{http.MethodGet, path, operator.RightRead, query, serve}
+	}
+	return []route{
+		{http.MethodGet, "/openapi.json", "", nil, func(c *call) error {
+			return c.Blob(http.StatusOK, "application/json", c.document)
+		}},
+		{http.MethodGet, "/openapi.yaml", "", nil, func(c *call) error {
+			return c.Blob(http.StatusOK, "application/yaml", Document)
+		}},
+		get("/accounts/{id}", answer((*call).account), "mode"),
+		get("/accounts/{id}/access", (*call).access, "mode"),
+		get("/invoices/{id}", answer((*call).invoice), "mode"),
+		get("/events", answer((*call).events), "status", "reason", "source", "type", "object", "account", "since",
+			"cursor", "limit"),
+		get("/events/{id}", answer((*call).event)),
+		get("/events/{id}/payload", answer((*call).payload)),
+		get("/effects", answer((*call).effects), "prefix", "state", "cursor", "limit"),
+		get("/tasks", answer((*call).tasks), "mode", "kind", "about", "account", "cursor", "limit"),
+		get("/tasks/{id}", answer((*call).tasksAbout)),
+		get("/jobs", answer((*call).jobs), "cursor", "limit"),
+		get("/jobs/{id}", answer((*call).job), "result", "limit"),
+		get("/sinks", answer(func(c *call) (Page[report.Sink], error) {
+			found, err := report.ReadSinks(c.ctx(), c.Config, c.Operator.DB)
+			return page(found, len(found), nil), err
+		})),
+		get("/sources", answer(func(c *call) (Page[report.Source], error) {
+			found, err := report.SourcesOf(c.ctx(), c.Config, c.Operator.DB)
+			return page(found, len(found), nil), err
+		})),
+		get("/audit", answer((*call).audit), "target", "actor", "action", "since", "cursor", "limit"),
+	}
+}
+
+// answer serves what read returns as JSON.
+func answer[T any](read func(*call) (T, error)) func(*call) error {
+	return func(c *call) error {
+		v, err := read(c)
+		if err != nil {
+			return err
+		}
+		return c.JSON(http.StatusOK, v)
+	}
+}
+
+func (c *call) account() (*account.Account, error) {
+	id, mode, err := c.about()
+	if err != nil {
+		return nil, err
+	}
+	return operator.ShowAccount(c.ctx(), c.Operator.DB, id, mode)
+}
+
+func (c *call) invoice() (*account.ShownInvoice, error) {
+	id, mode, err := c.about()
+	if err != nil {
+		return nil, err
+	}
+	return operator.ShowInvoice(c.ctx(), c.Operator.DB, id, mode)
+}
+
+func (c *call) events() (p Page[timeline.Receipt], err error) {
+	words := make([]string, len(receipt.Statuses))
+	for i, s := range receipt.Statuses {
+		words[i] = string(s)
+	}
+	f := operator.Events{Object: c.QueryParam("object"), Account: c.QueryParam("account")}
+	f.ReasonCode, f.Source, f.Type = c.QueryParam("reason"), c.QueryParam("source"), c.QueryParam("type")
+	if f.Status, err = c.oneOf("status", words...); err != nil {
+		return p, err
+	}
+	if f.Since, err = c.since(); err != nil {
+		return p, err
+	}
+	f.OlderThan = c.QueryParam("cursor")
+	if _, err := uuid.Parse(f.OlderThan); f.OlderThan != "" && err != nil {
+		return p, noCursor()
+	}
+	limit, err := c.limit()
+	if err != nil {
+		return p, err
+	}
+	f.Limit = limit + 1
+	found, err := operator.ListEvents(c.ctx(), c.Operator.DB, f)
+	return page(found, limit, func(r timeline.Receipt) string { return r.ID }), err
+}
+
+func noCursor() error { return wrong("cursor: use the next of a page") }
+
+func (c *call) event() (*operator.Evidence, error) {
+	id, err := c.segment("id")
+	if err != nil {
+		return nil, err
+	}
+	e, about, err := c.Operator.Examine(c.ctx(), id)
+	if err == nil && e == nil {
+		err = &operator.AmbiguousError{ID: id, Receipts: about, Object: true}
+	}
+	return e, err
+}
+
+// Payload is what came in with an event: masked, or whole where somebody has revealed it.
+type Payload struct {
+	*operator.Body
+	// JSON is the payload. Bytes has one that is no JSON; neither has one that cannot be masked.
+	JSON  json.RawMessage `json:"payload,omitempty"`
+	Bytes []byte          `json:"payload_base64,omitempty"`
+}
+
+func payloadOf(b *operator.Body) *Payload {
+	if json.Valid(b.Bytes) {
+		return &Payload{Body: b, JSON: b.Bytes}
+	}
+	return &Payload{Body: b, Bytes: b.Bytes}
+}
+
+func (c *call) payload() (*Payload, error) {
+	id, err := c.segment("id")
+	if err != nil {
+		return nil, err
+	}
+	b, err := c.Operator.ShowBody(c.ctx(), id)
+	if err != nil {
+		return nil, err
+	}
+	return payloadOf(b), nil
+}
+
+func (c *call) effects() (p Page[ledger.Listed], err error) {
+	f := ledger.Filter{Prefix: c.QueryParam("prefix"), After: c.QueryParam("cursor")}
+	if f.Open, err = c.oneOf("state", "claimed", "failed", "uncertain"); err != nil {
+		return p, err
+	}
+	limit, err := c.limit()
+	if err != nil {
+		return p, err
+	}
+	f.Limit = limit + 1
+	found, err := operator.ListEffects(c.ctx(), c.Operator.DB, f)
+	return page(found, limit, func(e ledger.Listed) string { return e.Key }), err
+}
+
+func (c *call) tasks() (p Page[account.Task], err error) {
+	f := account.TaskFilter{Kind: c.QueryParam("kind"), About: c.QueryParam("about"), Account: c.QueryParam("account")}
+	if f.Mode, err = c.oneOf("mode", "live", "test"); err != nil {
+		return p, err
+	}
+	if at := c.QueryParam("cursor"); at != "" {
+		parts := strings.SplitN(at, "/", 3)
+		if len(parts) != 3 {
+			return p, noCursor()
+		}
+		f.After = account.Task{Mode: parts[0], Kind: parts[1], Object: parts[2]}
+	}
+	limit, err := c.limit()
+	if err != nil {
+		return p, err
+	}
+	f.Limit = limit + 1
+	found, err := operator.ListTasks(c.ctx(), c.Operator.DB, f)
+	return page(found, limit, func(t account.Task) string { return t.Mode + "/" + t.Kind + "/" + t.Object }), err
+}
+
+func (c *call) tasksAbout() (p Page[operator.ShownTask], err error) {
+	object, err := c.segment("id")
+	if err != nil {
+		return p, err
+	}
+	found, err := c.Operator.ShowTasks(c.ctx(), object)
+	return page(found, len(found), nil), err
+}
+
+func (c *call) jobs() (p Page[job.Job], err error) {
+	limit, err := c.limit()
+	if err != nil {
+		return p, err
+	}
+	found, err := operator.ListJobs(c.ctx(), c.Operator.DB, limit+1, c.QueryParam("cursor"))
+	return page(found, limit, func(j job.Job) string { return j.ID }), err
+}
+
+func (c *call) job() (*operator.JobDetails, error) {
+	id, err := c.segment("id")
+	if err != nil {
+		return nil, err
+	}
+	only, err := c.oneOf("result", "done", "refused", "failed", "open")
+	if err != nil {
+		return nil, err
+	}
+	limit, err := c.limit()
+	if err != nil {
+		return nil, err
+	}
+	return c.Operator.ShowJob(c.ctx(), id, only, limit)
+}
+
+func (c *call) audit() (p Page[audit.Row], err error) {
+	f := audit.Filter{Target: c.QueryParam("target"), Actor: c.QueryParam("actor"), Action: c.QueryParam("action")}
+	if f.Since, err = c.since(); err != nil {
+		return p, err
+	}
+	if at := c.QueryParam("cursor"); at != "" {
+		if f.OlderThan, err = strconv.ParseInt(at, 10, 64); err != nil || f.OlderThan < 1 {
+			return p, noCursor()
+		}
+	}
+	limit, err := c.limit()
+	if err != nil {
+		return p, err
+	}
+	f.Limit = limit + 1
+	found, err := c.Operator.Audit.List(c.ctx(), f)
+	return page(found, limit, func(r audit.Row) string { return strconv.FormatInt(r.ID, 10) }), err
+}
+
+// routes are all routes.
+func routes() []route { return slices.Concat(reading(), deciding()) }

@@ -1,0 +1,123 @@
+package api
+
+import (
+	"cmp"
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+)
+
+// deciding are the routes of the verbs.
+func deciding() (all []route) {
+	for _, v := range operator.Verbs() {
+		if path := verbPath(v); path != "" {
+			all = append(all, route{http.MethodPost, path, cmp.Or(v.Needs, operator.RightDecide), []string{"dry_run"},
+				func(c *call) error { return c.decide(v) }})
+		}
+	}
+	return all
+}
+
+// verbPath is the path of a verb: "events retry" is /events/{id}/retry, and "pause sink" /sinks/{id}/pause. It returns
+// "" for a verb that decides about what a command has shown before.
+func verbPath(v operator.Verb) string {
+	switch v.Name {
+	case operator.VerbReveal:
+		return "/events/{id}/reveal"
+	case operator.VerbRevealLetters:
+		return "/events/{id}/reveal-letters"
+	case operator.VerbRevealRejection:
+		return "/rejections/{id}/reveal"
+	}
+	switch words := strings.Fields(v.Command); {
+	case len(words) == 0:
+		return ""
+	case len(words) == 1: // export and forget
+		return "/customers/{id}/" + words[0]
+	case words[0] == "pause" || words[0] == "resume":
+		return "/" + words[1] + "s/{id}/" + words[0]
+	default:
+		return "/" + words[0] + "/{id}/" + words[1]
+	}
+}
+
+// decide decides, or says what that would do.
+func (c *call) decide(v operator.Verb) error {
+	target, err := c.segment("id")
+	if err != nil {
+		return err
+	}
+	dry, err := c.oneOf("dry_run", "true", "false")
+	if err != nil {
+		return err
+	}
+	d := operator.Decision{Verb: v.Name, Target: target, By: c.person,
+		Request: c.Request().Header.Get("Idempotency-Key")}
+	if err := c.arguments(v, &d, dry == "true"); err != nil {
+		return err
+	}
+	if dry == "true" {
+		made, err := c.Operator.Preview(c.ctx(), d)
+		if err != nil {
+			return err
+		}
+		return c.JSON(http.StatusOK, made)
+	}
+	made, err := c.Operator.Decide(c.ctx(), d)
+	if err != nil {
+		return err
+	}
+	switch r := made.Result.(type) {
+	case *operator.Body:
+		made.Result = payloadOf(r)
+	case *operator.RevealedRejection:
+		made.Result = struct {
+			*operator.RevealedRejection
+			Body []byte `json:"body_base64"`
+		}{r, r.Body}
+	}
+	return c.JSON(http.StatusOK, made)
+}
+
+// arguments reads the body: why, and the flags of the verb by their names.
+func (c *call) arguments(v operator.Verb, d *operator.Decision, dry bool) error {
+	body, err := io.ReadAll(c.Request().Body)
+	switch {
+	case tooLarge(err):
+		return problem(http.StatusRequestEntityTooLarge, "too_large", "a body has %d bytes at most", maxBody)
+	case err != nil:
+		return wrong("the body cannot be read")
+	case len(body) == 0:
+		body = []byte("{}")
+	}
+	if kind, _, _ := mime.ParseMediaType(c.Request().Header.Get("Content-Type")); len(body) > 2 &&
+		kind != "application/json" {
+		// A form of another site sends no JSON.
+		return problem(http.StatusUnsupportedMediaType, "no_json", "send the body as application/json")
+	}
+	var given map[string]string
+	if err := json.Unmarshal(body, &given); err != nil {
+		return wrong("the body is no JSON object of strings")
+	}
+	d.Why = given["why"]
+	for name := range given {
+		if name != "why" && !slices.ContainsFunc(v.Flags, func(f operator.Flag) bool { return f.Name == name }) {
+			return wrong("%s takes no %.40q", v.Name, name)
+		}
+	}
+	for _, f := range v.Flags {
+		*f.Value(&d.Args) = given[f.Name]
+		if f.Required && !dry && strings.TrimSpace(given[f.Name]) == "" {
+			return wrong("%s needs %s: %s", v.Name, f.Name, strings.ReplaceAll(f.Usage, "`", ""))
+		}
+	}
+	if d.Mode != "" && d.Mode != "live" && d.Mode != "test" {
+		return wrong("mode: write live or test")
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+)
+
+// post decides as an operator.
+func (s *served) post(path, id, query, body string, header ...string) answered {
+	s.t.Helper()
+	return s.ask(http.MethodPost, path, id, query, "operator", body, header...)
+}
+
+// A decision is one however often it is sent, and a dry run is none.
+func TestDecide_OncePerKey_DryRunNever(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.exec(world...)
+	actions := func() (n int) {
+		if err := s.db.QueryRow(t.Context(), `select count(*) from operator_actions`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	note := func(key string) operator.Answer {
+		return want[operator.Answer](t, s.post("/tasks/{id}/note", "dp/1", "", `{"why":"called them","kind":"dispute"}`, "Idempotency-Key", key), http.StatusOK)
+	}
+	if first, again, other := note("k-1"), note("k-1"), note("k-2"); first.Repeated || !again.Repeated || other.Repeated || actions() != 2 || first.Who != "ada" || first.Request != "k-1" {
+		t.Errorf("%+v, %+v, %+v with %d actions; want two decisions", first, again, other, actions())
+	}
+	if p := want[Problem](t, s.post("/tasks/{id}/take", "dp/1", "", `{"why":"x"}`, "Idempotency-Key", "k-1"), 400); !strings.Contains(p.Detail, "a new decision needs another one") {
+		t.Errorf("a key of another verb: %+v", p)
+	}
+	for path, id := range map[string]string{"/events/{id}/run": "evt_3", "/sources/{id}/pause": "stripe", "/events/{id}/cancel": "evt_2"} {
+		p := want[operator.Preview](t, s.post(path, id, "dry_run=true", ""), http.StatusOK)
+		if (p.Refused != "") != (id == "evt_2") || actions() != 2 {
+			t.Errorf("a dry run of %s: %+v, with %d actions", path, p, actions())
+		}
+	}
+	ran := want[operator.Answer](t, s.post("/events/{id}/run", "evt_3", "", `{"why":"wanted after all"}`), http.StatusOK)
+	var status string
+	if err := s.db.QueryRow(t.Context(), `select status from receipts where event_id = 'evt_3'`).Scan(&status); err != nil || status != "received" || actions() != 3 {
+		t.Errorf("%+v: it is %s (%v), with %d actions", ran, status, err, actions())
+	}
+}
+
+// A refusal has the words of the command line, and choices that are requests which work.
+func TestDecide_Refused_ChoicesWork(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.exec(world...)
+	p := want[Problem](t, s.post("/events/{id}/run", "evt_2", "", `{"why":"x"}`), http.StatusConflict)
+	if p.Code != "refused" || !strings.HasPrefix(p.Detail, "evt_2 is processed") || len(p.Choices) != 1 || p.Choices[0].Post != "/api/v1/events/evt_2/replay" {
+		t.Fatalf("%+v, want that it can be replayed", p)
+	}
+	body, err := json.Marshal(p.Choices[0].Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made := want[operator.Preview](t, s.post("/events/{id}/replay", "evt_2", "dry_run=true", string(body)), http.StatusOK); made.Failed() {
+		t.Errorf("the choice is refused: %+v", made)
+	}
+	p = want[Problem](t, s.post("/events/{id}/run", "evt_1", "", `{"why":"x"}`), http.StatusConflict)
+	for _, c := range p.Choices {
+		if c.Post == "" || c.Body["why"] != "REASON" || strings.Contains(strings.Join(c.Command, " "), "--effect") != (c.Body["effect"] != "") {
+			t.Errorf("%+v is no request", c)
+		}
+	}
+}
+
+// What a verb does not read is not taken.
+func TestDecide_NotUnderstood(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.exec(world...)
+	for _, c := range []struct {
+		path, body string
+		status     int
+		code       string
+	}{
+		{"/events/{id}/run", `{}`, 400, "invalid"}, {"/events/{id}/run", `{"why":"x","effekt":"y"}`, 400, "invalid"}, {"/events/{id}/run", `[1]`, 400, "invalid"},
+		{"/events/{id}/run", `{"why":1}`, 400, "invalid"}, {"/events/{id}/done", `{"why":"x"}`, 400, "invalid"}, {"/accounts/{id}/hold", `{"why":"x","mode":"dead"}`, 400, "invalid"},
+		{"/events/{id}/run", `{"why":"` + strings.Repeat("x", maxBody) + `"}`, 413, "too_large"}, {"/sinks/{id}/pause", `{"why":"x"}`, 404, "unknown"},
+		{"/jobs/{id}/pause", `{"why":"x"}`, 404, "unknown"},
+	} {
+		if p := want[Problem](t, s.post(c.path, "evt_3", "", c.body), c.status); p.Code != c.code {
+			t.Errorf("%s with %.40s: %+v, want %s", c.path, c.body, p, c.code)
+		}
+	}
+	for header, value := range map[string]string{"Content-Type": "text/plain", "Idempotency-Key": "a b"} {
+		if got := s.post("/events/{id}/run", "evt_3", "", `{"why":"x"}`, header, value); got.StatusCode < 400 || got.StatusCode > 415 {
+			t.Errorf("with %s %s: answered %d", header, value, got.StatusCode)
+		}
+	}
+	if got := s.post("/events/{id}/run", "evt_3", "dry_run=perhaps", `{"why":"x"}`); got.StatusCode != 400 {
+		t.Errorf("a dry run, perhaps: answered %d", got.StatusCode)
+	}
+}
+
+// A payload is shown whole to who may reveal it, and that stands in the trail first.
+func TestDecide_Reveal(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.exec(world...)
+	a := want[struct {
+		Result struct{ Payload struct{ Email string } }
+	}](t, s.ask(http.MethodPost, "/events/{id}/reveal", "evt_1", "", "reveal", `{"why":"the customer asks"}`), http.StatusOK)
+	var actor string
+	if err := s.db.QueryRow(t.Context(), `select actor from operator_actions where action = 'reveal' and target = 'evt_1'`).Scan(&actor); err != nil || actor != "ada" || a.Result.Payload.Email != "ada@example.com" {
+		t.Errorf("%+v, revealed by %q (%v)", a, actor, err)
+	}
+	if got := s.ask(http.MethodPost, "/events/{id}/reveal", "evt_1", "dry_run=true", "operator", ""); got.StatusCode != http.StatusForbidden {
+		t.Errorf("a dry run without the right is answered %d", got.StatusCode)
+	}
+}

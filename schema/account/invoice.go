@@ -1,0 +1,60 @@
+package account
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// ShownInvoice is an invoice with what was booked for it and claimed back.
+type ShownInvoice struct {
+	Mode string `json:"mode"`
+	// Account is ours, "" where none is known. Customer is the provider's.
+	Account  string `json:"account"`
+	Customer string `json:"customer"`
+	Invoice
+	// Entries and Claims have the newest [MostInvoices].
+	Entries []Entry `json:"entries"`
+	Claims  []Claim `json:"claims"`
+}
+
+const findInvoiceSQL = `
+select mode, account, customer, state from invoices where mode = any($1) and id = $2
+union all
+select mode, account, customer, state from invoices where state ->> 'Number' = $2 and state ->> 'Number' <> '' and mode = any($1) and id <> $2
+ order by 1`
+
+const invoiceEntriesSQL = `
+select created_at, kind, object, invoice, amount, tax, currency, reference
+  from finance_entries where mode = $1 and account = $2 and invoice = $3 order by created_at desc, effect_key limit $4`
+
+const invoiceClaimsSQL = `
+select kind, id, state ->> 'Status', invoice, (state ->> 'Amount')::bigint, state ->> 'Currency' from objects
+ where mode = $1 and invoice = $2 and invoice <> '' and kind in ('refund', 'dispute', 'credit_note') order by updated_at desc, id limit $3`
+
+// FindInvoices returns the invoices with the provider's ID or the number id, in a mode, "" for both. Each is read by
+// itself: what comes in meanwhile may be in one part and not in another.
+func FindInvoices(ctx context.Context, db DB, id, mode string) ([]ShownInvoice, error) {
+	found, err := list(ctx, db, func(row pgx.CollectableRow) (i ShownInvoice, err error) {
+		var state billing.Invoice
+		if err = row.Scan(&i.Mode, &i.Account, &i.Customer, &state); err == nil {
+			i.Invoice = invoice(state)
+		}
+		return i, err
+	}, findInvoiceSQL, modesOf(mode), id)
+	for n := 0; n < len(found) && err == nil; n++ {
+		i := &found[n]
+		if i.Entries, err = list(ctx, db, pgx.RowToStructByPos[Entry], invoiceEntriesSQL, i.Mode, i.Account, i.ID,
+			MostInvoices); err != nil {
+			break
+		}
+		i.Claims, err = list(ctx, db, pgx.RowToStructByPos[Claim], invoiceClaimsSQL, i.Mode, i.ID, MostInvoices)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find invoice %q: %w", id, err)
+	}
+	return found, nil
+}

@@ -1,0 +1,66 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Listed is an effect in a list.
+type Listed struct {
+	Key   string `json:"key"`
+	Kind  string `json:"kind"`
+	State string `json:"state"`
+	// Attempts counts the tries, Generation the deliberate repeats, from 1.
+	Attempts   int    `json:"attempts"`
+	Generation int    `json:"generation"`
+	LastError  string `json:"last_error"`
+	ErrorClass string `json:"error_class"`
+	// ClaimedAt is the time of the first claim, DoneAt nil while it is not done.
+	ClaimedAt time.Time  `json:"claimed_at"`
+	DoneAt    *time.Time `json:"done_at"`
+	// EventID and Receipt are those of the event that claimed it.
+	EventID string          `json:"event_id"`
+	Receipt string          `json:"receipt"`
+	Result  json.RawMessage `json:"result"`
+}
+
+// Filter narrows a list of effects; "" lets everything pass.
+type Filter struct {
+	// Prefix begins the keys: "receipt-email:", say, or a whole key.
+	Prefix string
+	// Open is the state of effects that are not done: claimed, failed or uncertain.
+	Open string
+	// After is the key behind which the list goes on.
+	After string
+	// Limit is how many are listed at most.
+	Limit int
+}
+
+const listed = `select key, kind, state, attempts, generation, error, error_class, claimed_at, done_at, event_id, receipt_id::text, result
+  from effects where key > $1 and key >= $2 and key < $2 || chr(1114111)`
+
+// listSQL walks the keys, and stops at the limit.
+const listSQL = listed + ` order by key limit $3`
+
+// listOpenSQL reads the effects of one open state by their partial index, since few are open at a time.
+const listOpenSQL = `
+with open as materialized (select key from effects where state = $4 and state in ('claimed', 'failed', 'uncertain'))
+` + listed + ` and key in (select key from open) order by key limit $3`
+
+// List returns the effects that pass f, by their keys.
+func List(ctx context.Context, db Querier, f Filter) ([]Listed, error) {
+	sql, args := listSQL, []any{f.After, f.Prefix, f.Limit}
+	if f.Open != "" {
+		sql, args = listOpenSQL, append(args, f.Open)
+	}
+	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Listed])
+	if err != nil {
+		return nil, fmt.Errorf("list effects: %w", err)
+	}
+	return found, nil
+}
