@@ -12,8 +12,8 @@ import (
 // Bookings are the entries about refunds, disputes and credit notes. They follow from what their facts hold together,
 // and their keys name the object: refund.created, charge.refunded and charge.refund.updated meet at the same. They
 // are part of every plan, since any event can be the one that makes their account known, or what was paid for. Of a
-// payment that was for nothing that is known, the clock books all. A refund or a credit note of an unknown invoice
-// waits for its account and its tax.
+// payment that was for nothing that is known, the clock books all. Money of an unknown invoice waits for its account
+// and its tax.
 func bookings(c billing.Change) []*step {
 	var s billing.State
 	for _, r := range c.After.Refunds {
@@ -22,7 +22,7 @@ func bookings(c billing.Change) []*step {
 		}
 	}
 	for _, d := range c.After.Disputes {
-		if d.Purchase != "" && d.Purchase != d.Payment {
+		if d.Purchase != "" && d.Purchase != d.Payment && !d.Unbilled {
 			s.Disputes = append(s.Disputes, d)
 		}
 	}

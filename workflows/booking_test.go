@@ -62,6 +62,8 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 	credit := billing.Credit{Ref: billing.Ref{ID: "cn_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Amount: 20, Tax: 3, Currency: "usd", IssuedAt: refundedAt}
 	unbilledCredit := credit
 	unbilledCredit.Unbilled = true
+	unbilledDispute := dispute
+	unbilledDispute.Unbilled = true
 	void := credit
 	void.VoidedAt = failedAt
 	outside := credit
@@ -85,8 +87,8 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 		"a refund that never succeeded": {billing.State{Refunds: []billing.Refund{never}}, nil},
 		"a refund of a payment that was for nothing that is known, which the clock books": {billing.State{Refunds: []billing.Refund{own},
 			Payment: &billing.Payment{Ref: billing.Ref{ID: "pi_1", Account: "acme", Purchase: "pi_1"}, Status: "succeeded"}}, nil},
-		"a refund and a credit note of an unknown invoice": {billing.State{Refunds: []billing.Refund{untaxed}, Credits: []billing.Credit{unbilledCredit}}, nil},
-		"a refund whose account is unknown":                {billing.State{Refunds: []billing.Refund{nobodys}}, nil},
+		"money of an unknown invoice":       {billing.State{Refunds: []billing.Refund{untaxed}, Disputes: []billing.Dispute{unbilledDispute}, Credits: []billing.Credit{unbilledCredit}}, nil},
+		"a refund whose account is unknown": {billing.State{Refunds: []billing.Refund{nobodys}}, nil},
 		"each balance transaction is booked": {billing.State{Disputes: []billing.Dispute{dispute}}, map[string]activities.Entry{
 			"dispute-entry:stripe:live:txn_1": settled(entry(activities.DisputeEntry, "txn_1", -100, 0, refundedAt, ""), -100, 15),
 			"dispute-entry:stripe:live:txn_2": settled(entry(activities.DisputeEntry, "txn_2", 90, 0, failedAt, ""), 90, -15),

@@ -23,7 +23,9 @@ type Dispute struct {
 	Since Cause
 	// Movements are all that any fact told of, by ID: the money is what they are, whatever the status.
 	Movements []Movement `json:",omitempty"`
-	Because   string     `json:",omitempty"`
+	// MovedBy is the fact that told of the last one; zero while none did.
+	MovedBy Cause  `json:",omitzero"`
+	Because string `json:",omitempty"`
 }
 
 // FoldDispute makes a dispute of the facts about it. Its account is left to Apply.
@@ -44,12 +46,13 @@ func FoldDispute(id string, facts []Fact) Dispute {
 			if m.OccurredAt.IsZero() { // the movement does not say when it was
 				m.OccurredAt = f.OccurredAt
 			}
-			d.Movements = append(d.Movements, m)
+			if !slices.ContainsFunc(d.Movements, func(o Movement) bool { return o.ID == m.ID }) {
+				d.Movements, d.MovedBy = append(d.Movements, m), causeOf(f)
+			}
 		}
 	}
 	d.Payment, d.Statuses, d.Claimed = cmp.Or(intent, d.Charge), set(d.Statuses), linkedTo(InOrder(facts))
 	slices.SortStableFunc(d.Movements, func(a, b Movement) int { return cmp.Compare(a.ID, b.ID) })
-	d.Movements = slices.CompactFunc(d.Movements, func(a, b Movement) bool { return a.ID == b.ID })
 	return d
 }
 
@@ -89,6 +92,19 @@ func (d *Dispute) hold(p Policy) []Fact {
 }
 
 func (*Dispute) kind() kind { return kindDispute }
+
+// assign may know the dispute without its payment and its invoice, among other objects of its subscription or customer.
+func (d *Dispute) assign(with related) {
+	d.Ref.assign(with)
+	i := find[*Invoice](with.objects, d.Invoice)
+	if i != nil || find[*Payment](with.objects, d.Payment) != nil {
+		d.Unbilled = d.Account != "" && d.Invoice != "" && i == nil
+	}
+}
+
+func (d *Dispute) due(with related, now time.Time) []Due {
+	return d.bookUnbilled(with, d.MovedBy, len(d.Movements), now)
+}
 
 // announces lists each status that was shown.
 func (d *Dispute) announces() (list []string) {

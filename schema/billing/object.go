@@ -50,9 +50,9 @@ type Ref struct {
 	Purchase string `json:",omitempty"`
 	// NotOurs is set for another product of the provider's account, and for money of it. It has no account of ours.
 	NotOurs bool `json:",omitempty"`
-	// Unbilled is set for a refund or a credit note of an invoice that nothing has told of. The invoice tells its
-	// account, and a refund's tax. So it is booked once that is known, or has not come for the time to settle: under
-	// its customer's account.
+	// Unbilled is set for a refund, a dispute or a credit note of an invoice that nothing has told of. Only the invoice
+	// tells its account, and a refund's tax. So it is booked once that is known, or, once the time to settle is over,
+	// under its customer's account.
 	Unbilled bool `json:",omitempty"`
 	// Claimed is the account that a person has given it to, "" for none.
 	Claimed string `json:",omitempty"`

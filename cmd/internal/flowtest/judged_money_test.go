@@ -385,7 +385,7 @@ func TestPayment_OfNeither_BookedWithItsRefund(t *testing.T) {
 	}
 }
 
-// A refund or a credit note of an invoice waits for that: the customer is linked to one account, and the
+// A refund, a dispute or a credit note of an invoice waits for that: the customer is linked to one account, and the
 // invoice is of a subscription that names another. If the invoice does not come in the time to settle, the money is the
 // customer's account's.
 func TestMoney_OfAnUnknownInvoice_WaitsForItsAccount(t *testing.T) {
@@ -393,7 +393,8 @@ func TestMoney_OfAnUnknownInvoice_WaitsForItsAccount(t *testing.T) {
 	comes := bill("paid", 0, "in_1", lines(line("pro", 1000)), billOf("sub_1", "umbrella"))
 	before := []happening{
 		customer("updated", 0, "acme"), chargeOf(0, "pi_1", 1000), ties(0, "pi_1", "in_1", 1000), refund("updated", 1*aDay, "re_1", "succeeded", "pi_1", 300),
-		creditNote("created", 3*aDay, "issued", 0, 200),
+		creditNote("created", 3*aDay, "issued", 0, 200), dispute("created", 4*aDay, "needs_response", []any{withdrawn}),
+		dispute("funds_reinstated", 8*aDay, "won", []any{withdrawn, reinstated}),
 	}
 	for n, tt := range []struct {
 		settle  time.Duration
@@ -405,10 +406,10 @@ func TestMoney_OfAnUnknownInvoice_WaitsForItsAccount(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, func(c *config.Config) { c.Policy.Settle = tt.settle })
 			x := &telling{judged: judged{events: slices.Clone(before)}, tag: fmt.Sprintf("-%s-v%d", uuid.NewString()[:8], n), begin: time.Now().Add(-20 * aDay).Truncate(time.Second), older: tt.older}
-			want := []string{"credit cn_1 200 " + tt.account, "refund re_1 300 " + tt.account}
+			want := []string{"credit cn_1 200 " + tt.account, "dispute txn_1 -1000 " + tt.account, "dispute txn_2 1000 " + tt.account, "refund re_1 300 " + tt.account}
 			if tt.invoice {
 				x.events = append(x.events, comes)
-				want = slices.Insert(want, 1, "payment in_1 1000 "+tt.account)
+				want = slices.Insert(want, 3, "payment in_1 1000 "+tt.account)
 			}
 			for i := range x.events {
 				if x.events[i].kind == "invoice_payment.paid" && tt.older {
