@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -211,5 +212,50 @@ func TestReread_MisreadBodies_AsInTheTwinWorld(t *testing.T) {
 	compare("after the undo of the undo", twin.held())
 	if n := w.rows(`select distinct data ->> 'cause' from outbox where data ? 'cause'`); !slices.Equal(n, []string{"reread"}) {
 		t.Errorf("the news name the causes %q", n)
+	}
+}
+
+// A reader has read no tax. Read again, the entry has the same amount and another tax: a person is asked once with both
+// figures, and a correction of the tax alone goes to finance, once.
+func TestReread_TaxAlone_AskedAndCorrected(t *testing.T) {
+	t.Parallel()
+	w := drillWorld{rig: newRig(t, nil), name: "tax-" + uuid.NewString()[:8]}
+	x := &telling{judged: judged{events: []happening{
+		subscription("created", 0, "active", items(item("pro", 1))),
+		bill("paid", 0, "in_1", lines(line("pro", 2000)), first, set("total_taxes", []any{payload{"amount": 319, "tax_behavior": "inclusive"}})),
+	}}, tag: fmt.Sprintf("-%s-v0", uuid.NewString()[:8]), begin: time.Now().Add(-20 * 24 * time.Hour).Truncate(time.Second)}
+	w.come("it has ended", []string{w.deliver(x, 0)}, receipt.Processed)
+	truth := x.event(1)
+	misread := truth
+	misread.Body = bytes.ReplaceAll(truth.Body, []byte(`"amount":319`), []byte(`"amount":0`))
+	w.receive(misread)
+	w.status(misread, receipt.Processed)
+	w.keepTruth([]forge.Event{truth})
+	found, err := operator.ReadAgain(t.Context(), w.Pool, process.BillingPolicy(w.Config), nil, billing.KeptFilter{}, nil)
+	if err != nil || len(found.Facts) != 1 || !slices.Equal(found.Facts[0].Fields, []string{"Invoice.Tax"}) {
+		t.Fatalf("read again: %+v, %v; want the tax alone", found, err)
+	}
+	w.reads(found, false)
+	asked := w.rows(`select title from tasks where kind = 'entry_differs' and state = 'open'`)
+	if len(asked) != 1 || !strings.Contains(asked[0], "0.00 USD of it tax") || !strings.Contains(asked[0], "3.19 USD of it tax") {
+		t.Errorf("people are asked %q, want both figures once", asked)
+	}
+	if n := w.done("finance"); n != 1 {
+		t.Errorf("finance has %d entries before the answer", n)
+	}
+	w.says("ada", operator.VerbCorrect, x.own("in_1"), "the reader read no tax", operator.Args{})
+	w.until("finance has the correction", func() bool { return w.done("finance") == 2 })
+	w.settled()
+	correction := w.journal("finance")[1].Body
+	for field, want := range map[string]any{"kind": "correction", "amount": 0, "tax": 319, "currency": "usd", "corrects": "finance-export:stripe:live:" + x.own("in_1")} {
+		if got := correction[field]; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s of the correction is %v, want %v", field, got, want)
+		}
+	}
+	if open := w.rows(`select title from tasks where state = 'open'`); len(open) > 0 {
+		t.Errorf("people are still asked %q", open)
+	}
+	if again, err := operator.ReadAgain(t.Context(), w.Pool, process.BillingPolicy(w.Config), nil, billing.KeptFilter{}, nil); err != nil || len(again.Facts) > 0 {
+		t.Errorf("read once more: %+v, %v", again, err)
 	}
 }
