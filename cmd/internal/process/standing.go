@@ -23,7 +23,11 @@ const auditWatch = 10 * time.Minute
 // watchAudit logs new heads of the audit trail, and walks it now and again, until ctx ends.
 func (n *Node) watchAudit(ctx context.Context) {
 	var walks sync.WaitGroup
-	walks.Go(func() { n.every(ctx, auditWatch, "verify the audit trail", n.checkAudit) })
+	walks.Go(func() {
+		const work = "verify the audit trail"
+		n.try(ctx, work, n.checkAudit) // after a deploy, a broken one is not whole for ten minutes
+		n.every(ctx, auditWatch, work, n.checkAudit)
+	})
 	audit.New(n.Pool, n.log).Watch(ctx, headWatch)
 	walks.Wait()
 }

@@ -114,9 +114,14 @@ func (n *Node) every(ctx context.Context, pause time.Duration, work string, once
 		case <-ctx.Done():
 			return
 		}
-		if err := once(ctx); err != nil && ctx.Err() == nil {
-			n.log.WarnContext(ctx, "periodic work failed", "work", work, "error", err)
-		}
+		n.try(ctx, work, once)
+	}
+}
+
+// try calls once, and logs its error with the name of the work.
+func (n *Node) try(ctx context.Context, work string, once func(context.Context) error) {
+	if err := once(ctx); err != nil && ctx.Err() == nil {
+		n.log.WarnContext(ctx, "periodic work failed", "work", work, "error", err)
 	}
 }
 
