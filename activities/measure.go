@@ -37,7 +37,8 @@ func (m *Measures) finished(ctx context.Context, in FinishRunInput, apiVersion s
 	labels := metric.WithAttributes(attribute.String("flow", in.Flow), attribute.String("outcome", in.Status))
 	m.run.Record(ctx, time.Since(in.StartedAt).Seconds(), labels)
 	if received := in.ReceivedAt(); !received.IsZero() && in.ResetOf == "" && in.Replay == nil {
-		m.whole.Record(ctx, time.Since(received).Seconds(), labels)
+		m.whole.Record(ctx, time.Since(received).Seconds(), labels,
+			metric.WithAttributes(attribute.Bool("held", in.Held)))
 	}
 	m.leaves(ctx, in.Ref, apiVersion, in.Status)
 }

@@ -184,8 +184,10 @@ type FinishRunInput struct {
 	// Open are the keys of the effects that it leaves as they are, neither done nor skipped: nothing comes of them.
 	Open []string `json:",omitempty"`
 	// ResetOf is the run that this one was reset from, "" for an original; Replay is set for one that was asked for.
-	ResetOf   string
-	Replay    *Replay `json:",omitempty"`
+	ResetOf string
+	Replay  *Replay `json:",omitempty"`
+	// Held is set for a run that has waited for a person, or for a sink that was out or paused.
+	Held      bool `json:",omitempty"`
 	StartedAt time.Time
 	// AsOf is when the workflow task began that finishes the run.
 	AsOf time.Time

@@ -64,6 +64,8 @@ type flow struct {
 	// ledger before it decides anything. A run that a reset made is not interrupted: the history that it took over went
 	// on without that, and it refreshes its steps like any other before it parks.
 	interrupted bool
+	// held is set once the run has waited for a sink that was out or paused.
+	held bool
 	// cancelSeen is set when the run has parked because it was cancelled; what a person decides then holds.
 	cancelSeen bool
 	// settledInVain is set when others ended the last park, and the ledger had nothing for the run.
@@ -280,7 +282,7 @@ func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 		input: activities.FinishRunInput{
 			Ref: f.in.Ref, Status: outcome, Reason: why.String(), Flow: f.name,
 			Open: keysOf(unsettled(f.steps)), ResetOf: f.resetOf, Replay: f.in.Replay,
-			StartedAt: f.begun, AsOf: f.asOf(),
+			Held: f.interrupted || f.held, StartedAt: f.begun, AsOf: f.asOf(),
 		},
 	}, nil)
 	if err != nil {

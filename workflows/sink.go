@@ -17,6 +17,7 @@ func (r *run) waitToTry(ctx workflow.Context, s *step, calls int) error {
 		if s.waitingSince.IsZero() && s.result.First == "" {
 			s.waitingSince = r.asOf()
 		}
+		r.f.held = r.f.held || s.result.Held
 		r.f.show(s.result.Reason)
 		options := workflow.AwaitOptions{Timeout: s.result.Wait,
 			TimerOptions: workflow.TimerOptions{Summary: s.kind + " " + s.waitsFor()}}

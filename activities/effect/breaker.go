@@ -251,7 +251,7 @@ func (r *Runner) waits(ctx context.Context, c Call, p Policy, o outage, left tim
 	}
 	r.Waits(ctx, c, p.Gate.sink, o.words(), why)
 	r.count(ctx, c, Waits)
-	return Result{State: Waits, Wait: wait, Reason: p.Gate.sink + " " + o.words()}
+	return Result{State: Waits, Wait: wait, Held: true, Reason: p.Gate.sink + " " + o.words()}
 }
 
 // judge takes what the end of an attempt says about the sink. If that cannot be written, the next such end is.

@@ -119,6 +119,8 @@ type Result struct {
 	Unanswered bool `json:",omitempty"`
 	// Wait is how long to wait before it is asked for again, where State is Waits.
 	Wait time.Duration `json:",omitempty"`
+	// Held is set where it waits for a sink that is out or paused.
+	Held bool `json:",omitempty"`
 	// First is the key of the effect that it waits for, "" where it waits for something else.
 	First string `json:",omitempty"`
 	// Round is the ledger's for an effect that is not done: another run, or this one before a reset,
