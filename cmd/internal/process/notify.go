@@ -69,6 +69,10 @@ func (n *Node) pass(ctx context.Context, o *operator.Operator, sinks []NotifySin
 	var faults []error
 	var unread map[string]error
 	p.Found, unread = report.Causes(ctx, n.Config, o)
+	if n.auditBroken.Load() {
+		p.Found = append(p.Found, notice.Cause{Name: "audit:broken", Severity: notice.Page, Count: 1,
+			What: "the audit trail was tampered with", Command: "audit verify", Runbook: "the-audit-trail"})
+	}
 	for kind, err := range unread {
 		p.Unread = append(p.Unread, kind)
 		faults = append(faults, err)

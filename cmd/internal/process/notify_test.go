@@ -156,12 +156,16 @@ var planted = []string{
 		('stripe', now(), '2026-11-20T08:00:00Z', '[{"kind":"off","says":"it is off","since":"2026-11-20T08:10:00Z"},{"kind":"version","says":"it is old","since":"2026-11-20T08:10:00Z"},{"kind":"ignored","says":"x","since":"2026-11-20T08:10:00Z"}]')`,
 	`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, attempts, last_error, created_at)
 		values (gen_random_uuid(), 'live', 'acme', 'invoice.paid', gen_random_uuid(), 'k', '{}', 7, 'subscriber crm: answered 503', now() - interval '20 minutes')`,
+	receiptRow + `('00000000-0000-0000-0000-000000000007', 'stripe', 'stripe', 'live', 'evt_7', 'id', 'invoice.paid', now() - interval '1 hour', '\x01', 'needs_review', 'effect_uncertain: x', now(), now())`,
+	`insert into receipts (source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, updated_at, dispatch_at, id)
+		select 'stripe', 'stripe', 'live', 'evt_' || n, 'id', 'customer.updated', now() - interval '1 hour', '\x01', 'dead', 'undo_failed: x', now(), now(), gen_random_uuid() from generate_series(10, 19) n`,
 }
 
 // told is what each planted cause is told as.
 var told = []string{
 	"page dead: effect_failed: 1 financial event (live)", "ticket dead: effect_failed: 1 event (live)", "ticket dead: effect_failed: 1 financial event (test)",
 	"ticket needs_review: similar_account: 1 financial event (live)", "page workflows do not start: 1 event received",
+	"page dead: undo_failed: 10 events (live)", "page the audit trail was tampered with",
 	"page nothing says what price price_1 means, paid for by 2 accounts", "page nothing says what price price_2 means, paid for by 1 account", "ticket open: 1 task of kind correction", "page open: 1 task of kind dispute",
 	"page sink finance is out: f.test answered 503", "ticket in doubt: 2 effects of kind receipt-email (live)",
 	"ticket a retry job has ended, and 1 of 3 events have failed",
@@ -183,6 +187,7 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 		t.Fatalf("told of nothing: %q", hook.bodies)
 	}
 	one.exec(t, planted...)
+	one.auditBroken.Store(true) // the other has not walked it
 	together := func() {
 		t.Helper()
 		var both sync.WaitGroup
@@ -227,7 +232,7 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 		t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	mails := box.Mails()
-	if wantPages := 9; pages != wantPages || len(mails) != len(want) {
+	if wantPages := 11; pages != wantPages || len(mails) != len(want) {
 		t.Errorf("%d pages and %d mails, want %d and %d", pages, len(mails), wantPages, len(want))
 	}
 	for _, m := range mails {
@@ -235,6 +240,7 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 			t.Errorf("mail %s", m.Data)
 		}
 	}
+	one.auditBroken.Store(false)
 	one.exec(t, `delete from receipts`, `delete from tasks`, `delete from breakers`, `delete from effects`, `delete from jobs`, `delete from meaning_switches`, `delete from meanings`, `delete from outbox`, `delete from source_counts`, `delete from source_hours`, `delete from endpoints`, `delete from source_failures`)
 	hook.bodies = nil
 	together()
@@ -307,6 +313,7 @@ func TestNotify_OneSinkFails_OthersAreTold(t *testing.T) {
 				"    mail: {kind: mail, address: \""+box.Address+"\", tls: none, from: pawl@example.com, to: oncall@example.com}\n")
 			hook.answer = answer
 			w.exec(t, planted...)
+			w.auditBroken.Store(true)
 			w.tell(t)
 			if got := len(box.Mails()); got != len(told) {
 				t.Errorf("%d mails while the other sink %s, want %d", got, name, len(told))

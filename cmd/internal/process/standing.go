@@ -116,20 +116,8 @@ func (n *Node) readOwn(_ context.Context, set set) error {
 		broken = 1
 	}
 	set("pawl_audit_broken", broken)
-	for name, source := range n.Config.Sources {
-		var last time.Time
-		for _, s := range source.Secrets {
-			if s.NotAfter.IsZero() {
-				last = time.Time{}
-				break
-			}
-			if s.NotAfter.After(last) {
-				last = s.NotAfter
-			}
-		}
-		if !last.IsZero() {
-			set("pawl_secret_ends", time.Until(last).Seconds(), attribute.String("source", name))
-		}
+	for name, at := range report.SecretEnds(n.Config) {
+		set("pawl_secret_ends", time.Until(at).Seconds(), attribute.String("source", name))
 	}
 	return nil
 }

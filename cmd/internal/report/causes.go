@@ -32,6 +32,7 @@ const live = "live"
 const (
 	outFor       = 2 * time.Minute
 	unstartedFor = 5 * time.Minute
+	idleSince    = 3 * time.Minute
 	untakenFor   = 15 * time.Minute
 	doubtfulFor  = time.Hour
 	idleFor      = 7 * 24 * time.Hour
@@ -56,7 +57,7 @@ func Causes(ctx context.Context, cfg *config.Config, o *operator.Operator) (foun
 	for kind, read := range map[string]func(context.Context) ([]notice.Cause, error){
 		"parked": c.parked, "unstarted": c.unstarted, "task": c.tasks, "uncertain": c.uncertain, "sink": c.sinks,
 		"subscriber": c.subscribers, "meaning": c.meanings, "job": c.jobs, "source": c.sources,
-		"endpoint": c.endpoints, "failing": c.failing,
+		"endpoint": c.endpoints, "failing": c.failing, "secret": c.secrets, "idle": c.idle,
 	} {
 		list, err := read(ctx)
 		if err != nil {
@@ -78,10 +79,16 @@ func pages(page bool, mode string) notice.Severity {
 	return notice.Ticket
 }
 
-// parked is the events that wait for a person.
+// many dead letters of one reason, where not even one is financial, say that a sink or a deployment is broken.
+const many = 10
+
+// parked is the events that wait for a person, but for those with an effect in doubt: they are told by that.
 func (c causes) parked(ctx context.Context) (list []notice.Cause, err error) {
 	found, err := timeline.ReadParked(ctx, c.DB, c.cfg.Notify.FinancialLike())
 	for _, p := range found {
+		if p.ReasonCode == inDoubt {
+			continue
+		}
 		about, kind := "other", "event"
 		if p.Financial {
 			about, kind = "financial", "financial event"
@@ -90,13 +97,16 @@ func (c causes) parked(ctx context.Context) (list []notice.Cause, err error) {
 		if p.ReasonCode != "" {
 			command += " --reason " + p.ReasonCode
 		}
-		runbook := "a-run-is-parked"
-		if p.Status == string(receipt.NeedsReview) && !strings.HasPrefix(p.ReasonCode, "effect_") {
+		dead, runbook := p.Status == string(receipt.Dead), "a-run-is-parked"
+		switch {
+		case dead && p.Events >= many:
+			runbook = "many-events-at-once"
+		case !dead && !strings.HasPrefix(p.ReasonCode, "effect_"):
 			runbook = "a-rule-asks"
 		}
 		list = append(list, notice.Cause{
 			Name:     strings.Join([]string{p.Mode, p.Status, about, p.ReasonCode}, ":"),
-			Severity: pages(p.Financial && p.Status == string(receipt.Dead), p.Mode),
+			Severity: pages(dead && (p.Financial || p.Events >= many), p.Mode),
 			What: fmt.Sprintf("%s%s: %s (%s)", p.Status, output.Because(p.ReasonCode), output.Plural(p.Events, kind),
 				p.Mode),
 			Since: p.Since, Count: p.Events, Money: p.Money, Command: command, Runbook: runbook,
@@ -218,6 +228,9 @@ func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
 	return list, err
 }
 
+// inDoubt is the reason of an event with an effect that nobody knows of whether it happened.
+const inDoubt = "effect_uncertain"
+
 // uncertain is the effects that nobody knows of whether they happened.
 func (c causes) uncertain(ctx context.Context) (list []notice.Cause, err error) {
 	found, err := ledger.Doubtful(ctx, c.DB, doubtfulFor)
@@ -225,7 +238,7 @@ func (c causes) uncertain(ctx context.Context) (list []notice.Cause, err error) 
 		list = append(list, notice.Cause{
 			Name: d.Mode + ":" + d.Kind, Severity: notice.Ticket,
 			What:  fmt.Sprintf("in doubt: %s of kind %s (%s)", output.Plural(d.Effects, "effect"), d.Kind, d.Mode),
-			Since: d.Since, Count: d.Effects, Command: "events list --reason effect_uncertain",
+			Since: d.Since, Count: d.Effects, Command: "events list --reason " + inDoubt,
 			Runbook: "a-mail-is-uncertain",
 		})
 	}

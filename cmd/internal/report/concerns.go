@@ -10,6 +10,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/grpc/codes"
 
@@ -174,22 +175,27 @@ type polled interface {
 
 // nobodyWorks says why no worker takes the events. It returns "" if one does.
 func nobodyWorks(ctx context.Context, o *operator.Operator) string {
+	switch worked, err := worked(ctx, o); {
+	case err != nil:
+		return "Temporal does not answer: " + TemporalSays(err)
+	case worked:
+		return ""
+	}
+	return "nobody works on the task queue: start pawl worker, or pawl ingress --worker"
+}
+
+// worked reports whether a worker takes the events. The error says that Temporal does not answer.
+func worked(ctx context.Context, o *operator.Operator) (bool, error) {
 	queues, ok := o.Temporal.(polled)
 	if !ok {
-		return ""
+		return true, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTemporal)
 	defer cancel()
 	described, err := queues.DescribeTaskQueue(ctx, o.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
-	if err != nil {
-		return "Temporal does not answer: " + TemporalSays(err)
-	}
-	for _, p := range described.GetPollers() {
-		if time.Since(p.GetLastAccessTime().AsTime()) <= QuietPoller {
-			return ""
-		}
-	}
-	return "nobody works on the task queue: start pawl worker, or pawl ingress --worker"
+	return err == nil && slices.ContainsFunc(described.GetPollers(), func(p *taskqueuepb.PollerInfo) bool {
+		return time.Since(p.GetLastAccessTime().AsTime()) <= QuietPoller
+	}), err
 }
 
 // QuietPoller is how long a worker that runs may not have been heard of: its polls last a minute.

@@ -24,11 +24,12 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 // polledAt is a Temporal whose queue was polled last at that time.
 type polledAt struct {
 	operator.Temporal
-	at time.Time
+	at  time.Time
+	err error
 }
 
 func (p polledAt) DescribeTaskQueue(context.Context, string, enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
-	return &workflowservice.DescribeTaskQueueResponse{Pollers: []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(p.at)}}}, nil
+	return &workflowservice.DescribeTaskQueueResponse{Pollers: []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(p.at)}}}, p.err
 }
 
 func TestConcerns_OneRowEach_WithItsCommand(t *testing.T) {
