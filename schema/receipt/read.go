@@ -105,10 +105,10 @@ func (s *Store) Load(ctx context.Context, id string) (Receipt, Body, error) {
 }
 
 // openCountsSQL is two statements for two partial indexes. What waits for another entry is not late: the event of that
-// one is. An effect in doubt is told by itself.
+// one is. An effect in doubt, and a sink that is out, are told by themselves.
 const openCountsSQL = `
 select status, mode, coalesce(type like any($1::text[]), false) as financial, count(*)::int, coalesce(extract(epoch from
-       now() - min(received_at) filter (where reason_code not in ('` + WaitsForEntry + `', 'effect_uncertain'))), 0)::float8 as seconds
+       now() - min(received_at) filter (where reason_code not in ('` + WaitsForEntry + `', 'effect_uncertain', 'sink_out'))), 0)::float8 as seconds
   from receipts where status in ('processing', 'retrying', 'needs_review', 'dead') group by status, mode, financial
 union all
 select 'received', mode, coalesce(type like any($1::text[]), false) as financial, count(*)::int, extract(epoch from now() - min(received_at))::float8
