@@ -1,0 +1,393 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+)
+
+// quietly is something that fails without an event that shows it, or with one that nobody would look at.
+type quietly struct {
+	name string
+	// plant makes it fail. told is everything that people are told of it: by, name, severity, runbook.
+	plant func()
+	told  []told
+	// news is what people are told, as a ticket and once, of what mends it; "" for nothing.
+	news string
+	// wait moves back what the binary waits for, once Prometheus has told.
+	wait string
+	// mend does what the runbook says.
+	mend func()
+}
+
+// The small form's hour is a minute; PAWL_ALARM_SCALE=1 is the full form, in which nothing is made shorter.
+const alarmScale = 60
+
+// People are told of each of eleven quiet failures: once, by the right severity, with the runbook whose commands end
+// it, and that it is over. They are told so by the alerts, as Prometheus sends them, and by `notify`. Before and after,
+// healthy traffic tells nothing.
+func TestAlarms_QuietFailures_ToldOnceAndToldToBeOver(t *testing.T) {
+	for _, program := range []string{"prometheus", "promtool"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s is not here: on Debian, `.ci/run packages` brings it", program)
+		}
+	}
+	scale, every := alarmScale, time.Second
+	if given := os.Getenv("PAWL_ALARM_SCALE"); given != "" {
+		var err error
+		if scale, err = strconv.Atoi(given); err != nil || scale < 1 {
+			t.Fatalf("PAWL_ALARM_SCALE=%s", given)
+		}
+	}
+	if scale == 1 {
+		every = 15 * time.Second
+	}
+	a := newAlarmed(t, scale, every)
+	bought := a.storm(25)
+	a.tellsNothing("the storm before")
+	table := a.drill(append(a.quiet(bought), a.hanging())...)
+	table = append(table, a.drill(a.idle())...)
+	a.storm(25)
+	a.tellsNothing("the storm after")
+	t.Logf("as they were told, scale %d:\n| failure | by | told as | severity | told after | runbook | over after |\n|---|---|---|---|---|---|---|\n%s", scale, strings.Join(table, ""))
+}
+
+// within is how long something may take of which people are told after d, in either way.
+func (a *alarmed) within(d time.Duration) time.Duration {
+	return d/time.Duration(a.scale) + time.Minute
+}
+
+// tellsNothing waits for two passes of notify, and for the rules that count five minutes.
+func (a *alarmed) tellsNothing(when string) {
+	a.t.Helper()
+	before, _ := a.now()
+	time.Sleep(max(20*time.Second, 10*time.Minute/time.Duration(a.scale)))
+	all, wrong := a.now()
+	for _, o := range all[len(before):] {
+		a.t.Errorf("%s: people were told %s", when, o)
+	}
+	if len(wrong) > 0 {
+		a.t.Errorf("%s: %s", when, wrong)
+	}
+}
+
+// drill plants failures, waits until people are told of each, mends them by their runbooks, and waits until people are
+// told that they are over. It returns rows of a table.
+func (a *alarmed) drill(failures ...quietly) (rows []string) {
+	a.t.Helper()
+	before, _ := a.now()
+	planted, begun, mended := map[string]time.Time{}, map[string]time.Time{}, map[string]time.Time{}
+	for _, f := range failures {
+		planted[f.name] = time.Now()
+		f.plant()
+	}
+	for _, f := range failures {
+		slices.SortStableFunc(f.told, func(x, y told) int { return strings.Compare(x.By, y.By) })
+		for _, want := range f.told {
+			if want.By == byNotify && f.wait != "" {
+				a.later(f.wait)
+			}
+			await(a.t, a.within(3*time.Hour), func() error {
+				if len(a.find(want)) == 0 {
+					return fmt.Errorf("%s: nobody was told %s %s", f.name, want.By, want.Name)
+				}
+				return nil
+			})
+		}
+	}
+	last := len(failures) - 1
+	for _, f := range slices.Concat(failures[last:], failures[:last]) { // the last one holds up what mends the others
+		begun[f.name] = time.Now()
+		f.mend()
+		mended[f.name] = time.Now()
+	}
+	var expected []told
+	for _, f := range failures {
+		for _, want := range f.told {
+			expected = append(expected, want)
+			await(a.t, a.within(4*time.Hour), func() error {
+				found := a.find(want)
+				if found[0].Over.IsZero() {
+					// A pass that still finds a cause takes this back.
+					a.later(`update notices set seen_at = now() - interval '5 minutes' where seen_at > now() - interval '1 minute'`)
+					return fmt.Errorf("%s: nobody was told that %s %s is over", f.name, want.By, want.Name)
+				}
+				return nil
+			})
+			got := a.find(want)[0]
+			if got.Times != 1 || got.Severity != want.Severity || got.Runbook != want.Runbook || got.Over.Before(begun[f.name]) {
+				a.t.Errorf("%s: people were told %s, over at %s; want %s as %s, once, with %s, and over after %s",
+					f.name, got, got.Over, want.Name, want.Severity, want.Runbook, begun[f.name])
+			}
+			rows = append(rows, fmt.Sprintf("| %s | %s | `%s` | %s | %.0f s | %s | %.0f s |\n", f.name, want.By, got.Name, got.Severity,
+				got.Began.Sub(planted[f.name]).Seconds(), got.Runbook, max(got.Over.Sub(mended[f.name]).Seconds(), 0)))
+		}
+	}
+	all, _ := a.now()
+	for i, o := range all[len(before):] {
+		if !slices.ContainsFunc(expected, func(want told) bool {
+			return slices.ContainsFunc(a.find(want)[:1], func(first told) bool { return first == o })
+		}) && !slices.ContainsFunc(failures, func(f quietly) bool {
+			return f.news != "" && o.By == byNotify && strings.HasPrefix(o.Name, f.news) && o.Severity == "ticket" && o.Times == 1
+		}) {
+			a.t.Errorf("people were also told (%d): %s", i, o)
+		}
+	}
+	return rows
+}
+
+// status waits until an event has a status.
+func (a *alarmed) status(e invoice, status string) {
+	a.t.Helper()
+	a.awaitStatus(patience, []invoice{e}, status)
+}
+
+// quiet are the failures that keep nothing else from going on.
+func (a *alarmed) quiet(bought []string) []quietly {
+	var dead, mail, dispute invoice
+	var others []invoice
+	why := ""
+	return []quietly{
+		{
+			name: "an endpoint is switched off at Stripe",
+			plant: func() {
+				a.event("lost at stripe", "invoice.created", nil)
+				a.endpoints("disabled")
+			},
+			told: []told{{By: byAlert, Name: "PawlEndpointOff", Severity: "page", Runbook: "an-endpoint-is-off-or-differs"},
+				{By: byNotify, Name: "endpoint:stripe:off", Severity: "page", Runbook: "an-endpoint-is-off-or-differs"}},
+			mend: func() {
+				const runbook = "an-endpoint-is-off-or-differs"
+				a.book(runbook, "pawl doctor")
+				a.endpoints("enabled") // in Stripe's dashboard
+				a.book(runbook, `pawl gaps stripe --from 2026-11-20T08:00:00Z --to 2026-11-24T09:30:00Z --file --why "Stripe had switched the endpoint off"`,
+					"2026-11-20T08:00:00Z", time.Now().Add(-4*time.Hour).UTC().Format(time.RFC3339), "2026-11-24T09:30:00Z", time.Now().Add(time.Minute).UTC().Format(time.RFC3339))
+				if said := a.book(runbook, "pawl doctor"); !regexp.MustCompile(`(?m)^ok +endpoint +stripe`).MatchString(said) {
+					a.t.Errorf("doctor does not say that the endpoint is well:\n%s", said)
+				}
+			},
+		},
+		{
+			name: "a source falls silent",
+			plant: func() {
+				for _, sql := range []string{
+					`insert into source_hours select 'quiet', date_trunc('hour', now()) - n * interval '1 hour', 20 from generate_series(3, 28 * 24) n`,
+					`insert into source_counts select 'quiet', 'admitted', 'secret-1', now(), 1, max(hour) from source_hours where source = 'quiet'`,
+				} {
+					if _, err := a.pool.Exec(a.t.Context(), sql); err != nil {
+						a.t.Fatal(err)
+					}
+				}
+			},
+			told: []told{{By: byAlert, Name: "PawlSourceSilent", Severity: "page", Runbook: "have-all-events-come"},
+				{By: byNotify, Name: "source:quiet", Severity: "page", Runbook: "have-all-events-come"}},
+			mend: func() {
+				a.book("have-all-events-come", `pawl gaps stripe --from 3d --file --why "the firewall was shut on Friday"`, "stripe", "quiet")
+				_, events := a.purchase()
+				a.deliver(a.silent, events...) // the firewall is open
+				if said := a.book("have-all-events-come", "pawl gaps stripe --from 3d", "stripe", "quiet"); !strings.HasPrefix(said, "no gap") {
+					a.t.Errorf("there is a gap:\n%s", said)
+				}
+			},
+		},
+		{
+			name: "one financial dead letter",
+			plant: func() {
+				_, events := a.purchase()
+				a.deliver(a.in, events[0])
+				a.status(events[0], processed)
+				a.fault(`{"service":"finance","status":404}`)
+				dead = events[1]
+				a.deliver(a.in, dead)
+				a.status(dead, "dead")
+				a.deliver(a.in, events[2:]...)
+			},
+			told: []told{{By: byAlert, Name: "PawlRunsDead", Severity: "page", Runbook: "a-run-is-parked"},
+				{By: byNotify, Name: "parked:live:dead:financial:effect_failed", Severity: "page", Runbook: "a-run-is-parked"}},
+			mend: func() {
+				a.book("a-run-is-parked", `pawl events retry evt_123 --why "finance is back"`, "evt_123", dead.ID)
+				a.status(dead, processed)
+			},
+		},
+		{
+			name: "ten other dead letters",
+			plant: func() {
+				a.fault(`{"service":"workspaces","status":404,"next":10}`)
+				for range 10 {
+					a.bought++
+					others = append(others, a.event(fmt.Sprintf("purchase %d", a.bought), "customer.subscription.created", nil))
+				}
+				a.deliverAll(a.in, others)
+				a.awaitStatus(patience, others, "dead")
+			},
+			told: []told{{By: byAlert, Name: "PawlRunsDeadOther", Severity: "ticket", Runbook: "a-run-is-parked"},
+				{By: byAlert, Name: "PawlRunsDeadMany", Severity: "incident", Runbook: "many-events-at-once"},
+				{By: byNotify, Name: "parked:live:dead:other:effect_failed", Severity: "page", Runbook: "many-events-at-once"}},
+			mend: func() {
+				a.types = "10\n"
+				a.book("many-events-at-once", `pawl events retry --status dead --reason effect_failed --since 2h --why "finance has its path again"`)
+				a.awaitStatus(patience, others, processed)
+			},
+		},
+		{
+			name: "a dispute is due in three days",
+			plant: func() {
+				dispute = a.event(bought[0], "charge.dispute.created", func(p *forge.Params) { p.At = time.Now().Add(20 * time.Second) })
+				a.deliver(a.in, dispute)
+				a.status(dispute, processed)
+			},
+			told: []told{{By: byAlert, Name: "PawlEvidenceDue", Severity: "ticket", Runbook: "a-task-waits"},
+				{By: byNotify, Name: "task:live:dispute", Severity: "ticket", Runbook: "a-task-waits"}},
+			mend: func() {
+				a.book("a-task-waits", "pawl tasks list --kind dispute --mode live")
+				handed := a.event(bought[0], "charge.dispute.updated", func(p *forge.Params) { p.At = time.Now().Add(30 * time.Second) })
+				a.deliver(a.in, handed) // evidence was handed in at Stripe
+				a.status(handed, processed)
+			},
+		},
+		{
+			name: "a price is mapped to no plan",
+			plant: func() {
+				a.bought++
+				e := a.event(fmt.Sprintf("purchase %d", a.bought), "customer.subscription.created", func(p *forge.Params) { p.Price, p.Plan = "price_new", "mystery" })
+				a.deliver(a.in, e)
+				a.status(e, processed)
+			},
+			told: []told{{By: byAlert, Name: "PawlPriceUnknown", Severity: "page", Runbook: "a-price-was-not-mapped"},
+				{By: byNotify, Name: "task:live:unknown_price", Severity: "page", Runbook: "a-price-was-not-mapped"}},
+			news: "meaning:switched:",
+			mend: func() {
+				a.prices += ", price_new: enterprise"
+				a.configure()
+				a.book("a-price-was-not-mapped", "pawl meaning diff")
+			},
+		},
+		{
+			name: "a mail is uncertain",
+			plant: func() {
+				_, events := a.purchase()
+				a.deliver(a.in, events[0])
+				a.status(events[0], processed)
+				a.fault(`{"service":"email","next":1,"drop":"after"}`)
+				mail = events[1]
+				a.deliver(a.in, mail)
+				a.status(mail, "needs_review")
+				a.deliver(a.in, events[2:]...)
+			},
+			wait: `update effects set lease_until = lease_until - interval '1 hour' where state = 'uncertain'`,
+			told: []told{{By: byAlert, Name: "PawlEffectsUncertain", Severity: "ticket", Runbook: "a-mail-is-uncertain"},
+				{By: byNotify, Name: "uncertain:live:receipt-email", Severity: "ticket", Runbook: "a-mail-is-uncertain"}},
+			mend: func() {
+				a.book("a-mail-is-uncertain", `pawl events done evt_123 --effect receipt-email --reference "relay log, 17:03" --why "the relay's log has it"`, "evt_123", mail.ID)
+				a.status(mail, processed)
+			},
+		},
+		{
+			name: "a row of the audit trail is edited",
+			plant: func() {
+				a.do(nil, "pause", "sink", "finance", "--why", "alarm")
+				a.do(nil, "resume", "sink", "finance", "--why", "alarm")
+				why = a.rows(`select reason from operator_actions order by id limit 1`)[0]["reason"].(string)
+				a.edit(why + ".")
+			},
+			told: []told{{By: byAlert, Name: "PawlAuditBroken", Severity: "page", Runbook: "the-audit-trail"},
+				{By: byNotify, Name: "audit:broken", Severity: "page", Runbook: "the-audit-trail"}},
+			mend: func() {
+				if said := a.book("the-audit-trail", "pawl audit verify"); !strings.Contains(said, "broken") {
+					a.t.Errorf("audit verify says\n%s", said)
+				}
+				a.edit(why) // as the backup has it
+				if said := a.book("the-audit-trail", "pawl audit verify"); !strings.Contains(said, "unbroken") {
+					a.t.Errorf("audit verify says\n%s", said)
+				}
+			},
+		},
+		{
+			name: "a secret is about to end", // the deploy also has the audit trail walked, which happens each ten minutes
+			plant: func() {
+				a.ends = time.Now().Add(13*24*time.Hour + 23*time.Hour)
+				a.deploy()
+			},
+			told: []told{{By: byAlert, Name: "PawlSecretEnds", Severity: "ticket", Runbook: "a-secret-is-rotated"},
+				{By: byNotify, Name: "secret:stripe", Severity: "ticket", Runbook: "a-secret-is-rotated"}},
+			mend: func() {
+				a.next = true
+				a.deploy()
+				a.book("a-secret-is-rotated", "pawl config check")
+				a.book("a-secret-is-rotated", "pawl sources --unused-for 168h")
+				if said := a.book("a-price-was-not-mapped", "pawl meaning diff"); !strings.Contains(said, "in force") {
+					a.t.Errorf("the map is not in force:\n%s", said)
+				}
+			},
+		},
+	}
+}
+
+// edit changes a row of the trail, past pawl.
+func (a *alarmed) edit(reason string) {
+	a.t.Helper()
+	if _, err := a.pool.Exec(a.t.Context(), `update operator_actions set reason = $1 where id = (select min(id) from operator_actions)`, reason); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// hanging is a sink that takes requests and answers none.
+func (a *alarmed) hanging() quietly {
+	var waiting []invoice
+	return quietly{
+		name: "a sink hangs",
+		plant: func() {
+			a.fault(`{"service":"finance","mode":"hang_after_accept","next":100000}`)
+			for range 6 {
+				_, events := a.purchase()
+				a.deliver(a.in, events...)
+				waiting = append(waiting, events...)
+			}
+		},
+		wait: `update breakers set since = since - interval '2 minutes' where sink = 'finance'`,
+		told: []told{{By: byAlert, Name: "PawlSinkOut", Severity: "page", Runbook: "a-sink-is-out"},
+			{By: byNotify, Name: "sink:finance", Severity: "page", Runbook: "a-sink-is-out"}},
+		mend: func() {
+			if said := a.book("a-sink-is-out", "pawl events list --reason sink_out"); !strings.Contains(said, "evt_") {
+				a.t.Errorf("no event waits for the sink:\n%s", said)
+			}
+			a.clearFaults() // it answers again
+			a.awaitStatus(patience, waiting, processed)
+			a.book("a-sink-is-out", "pawl sinks")
+		},
+	}
+}
+
+// idle is a worker that Temporal lets poll no more.
+func (a *alarmed) idle() quietly {
+	var waiting []invoice
+	of := quietly{
+		name: "a worker has no pollers",
+		plant: func() {
+			a.front.refusePolls()
+			_, waiting = a.purchase()
+			a.deliver(a.in, waiting...)
+		},
+		wait: `update receipts set received_at = received_at - interval '3 minutes' where status in ('received', 'processing')`,
+		told: []told{{By: byAlert, Name: "PawlNobodyWorks", Severity: "page", Runbook: "nobody-works"},
+			{By: byNotify, Name: "idle:", Severity: "page", Runbook: "nobody-works"}},
+		mend: func() {
+			a.book("nobody-works", "pawl doctor")
+			a.front.let(nil)
+			a.awaitStatus(patience, waiting, processed)
+			a.book("nobody-works", "pawl doctor")
+		},
+	}
+	if a.scale > 1 { // a worker that Temporal has seen within 90 s works, and that is not made shorter
+		of.told = of.told[:1]
+	}
+	return of
+}

@@ -1,0 +1,132 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// The ways in which people are told.
+const (
+	byAlert  = "alert"  // Prometheus tells an Alertmanager
+	byNotify = "notify" // a worker calls a webhook
+)
+
+// told is one thing that people were told, from its beginning to its end.
+type told struct {
+	By, Name, Severity, Runbook, Says string
+	// Began is when it was told first. Times counts how often the beginning was told. Over is when its end was told.
+	Began, Over time.Time
+	Times       int
+	key         string
+}
+
+func (o told) String() string {
+	return fmt.Sprintf("%s %s (%s, %s), told %d times: %s", o.By, o.Name, o.Severity, o.Runbook, o.Times, o.Says)
+}
+
+// receiver takes alerts as an Alertmanager does, and the messages of notify.
+type receiver struct {
+	url   string
+	mu    sync.Mutex
+	all   []told
+	wrong []string
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /api/v2/alerts", r.takeAlerts)
+	mux.HandleFunc("POST /notify", r.takeMessage)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+// takeAlerts takes what Prometheus sends: each alert again and again while it fires, and for a while after its end.
+func (r *receiver) takeAlerts(w http.ResponseWriter, req *http.Request) {
+	var alerts []struct {
+		Labels, Annotations map[string]string
+		StartsAt, EndsAt    time.Time
+	}
+	if err := json.NewDecoder(req.Body).Decode(&alerts); err != nil {
+		r.refuse(w, err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range alerts {
+		key := fmt.Sprint(a.Labels, a.StartsAt.UTC())
+		at := slices.IndexFunc(r.all, func(o told) bool { return o.key == key })
+		ended := !a.EndsAt.After(time.Now())
+		if at < 0 && !ended {
+			_, runbook, _ := strings.Cut(a.Annotations["runbook"], "#")
+			r.all = append(r.all, told{By: byAlert, Name: a.Labels["alertname"], Severity: a.Labels["severity"], Runbook: runbook,
+				Says: a.Annotations["summary"], Began: time.Now(), Times: 1, key: key})
+		} else if at >= 0 && ended && r.all[at].Over.IsZero() {
+			r.all[at].Over = time.Now()
+		}
+	}
+}
+
+// takeMessage takes what notify sends.
+func (r *receiver) takeMessage(w http.ResponseWriter, req *http.Request) {
+	var m struct {
+		Cause, Severity, What, Runbook, Command string
+		Count                                   int
+		Over                                    *time.Time
+	}
+	if err := json.NewDecoder(req.Body).Decode(&m); err != nil {
+		r.refuse(w, err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := slices.IndexFunc(r.all, func(o told) bool { return o.By == byNotify && o.Name == m.Cause && o.Over.IsZero() })
+	_, runbook, _ := strings.Cut(m.Runbook, "#")
+	switch {
+	case m.Over == nil && at < 0:
+		r.all = append(r.all, told{By: byNotify, Name: m.Cause, Severity: m.Severity, Runbook: runbook, Says: m.What, Began: time.Now(), Times: 1})
+	case m.Over == nil && r.all[at].Severity == m.Severity: // a ticket that becomes a page is told again
+		r.all[at].Times++
+	case m.Over == nil:
+		r.all[at].Severity = m.Severity
+	case at < 0:
+		r.wrong = append(r.wrong, "told the end alone of "+m.Cause)
+	default:
+		r.all[at].Over = time.Now()
+	}
+}
+
+func (r *receiver) refuse(w http.ResponseWriter, err error) {
+	w.WriteHeader(http.StatusBadRequest)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wrong = append(r.wrong, err.Error())
+}
+
+// now is all that was told, and what was wrong with the telling.
+func (r *receiver) now() ([]told, []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all), slices.Clone(r.wrong)
+}
+
+// find returns what was told under a name, which may be the beginning of a cause's.
+func (r *receiver) find(want told) (found []told) {
+	all, _ := r.now()
+	for _, o := range all {
+		if o.By == want.By && (o.Name == want.Name || want.By == byNotify && strings.HasPrefix(o.Name, want.Name)) {
+			found = append(found, o)
+		}
+	}
+	return found
+}

@@ -1,0 +1,255 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/workflows"
+	"go.temporal.io/sdk/client"
+)
+
+// alarmed is a world whose failures people are told of.
+type alarmed struct {
+	*world
+	*receiver
+	scale      int
+	queue      string
+	in, silent endpoint // of the sources stripe and quiet
+	ops        []string // of the ingress and of the two places of workers
+	place      int
+	working    *process
+	front      *front
+	// What the configuration says: when the secret ends, zero for never, whether there is another, and the map of prices.
+	ends   time.Time
+	next   bool
+	prices string
+	// bought counts the purchases. types is what somebody types who is asked something by a command.
+	bought int
+	types  string
+}
+
+// newAlarmed is a stack that Prometheus watches: an ingress, a worker that reaches Temporal through a front, and a
+// stand-in for Stripe that shows its endpoints.
+func newAlarmed(t *testing.T, scale int, every time.Duration) *alarmed {
+	t.Helper()
+	a := &alarmed{world: newWorldWith(t, 3*time.Second), receiver: newReceiver(t), scale: scale, queue: "alarm-" + rand.Text(), prices: "price_enterprise: enterprise"}
+	a.ops = []string{schematest.FreeAddr(t), schematest.FreeAddr(t), schematest.FreeAddr(t)}
+	server, _ := temporal(t)
+	a.front = newFront(t, server.Addr())
+	a.write("front.toml", fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = \"default\"\n", a.front.addr))
+	a.write("notify.url", a.receiver.url+"/notify")
+	a.write("stripe.key", "rk_live_alarm")
+	a.write("next.secret", "whsec_next_0123456789abcdef0123456789abcdef")
+	a.configure()
+	p := a.pawl("ingress", "")
+	address, _ := p.awaitLog("ingress listens")["address"].(string)
+	a.in, a.silent = endpoint{p, "http://" + address + "/hooks/stripe"}, endpoint{p, "http://" + address + "/hooks/quiet"}
+	a.endpoints("enabled")
+	a.deploy()
+	file := filepath.Join(a.dir, "alerts.yaml")
+	rules(t, file, scale)
+	prometheus(t, a.dir, file, a.receiver.url, every, a.ops...)
+	a.lookAtEndpoints()
+	return a
+}
+
+// configure writes the configuration as it is to be: one file for commands and the ingress, and one for each place of
+// a worker.
+func (a *alarmed) configure() {
+	a.t.Helper()
+	secrets := "{label: first, value: env:SECRET"
+	if !a.ends.IsZero() {
+		secrets += ", not_after: " + a.ends.UTC().Format(time.RFC3339)
+	}
+	if secrets += "}"; a.next {
+		secrets += ", {label: next, value: file:next.secret}"
+	}
+	for file, of := range map[string][2]string{"pawl.yaml": {"temporal.toml", a.ops[1]}, "place1.yaml": {"front.toml", a.ops[1]}, "place2.yaml": {"front.toml", a.ops[2]}} {
+		a.write(file, fmt.Sprintf(`
+database: file:database.url
+temporal: {config_file: %[1]s, task_queue: %[2]s}
+ingress: {listen: "127.0.0.1:0"}
+ops: {ingress: %[3]q, worker: %[4]q}
+sources:
+  stripe: {provider: stripe, mode: live, secrets: [%[5]s], api_key: file:stripe.key, api_url: "%[6]s/stripe", api_rate: 100}
+  quiet: {provider: stripe, mode: live, secrets: [{value: env:SECRET}], api_key: file:stripe.key, api_url: "%[6]s/stripe", api_rate: 100}
+sinks:
+  workspaces: {url: %[6]q, timeout: 3s, retries: {first: 100ms, max: 1s}}
+  finance: {url: %[6]q, timeout: 3s, retries: {first: 100ms, max: 1s}}
+  email: {address: %[7]q, from: "billing@pawl.test", tls: none, timeout: 60s, retries: {first: 100ms, max: 1s}}
+  subscribers: [{name: sandbox, url: "%[6]s/events", timeout: 3s}]
+notify: {sinks: {people: {kind: webhook, url: file:notify.url}}}
+mail: {settle: 1ms}
+policy: {reconcile: 0s, gaps: "off"}
+plans:
+  prices: {%[8]s}
+  features: {enterprise: [projects, sso]}
+`, of[0], a.queue, a.ops[0], of[1], secrets, a.sandbox.URL(), a.sandbox.SMTPAddr(), a.prices))
+	}
+}
+
+// deploy replaces the worker by one with the configuration as it is now: the new one works before the old one stops.
+func (a *alarmed) deploy() {
+	a.t.Helper()
+	a.configure()
+	before := a.working
+	a.place = a.place%2 + 1
+	a.working = a.pawlWith(fmt.Sprintf("place%d.yaml", a.place), "", "worker")
+	a.working.awaitLog("worker runs")
+	if before != nil {
+		time.Sleep(2 * time.Second) // until it was scraped once
+		before.terminate()
+		before.exit(time.Minute)
+	}
+}
+
+// lookAtEndpoints has the endpoints looked at as often as the rules expect, until the test ends.
+func (a *alarmed) lookAtEndpoints() {
+	_, c := temporal(a.t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var looks sync.WaitGroup
+	looks.Go(func() {
+		tick := time.NewTicker(15 * time.Minute / time.Duration(a.scale))
+		defer tick.Stop()
+		for {
+			for _, source := range []string{"stripe", "quiet"} { // it fails while a worker is replaced
+				_ = c.ScheduleClient().GetHandle(ctx, a.queue+":endpoint:"+source).Trigger(ctx, client.ScheduleTriggerOptions{})
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	a.t.Cleanup(func() {
+		cancel()
+		looks.Wait()
+		for _, source := range []string{"stripe", "quiet"} {
+			_ = c.ScheduleClient().GetHandle(context.Background(), a.queue+":endpoint:"+source).Delete(context.Background())
+		}
+	})
+}
+
+// endpoints says how the endpoint of source stripe stands at Stripe; that of quiet is on.
+func (a *alarmed) endpoints(status string) {
+	a.t.Helper()
+	types := workflows.Types("stripe")
+	body, err := json.Marshal([]map[string]any{
+		{"id": "we_1", "url": "https://pawl.test/hooks/stripe", "status": status, "api_version": forge.Basil, "enabled_events": types, "livemode": true},
+		{"id": "we_2", "url": "https://pawl.test/hooks/quiet", "status": "enabled", "api_version": forge.Basil, "enabled_events": types, "livemode": true},
+	})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(a.t.Context(), http.MethodPut, a.sandbox.URL()+"/stripe/_endpoints", bytes.NewReader(body))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		a.t.Fatalf("PUT _endpoints: %d", resp.StatusCode)
+	}
+}
+
+// event is an event of a live purchase, which Stripe has.
+func (a *alarmed) event(purchase, kind string, change func(*forge.Params)) invoice {
+	a.t.Helper()
+	e := newInvoice(a.t, func(p *forge.Params) {
+		p.Seed, p.Type = purchase, kind
+		if change != nil {
+			change(p)
+		}
+	})
+	a.tell(e.Event)
+	return e
+}
+
+// purchase is what Stripe sends of one. The subscription comes first, so that no part waits for another.
+func (a *alarmed) purchase() (name string, events []invoice) {
+	a.t.Helper()
+	a.bought++
+	name = fmt.Sprintf("purchase %d", a.bought)
+	for _, kind := range []string{"customer.subscription.created", "invoice.paid", "charge.succeeded", "invoice_payment.paid"} {
+		events = append(events, a.event(name, kind, nil))
+	}
+	return name, events
+}
+
+// storm is healthy traffic: many purchases at once, and every event twice.
+func (a *alarmed) storm(purchases int) (bought []string) {
+	a.t.Helper()
+	var all []invoice
+	for range purchases {
+		name, events := a.purchase()
+		bought, all = append(bought, name), append(all, events...)
+	}
+	for _, d := range a.sender.postAll(all, 2, a.in.url) {
+		if !d.acknowledged() {
+			a.deliver(a.in, d.event)
+		}
+	}
+	a.awaitStatus(patience, all, processed)
+	return bought
+}
+
+// later moves what lasts back by a time that is not waited for.
+func (a *alarmed) later(sql string, args ...any) {
+	a.t.Helper()
+	if a.scale == 1 {
+		return
+	}
+	if _, err := a.pool.Exec(a.t.Context(), sql, args...); err != nil {
+		a.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// book runs a command of a runbook as somebody does who reads it: each pair of words stands for what the page has as an
+// example. It returns what the command says.
+func (a *alarmed) book(heading, line string, instead ...string) string {
+	a.t.Helper()
+	if !strings.Contains(section(a.t, heading), "\n"+line+"\n") {
+		a.t.Errorf("runbook %s has no command %s", heading, line)
+	}
+	cmd := exec.CommandContext(a.t.Context(), "sh", "-c", strings.NewReplacer(instead...).Replace(line))
+	cmd.Dir, cmd.Stdin = a.dir, strings.NewReader(a.types)
+	cmd.Env = append(plainEnv(), "SECRET="+secret, "USER=ada", "PATH="+filepath.Dir(shared.binary)+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	a.t.Logf("$ %s (%v)\n%s", cmd.Args[2], err, out)
+	return string(out)
+}
+
+// section is a runbook by its anchor, with its commands at the margin.
+func section(t *testing.T, anchor string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text := range strings.SplitSeq(string(page), "\n## ") {
+		title, rest, _ := strings.Cut(text, "\n")
+		slug := strings.NewReplacer(" ", "-", ",", "", "'", "").Replace(strings.ToLower(title))
+		if slug == anchor {
+			return strings.ReplaceAll(rest, "\n   ", "\n")
+		}
+	}
+	t.Errorf("docs/operations.md has no runbook %s", anchor)
+	return ""
+}
