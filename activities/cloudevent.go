@@ -3,8 +3,10 @@ package activities
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -13,8 +15,8 @@ import (
 
 // cloudEvent is the request that carries an event in the binary mode of the CloudEvents HTTP binding 1.0.2: what
 // describes it in headers, the event's data as the body.
-func cloudEvent(ctx context.Context, url string, e outbox.Event) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(e.Data))
+func cloudEvent(ctx context.Context, to string, e outbox.Event) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(e.Data))
 	if err != nil {
 		return nil, err
 	}
@@ -33,6 +35,23 @@ func cloudEvent(ctx context.Context, url string, e outbox.Event) (*http.Request,
 	}
 	req.Header.Set("Content-Type", "application/json")
 	return req, nil
+}
+
+// resource is where the API shows what an event is about: the tasks about an object, an invoice, or what the account
+// may use. It is "" without an API, and for an event of no account.
+func resource(api string, e outbox.Event) string {
+	if api == "" || e.Account == "" {
+		return ""
+	}
+	var data struct{ Invoice string }
+	_ = json.Unmarshal(e.Data, &data) // one that cannot be read names no invoice
+	switch noun, _, _ := strings.Cut(e.Type, "."); {
+	case noun == "task":
+		return api + "/tasks/" + url.PathEscape(e.Account)
+	case data.Invoice != "" && (noun == "invoice" || noun == "payment"):
+		return api + "/invoices/" + url.PathEscape(data.Invoice) + "?mode=" + e.Mode
+	}
+	return api + "/accounts/" + url.PathEscape(e.Account) + "/access?mode=" + e.Mode
 }
 
 // headerValue writes s as §3.1.3.2 of the binding wants it: the UTF-8 of all but printable ASCII, of spaces, quotes and

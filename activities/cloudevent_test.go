@@ -1,6 +1,7 @@
 package activities_test
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -38,5 +39,27 @@ func TestPublish_ReadByAnotherImplementation(t *testing.T) {
 	}
 	if got.DataContentType() != "application/json" || string(got.Data()) != `{"plan": "pro"}` {
 		t.Errorf("the data is %s, %s", got.DataContentType(), got.Data())
+	}
+}
+
+// An event says where the API shows what it is about.
+func TestPublish_Resource(t *testing.T) {
+	b := setup(t)
+	got := map[string]string{}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got[r.Header.Get("Ce-Type")] = r.Header.Get("Ce-Resource")
+	}))
+	defer server.Close()
+	b.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data) select gen_random_uuid(), 'test', account, type, gen_random_uuid(), 'key', data::json from (values
+		('a/1', 'access.changed', '{}'), ('b', 'invoice.paid', '{"invoice": "in_1"}'), ('c', 'refund.created', '{"invoice": "in_1"}'), ('dp/1', 'task.opened', '{}')) v (account, type, data)`)
+	p := b.publisher(activities.Subscriber{Name: "one", URL: server.URL})
+	p.API = "https://pawl.test/api/v1"
+	b.publish(p)
+	want := map[string]string{
+		"access.changed": "https://pawl.test/api/v1/accounts/a%252F1/access?mode=test", "invoice.paid": "https://pawl.test/api/v1/invoices/in_1?mode=test",
+		"refund.created": "https://pawl.test/api/v1/accounts/c/access?mode=test", "task.opened": "https://pawl.test/api/v1/tasks/dp%252F1",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("events name %v, want %v", got, want)
 	}
 }

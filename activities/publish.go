@@ -39,6 +39,8 @@ type Publisher struct {
 	Subscribers []Subscriber
 	Client      *http.Client
 	Log         *slog.Logger
+	// API is the URL of the API that programs ask; events name what they are about there. "" leaves that out.
+	API string
 
 	once sync.Once
 	wake chan struct{}
@@ -228,6 +230,9 @@ func (p *Publisher) post(ctx context.Context, s Subscriber, e outbox.Event) erro
 	req, err := cloudEvent(ctx, s.URL, e)
 	if err != nil {
 		return fmt.Errorf("make request: %w", err)
+	}
+	if at := resource(p.API, e); at != "" {
+		req.Header.Set("Ce-Resource", headerValue(at))
 	}
 	if s.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.Token)

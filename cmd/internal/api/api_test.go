@@ -37,15 +37,17 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 
 // served is an API over a database.
 type served struct {
-	t    *testing.T
-	db   *pgxpool.Pool
-	url  string
-	doc  *openapi3.T
-	seen map[string]bool
+	t        testing.TB
+	db       *pgxpool.Pool
+	accesses *operator.Accesses
+	handler  http.Handler
+	url      string
+	doc      *openapi3.T
+	seen     map[string]bool
 }
 
 // setup serves an API. The header Role says who asks, for who has no token.
-func setup(t *testing.T) *served {
+func setup(t testing.TB) *served {
 	t.Helper()
 	db := schematest.New(t)
 	cfg := &config.Config{API: config.API{StaleIfError: 15 * time.Minute}, Sources: map[string]config.Source{
@@ -57,10 +59,10 @@ func setup(t *testing.T) *served {
 		DB: db, Audit: audit.New(db, slog.New(slog.DiscardHandler)), Outlook: process.Outlook(cfg, db, receipts),
 		Places: map[string][]string{operator.Sink: {"finance"}, operator.Source: {"stripe"}},
 	}
-	tokens := operator.NewTokens(db, time.Minute)
+	tokens, accesses := operator.NewTokens(db, time.Minute), operator.NewAccesses(db, cfg.API.StaleIfError)
 	e := echo.New()
 	if err := Mount(e.Group(Prefix), Options{
-		Operator: o, Config: cfg, Accesses: operator.NewAccesses(db, cfg.API.StaleIfError), Log: slog.New(slog.DiscardHandler),
+		Operator: o, Config: cfg, Accesses: accesses, Log: slog.New(slog.DiscardHandler),
 		Person: func(r *http.Request) (*operator.Person, error) {
 			if role := r.Header.Get("Role"); role != "" {
 				return &operator.Person{Name: "ada", Roles: []operator.Role{operator.Role(role)}}, nil
@@ -76,7 +78,7 @@ func setup(t *testing.T) *served {
 	}
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
-	return &served{t, db, server.URL, loaded(t), map[string]bool{}}
+	return &served{t, db, accesses, e, server.URL, loaded(t), map[string]bool{}}
 }
 
 func (s *served) exec(statements ...string) {
@@ -149,7 +151,7 @@ func (s *served) get(path, id, query string, header ...string) answered {
 }
 
 // want decodes an answer, which must have a status.
-func want[T any](t *testing.T, a answered, status int) (v T) {
+func want[T any](t testing.TB, a answered, status int) (v T) {
 	t.Helper()
 	if a.StatusCode != status {
 		t.Fatalf("answered %d, want %d: %s", a.StatusCode, status, a.body)

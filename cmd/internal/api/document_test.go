@@ -272,7 +272,7 @@ func (s *schemas) read(dir string, file *ast.File) {
 }
 
 // loaded is the document, checked. What a type does not have, a schema does not let pass.
-func loaded(t *testing.T) *openapi3.T {
+func loaded(t testing.TB) *openapi3.T {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(Document)
 	if err != nil {

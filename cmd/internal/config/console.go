@@ -46,6 +46,14 @@ type Proxy struct {
 	From []Network `yaml:"from"`
 }
 
+// API is the URL of the API, "" where no URL is configured.
+func (c *Console) API() string {
+	if c.URL == "" {
+		return ""
+	}
+	return strings.TrimSuffix(c.URL, "/") + "/api/v1"
+}
+
 // ConsoleRoles are the roles that a group may have.
 var ConsoleRoles = []string{"viewer", "support", "operator", "finance", "reveal", "admin"}
 

@@ -192,7 +192,7 @@ func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all
 	n.effects = effects
 	publisher = &activities.Publisher{
 		Outbox: outbox.New(n.Pool), Subscribers: Subscribers(n.Config),
-		Client: n.tracing.Client(activities.NewHTTPClient()), Log: n.log,
+		Client: n.tracing.Client(activities.NewHTTPClient()), Log: n.log, API: n.Config.Console.API(),
 	}
 	of, err := n.receivers(effects, publisher.Wake)
 	if err != nil {
