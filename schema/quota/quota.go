@@ -22,10 +22,10 @@ func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{"take": takeSQL}
 
-// takeSQL counts a request in the second that it is made in, by the database's clock, which all processes share. It
-// returns no row where the second has its fill.
+// takeSQL counts a request in the second that it is made in, or in the $3 seconds, by the database's clock, which all
+// processes share. It returns no row where these have their fill.
 const takeSQL = `
-insert into quotas as q (name, second, requests) values ($1, floor(extract(epoch from clock_timestamp()))::bigint, 1)
+insert into quotas as q (name, second, requests) values ($1, floor(extract(epoch from clock_timestamp()) / $3)::bigint, 1)
     on conflict (name) do update set second = excluded.second, requests = case when q.second = excluded.second then q.requests + 1 else 1 end
      where q.second <> excluded.second or q.requests < $2
 returning requests`
@@ -33,8 +33,20 @@ returning requests`
 // Take waits until another request may be made under the name. There may be perSecond of them in each second. Between
 // two seconds there may be twice as many. It fails when ctx ends first.
 func (s *Store) Take(ctx context.Context, name string, perSecond int) error {
+	return s.takeEach(ctx, name, perSecond, 1)
+}
+
+// TakeHalf is Take at half the rate.
+func (s *Store) TakeHalf(ctx context.Context, name string, perSecond int) error {
+	if perSecond == 1 {
+		return s.takeEach(ctx, name, 1, 2)
+	}
+	return s.takeEach(ctx, name, perSecond/2, 1)
+}
+
+func (s *Store) takeEach(ctx context.Context, name string, most, seconds int) error {
 	for {
-		taken, err := s.take(ctx, name, perSecond)
+		taken, err := s.take(ctx, name, most, seconds)
 		if err != nil {
 			return fmt.Errorf("take a request of %s: %w", name, err)
 		}
@@ -45,14 +57,14 @@ func (s *Store) Take(ctx context.Context, name string, perSecond int) error {
 		select {
 		case <-time.After(100*time.Millisecond + rand.N(400*time.Millisecond)):
 		case <-ctx.Done():
-			return fmt.Errorf("%s: more than %d requests a second: %w", name, perSecond, ctx.Err())
+			return fmt.Errorf("%s: more than %d requests in %d s: %w", name, most, seconds, ctx.Err())
 		}
 	}
 }
 
-func (s *Store) take(ctx context.Context, name string, perSecond int) (bool, error) {
+func (s *Store) take(ctx context.Context, name string, most, seconds int) (bool, error) {
 	var requests int
-	err := s.pool.QueryRow(ctx, takeSQL, name, perSecond).Scan(&requests)
+	err := s.pool.QueryRow(ctx, takeSQL, name, most, seconds).Scan(&requests)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}

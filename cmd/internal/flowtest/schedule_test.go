@@ -14,6 +14,9 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
@@ -110,6 +113,50 @@ func TestSchedule_ReconcileAccounts_EachIsSameMendedOrAsks(t *testing.T) {
 	}
 	if _, again := r.trigger(workflows.ScheduleReconcile); !strings.Contains(again.Says, "of 3 accounts") {
 		t.Errorf("the next day came to %q", again.Says)
+	}
+}
+
+// With one request a second, a comparison of all accounts comes to its end: it makes one in two seconds, so that an event
+// which waits for an answer has the other half, and all together make no more than one.
+func TestReconcileAll_OneRequestASecond_KeepsTheRate(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, func(c *config.Config) {
+		source := c.Sources["stripe"]
+		source.APIRate = 1
+		c.Sources["stripe"] = source
+	})
+	r.exec(`create table took (name text, second bigint, requests int);
+		create function note_quota() returns trigger language plpgsql as $$ begin insert into took values (new.name, new.second, new.requests); return new; end $$;
+		create trigger note_quota after insert or update on quotas for each row execute function note_quota()`)
+	seed := "slow-" + uuid.NewString()[:8]
+	created := rename(t, purchaseAt(t, seed, "customer.subscription.created", "starter", time.Now().Add(-100*time.Hour)), "evt_"+seed+"_created")
+	r.tell(created)
+	r.result(r.receive(created), "")
+	asked, err := process.Asked(r.Config, providers, r.Pool, r.Receipts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := r.operator()
+	o.Asked = asked
+	made, err := o.ReconcileAll(t.Context(), account.Uncompared{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Rate = 50
+	if _, err := o.Decide(t.Context(), operator.Decision{Verb: operator.VerbStartJob, Request: "slow", Target: "slow", Who: "ada", Why: "the firewall was shut", Args: operator.Args{Found: made}}); err != nil {
+		t.Fatal(err)
+	}
+	b := bulkRig{rig: r}
+	d := b.await("slow", "finished", state(job.Finished))
+	if len(d.List) != 1 || !strings.HasPrefix(d.List[0].Note, "same: ") {
+		t.Errorf("came to %+v", d.List)
+	}
+	if over := r.rows(`select concat_ws(' ', name, second, requests) from took where requests > 1`); len(over) > 0 {
+		t.Errorf("more than one request at once: %q", over)
+	}
+	requests := r.rows(`select name from took where name like '%:background'`)
+	if all := r.rows(`select name from took where name = 'stripe:stripe'`); len(requests) < 5 || len(all) < len(requests) || len(requests) != len(r.rows(`select distinct second from took where name like '%:background'`)) {
+		t.Errorf("%d requests of the comparison are counted, and %d of all", len(requests), len(all))
 	}
 }
 

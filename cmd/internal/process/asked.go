@@ -34,7 +34,7 @@ func Asked(cfg *config.Config, providers map[string]webhook.Provider, pool *pgxp
 		}
 		all := api.Pace
 		api.Pace = func(ctx context.Context) error {
-			if err := requests.Take(ctx, "stripe:"+name+":background", max(1, source.APIRate/2)); err != nil {
+			if err := requests.TakeHalf(ctx, "stripe:"+name+":background", source.APIRate); err != nil {
 				return err
 			}
 			return all(ctx)
