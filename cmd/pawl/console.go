@@ -25,6 +25,9 @@ import (
 // consoleConns is how many connections the pages of one process use at once.
 const consoleConns = 8
 
+// accessConns is how many look tokens up, and what accounts may use.
+const accessConns = 4
+
 func consoleCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "console", Short: "Serve the operator's pages and the API", Args: noArgument,
@@ -48,8 +51,13 @@ func (a *app) runConsole(ctx context.Context, n *process.Node) error {
 	defer pool.Close()
 	s := newSession(a, n.Config, pool)
 	defer s.close()
+	quick, err := process.OpenPool(ctx, n.Config, schema.Handle, accessConns) // pages may take long
+	if err != nil {
+		return err
+	}
+	defer quick.Close()
 	stale := n.Config.API.StaleIfError
-	tokens, accesses := operator.NewTokens(pool, stale), operator.NewAccesses(pool, stale)
+	tokens, accesses := operator.NewTokens(quick, stale), operator.NewAccesses(quick, stale)
 	server, err := console.New(console.Options{
 		Config: n.Config, Operator: &s.Operator, Log: a.log, Page: n.Config.Temporal.Page, Token: tokens.Person,
 		API: func(g *echo.Group, person func(*http.Request) (*operator.Person, error)) error {

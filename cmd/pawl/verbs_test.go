@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/job"
@@ -333,5 +337,46 @@ func TestTokens_NewListRevoke(t *testing.T) {
 	r = s.pawl(t, "tokens", "list", "--wide")
 	if !strings.Contains(r.out, "revoked") || !strings.Contains(r.out, "10.0.0.0/8") || strings.Contains(r.out, lines[1]) {
 		t.Errorf("listed as\n%s", r.out)
+	}
+}
+
+// The console serves the API to who has a token, and to nobody else.
+func TestConsole_APIByToken(t *testing.T) {
+	t.Parallel()
+	s := setup(t, schematest.NewDSN(t), map[string]string{"billing": "stripe"})
+	listen := schematest.FreeAddr(t)
+	write(t, s.file, read(t, s.file)+"console: {listen: '"+listen+"'}\nops: {console: '"+schematest.FreeAddr(t)+"'}\n")
+	r := s.pawl(t, "tokens", "new", "shop", "--role", "viewer", "--expires", "1d", "--networks", "127.0.0.1", "--why", "the shop asks")
+	text := strings.TrimSpace(r.out[strings.LastIndex(strings.TrimSpace(r.out), "\n")+1:])
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"--config", s.file, "console"}, stdio{strings.NewReader(""), io.Discard, io.Discard}, s.variable)
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	for token, want := range map[string]int{text: http.StatusOK, token.New(): http.StatusUnauthorized} {
+		for {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listen+"/api/v1/sources", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+token)
+			res, err := http.DefaultClient.Do(req)
+			if err != nil { // it does not listen yet
+				select {
+				case code := <-ended:
+					ended <- code
+					t.Fatalf("the console has ended with %d", code)
+				case <-time.After(20 * time.Millisecond):
+				}
+				continue
+			}
+			body, err := io.ReadAll(res.Body)
+			_ = res.Body.Close()
+			if err != nil || res.StatusCode != want || want == http.StatusOK != strings.Contains(string(body), `"name":"billing"`) {
+				t.Errorf("answered %d, want %d: %s (%v)", res.StatusCode, want, body, err)
+			}
+			break
+		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/labstack/echo/v4"
 
@@ -85,6 +86,25 @@ func (s *served) exec(statements ...string) {
 	s.t.Helper()
 	for _, sql := range statements {
 		if _, err := s.db.Exec(s.t.Context(), sql); err != nil {
+			s.t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+// away has the server end all connections to the database, and take no others.
+func (s *served) away() {
+	s.t.Helper()
+	options := s.db.Config().ConnConfig
+	name := options.Database
+	options.Database = "postgres"
+	conn, err := pgx.ConnectConfig(s.t.Context(), options)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(s.t.Context()) }()
+	for _, sql := range []string{`alter database ` + pgx.Identifier{name}.Sanitize() + ` allow_connections false`,
+		`select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = '` + name + `'`} {
+		if _, err := conn.Exec(s.t.Context(), sql); err != nil {
 			s.t.Fatalf("%s: %v", sql, err)
 		}
 	}

@@ -1,4 +1,5 @@
-// Package operator holds what an operator can ask and decide, whatever it is asked with. The command line uses it.
+// Package operator holds what an operator can ask and decide, whatever it is asked with. The command line, the API
+// and the console use it.
 //
 // [Operator.Decide] is the one way to decide, about whatever; [Operator.Preview] says what a decision would do.
 // [Verbs] is the table of decisions: commands, their help and the reference of commands are made from it. A

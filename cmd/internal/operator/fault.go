@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -53,5 +54,6 @@ func Away(err error) bool {
 		return pg.Code[:2] == "57" || pg.Code == "25006" || pg.Code[:2] == "53"
 	}
 	_, is := errors.AsType[net.Error](err)
-	return is || errors.Is(err, context.DeadlineExceeded)
+	return is || pgconn.SafeToRetry(err) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, context.DeadlineExceeded)
 }

@@ -24,8 +24,7 @@ const (
 // An earlier sketch heard of changes by LISTEN. That needs a connection past any pooler and a trigger, and asks for
 // everything anew after each lost connection. A re-read by keys costs no more than a look at the version.
 type recall[K comparable, V any] struct {
-	// read asks the database. The answer holds until a time, too, where that is not zero. Its errors are about the key,
-	// or mean that the database is away; see [settled].
+	// read asks the database. The answer holds until a time, too, where that is not zero.
 	read         func(context.Context, K) (value V, until time.Time, err error)
 	fresh, stale time.Duration
 	now          func() time.Time
@@ -62,7 +61,7 @@ func (r *recall[K, V]) get(ctx context.Context, key K) (value V, age time.Durati
 	err = errors.New("it is asked again in a moment")
 	if now.UnixNano() >= r.awayUntil.Load() {
 		var asked recalled[V]
-		if asked, err = r.ask(ctx, key); err == nil || settled(err) {
+		if asked, err = r.ask(ctx, key); err == nil || !Away(err) {
 			return asked.value, 0, err
 		}
 	}
@@ -83,7 +82,7 @@ func (r *recall[K, V]) ask(ctx context.Context, key K) (recalled[V], error) {
 		switch k.value, k.until, err = r.read(ctx, key); {
 		case err == nil:
 			r.known.Add(key, k)
-		case settled(err):
+		case !Away(err): // it is an answer, or a fault about this key alone
 			r.known.Remove(key)
 		default:
 			r.awayUntil.Store(r.now().Add(leftAlone).UnixNano())
@@ -91,11 +90,4 @@ func (r *recall[K, V]) ask(ctx context.Context, key K) (recalled[V], error) {
 		return k, err
 	})
 	return asked.(recalled[V]), err
-}
-
-// settled reports whether an error is the database's answer.
-func settled(err error) bool {
-	_, is := errors.AsType[*UnknownError](err)
-	_, several := errors.AsType[*AmbiguousError](err)
-	return is || several || errors.Is(err, ErrToken)
 }

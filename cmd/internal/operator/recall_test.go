@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func TestRecall_FreshStaleAndEnded(t *testing.T) {
 	step(0, 1, 0, false)
 	step(4*time.Second, 1, 4*time.Second, false)
 	step(5*time.Second, 2, 0, false) // it was asked again
-	away = errors.New("connection refused")
+	away = error(&net.OpError{Op: "dial", Err: errors.New("connection refused")})
 	step(9*time.Second, 2, 4*time.Second, false)
 	step(20*time.Second, 2, 15*time.Second, false) // the last one that is known
 	asked := said
@@ -43,15 +44,24 @@ func TestRecall_FreshStaleAndEnded(t *testing.T) {
 	step(70*time.Second, said+1, 0, false)
 	step(71*time.Second, said, time.Second, false)
 	step(72*time.Second, said+1, 0, false) // its time was over before it was stale
-	away = errors.New("connection refused")
+	away = error(&net.OpError{Op: "dial", Err: errors.New("connection refused")})
 	step(72*time.Second, 0, 0, true) // and then it stands for nothing
 	away = &UnknownError{ID: "a"}
-	if _, _, err := r.get(t.Context(), "b"); err == nil || settled(err) {
+	if _, _, err := r.get(t.Context(), "b"); !Away(err) {
 		t.Errorf("within a moment: %v, want that the database is away", err)
 	}
 	now = begin.Add(80 * time.Second)
 	if _, _, err := r.get(t.Context(), "a"); !errors.Is(err, away) {
 		t.Errorf("%v, want what the database has said", err)
+	}
+	// What is wrong with one key says nothing about the others.
+	away = errors.New("invalid character in a state")
+	if _, _, err := r.get(t.Context(), "a"); !errors.Is(err, away) {
+		t.Errorf("%v, want the fault", err)
+	}
+	away = nil
+	if _, _, err := r.get(t.Context(), "b"); err != nil {
+		t.Errorf("after another's fault: %v", err)
 	}
 }
 
