@@ -189,8 +189,8 @@ func (c *Client) Refunds(ctx context.Context, charge, account string) (Fetched, 
 	return c.get(ctx, "/v1/refunds", account, query)
 }
 
-// Version is the version of Stripe's API that all requests are made in: the first that knows invoice payments.
-const Version = "2025-03-31.basil"
+// Version is the version of Stripe's API that all requests are made in: the newest that readers are tested with.
+const Version = "2026-08-26.dahlia"
 
 // get makes one request.
 func (c *Client) get(ctx context.Context, path, account string, query *form.Values) (Fetched, error) {

@@ -56,7 +56,7 @@ func (c *Client) DefaultVersion(ctx context.Context) (string, error) {
 
 // testedVersions are the versions of the API whose payloads the tests of this package and of the flows read.
 var testedVersions = []string{"2022-11-15", "2023-10-16", "2024-09-30.acacia", "2024-10-28.acacia", "2025-03-31.basil",
-	"2025-09-30.clover", "2026-08-26.dahlia"}
+	"2025-09-30.clover", Version}
 
 // Tested reports whether payloads of a version were tested: those of the version itself, of a date between the first
 // one and acacia, or of a release of the same name. Stripe changes shapes with a name alone.
