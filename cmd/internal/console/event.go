@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
@@ -135,9 +136,15 @@ type answer struct {
 	Table    *shownTable
 }
 
+// stirs is for how long after its last step an event may go on at any moment: somebody has just decided, say.
+const stirs = 2 * time.Minute
+
 func (p eventPage) renews() bool {
-	return p.Receipt.Status == string(receipt.Received) || p.Receipt.Status == string(receipt.Processing) ||
-		p.Receipt.Status == string(receipt.Retrying)
+	switch receipt.Status(p.Receipt.Status) {
+	case receipt.Received, receipt.Processing, receipt.Retrying:
+		return true
+	}
+	return time.Since(p.Receipt.UpdatedAt) < stirs
 }
 
 func (s *Server) event(v *visit) error { return s.showEvent(v, nil) }

@@ -28,13 +28,16 @@ type dev struct {
 	state   string
 	flags   []string
 	ingress string
+	console string
+	places  string // the sandbox's address
 	prepare func(*exec.Cmd)
 }
 
 // newDev chooses addresses. prepare may change how pawl is run; nil leaves it.
 func newDev(t *testing.T, state string, prepare func(*exec.Cmd)) *dev {
 	t.Helper()
-	d := &dev{t: t, state: state, ingress: schematest.FreeAddr(t)}
+	d := &dev{t: t, state: state, ingress: schematest.FreeAddr(t), console: schematest.FreeAddr(t),
+		places: schematest.FreeAddr(t)}
 	d.prepare = func(cmd *exec.Cmd) {
 		cmd.Env = plainEnv()
 		if prepare != nil {
@@ -42,9 +45,9 @@ func newDev(t *testing.T, state string, prepare func(*exec.Cmd)) *dev {
 		}
 	}
 	d.flags = []string{
-		"--state", state, "--ingress", d.ingress, "--console", schematest.FreeAddr(t), "--ops", schematest.FreeAddr(t),
+		"--state", state, "--ingress", d.ingress, "--console", d.console, "--ops", schematest.FreeAddr(t),
 		"--temporal-port", portIn(schematest.FreeAddr(t)), "--temporal-ui-port", portIn(schematest.FreeAddr(t)),
-		"--sandbox-port", portIn(schematest.FreeAddr(t)), "--sandbox-smtp-port", portIn(schematest.FreeAddr(t)),
+		"--sandbox-port", portIn(d.places), "--sandbox-smtp-port", portIn(schematest.FreeAddr(t)),
 	}
 	// Where root's state lies below a directory that the server's user cannot enter, its data is elsewhere.
 	t.Cleanup(func() {

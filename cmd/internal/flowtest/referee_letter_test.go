@@ -87,7 +87,10 @@ func (c *company) judgeLetters(got []string, ordered, settled bool) (wrong []str
 		if _, err := fmt.Sscanf(line, "letter %s %s %d", &kind, &of, &n); err != nil {
 			return append(wrong, "cannot read "+line)
 		}
-		sent[kind+" "+of+c.tag] = n
+		if of == "cus" && !ordered {
+			of = "acme" // the name had not come when the time for it was over
+		}
+		sent[kind+" "+of+c.tag] += n
 	}
 	updates := 0
 	for _, e := range c.events {
