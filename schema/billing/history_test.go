@@ -194,7 +194,7 @@ func (h *history) bill(s *happened, status string) {
 		told = append(told, status)
 	}
 	for _, each := range told {
-		f := invoice(1, h.second, each, b.plan, customer(s.customer))
+		f := invoice(1, h.second, each, cmp.Or(b.plan, "new"), customer(s.customer))
 		f.Object, f.Invoice.Subscription, f.Invoice.Account, f.Invoice.Lines[0].Subscription = b.id, s.id, s.is.Account, s.id
 		f.Invoice.Lines[0].PeriodStart, f.Invoice.Lines[0].PeriodEnd = b.period, s.is.Items[0].PeriodEnd
 		switch {
