@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -160,4 +161,64 @@ func question(t *testing.T) func(name string, steps int) {
 		t.Logf("%-34s %d steps, %.1f s", name, steps, time.Since(begin).Seconds())
 		begin = time.Now()
 	}
+}
+
+// The console as a process of its own: somebody is let in by a password, sees everything, and decides what the role
+// lets decide. Whoever is removed is out at the next click.
+func TestConsole_OwnProcess_RolesDecide(t *testing.T) {
+	b := newBrowser(t)
+	w := newWorld(t)
+	content, err := os.ReadFile(filepath.Join(w.dir, "pawl.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("console.yaml", strings.Replace(string(content), `worker: "127.0.0.1:0"`,
+		`worker: "127.0.0.1:0", console: "127.0.0.1:0"`, 1)+"console: {listen: \"127.0.0.1:0\", users: users}\n")
+	const password = "correct horse battery"
+	command := func(args ...string) {
+		t.Helper()
+		p := startPawl(t, args[0], func(cmd *exec.Cmd) {
+			cmd.Env = append(plainEnv(), "SECRET="+secret)
+			cmd.Stdin = strings.NewReader(password + "\n")
+		}, append([]string{"--config", filepath.Join(w.dir, "console.yaml")}, args...)...)
+		if code := p.exit(patience); code != 0 {
+			t.Fatalf("%v: exit %d: %s", args, code, p.stderr.String())
+		}
+	}
+	command("console", "adduser", "eve", "--role", "viewer")
+	command("console", "adduser", "ada", "--role", "operator")
+	p := w.pawlWith("console.yaml", "", "console")
+	address, _ := p.awaitLog("console listens")["address"].(string)
+	home := "http://" + address
+
+	signIn := func(name, word string) {
+		b.look(home+"/sinks", "light", 1440)
+		b.shows("Sign in")
+		b.fill("name", name)
+		b.fill("password", word)
+		b.click("Sign in")
+	}
+	signIn("eve", "not her password")
+	b.shows("The name or the password is wrong.")
+	signIn("eve", password)
+	b.shows("finance", "workspaces")
+	b.look(home+"/decide?verb=pause-sink&target=finance", "light", 1440)
+	b.shows("Nothing is changed yet", "none of your roles has it")
+	command("console", "removeuser", "eve")
+	b.look(home+"/", "light", 1440)
+	b.shows("Sign in")
+
+	signIn("ada", password)
+	b.shows("finance")
+	b.look(home+"/decide?verb=pause-sink&target=finance", "light", 1440)
+	b.fill("why", "the books are closed")
+	b.click("pause-sink")
+	b.shows("Decided")
+	var who string
+	if err := w.pool.QueryRow(t.Context(), `select who from pauses where until is null`).Scan(&who); err != nil || who != "ada" {
+		t.Errorf("paused by %q, %v", who, err)
+	}
+	b.look(home+"/", "light", 1440)
+	b.shows("finance", "the books are closed")
+	b.noFaults("own process")
 }
