@@ -55,25 +55,29 @@ func (r *recall[K, V]) get(ctx context.Context, key K) (value V, age time.Durati
 	now := r.now()
 	k, have := r.known.Get(key)
 	ended := !k.until.IsZero() && !now.Before(k.until)
-	if have && !ended && now.Sub(k.at) < r.fresh {
-		return k.value, now.Sub(k.at), nil
+	away := now.UnixNano() < r.awayUntil.Load()
+	if age = now.Sub(k.at); have && !ended && age < r.fresh {
+		if age > r.fresh*4/5 && !away { // so that nobody waits for what is asked for often
+			r.ask(ctx, key)
+		}
+		return k.value, age, nil
 	}
 	err = errors.New("it is asked again in a moment")
-	if now.UnixNano() >= r.awayUntil.Load() {
-		var asked recalled[V]
-		if asked, err = r.ask(ctx, key); err == nil || !Away(err) {
-			return asked.value, 0, err
+	if !away {
+		asked := <-r.ask(ctx, key)
+		if err = asked.Err; err == nil || !Away(err) {
+			return asked.Val.(recalled[V]).value, 0, err
 		}
 	}
 	if have && !ended && now.Sub(k.at) < r.stale {
-		return k.value, now.Sub(k.at), nil
+		return k.value, age, nil
 	}
 	return value, 0, &AwayError{err}
 }
 
-// ask asks the database, once for all who ask for the same at once.
-func (r *recall[K, V]) ask(ctx context.Context, key K) (recalled[V], error) {
-	asked, err, _ := r.flight.Do(fmt.Sprint(key), func() (any, error) {
+// ask asks the database, once for all who ask for the same at once. Its channel has the answer.
+func (r *recall[K, V]) ask(ctx context.Context, key K) <-chan singleflight.Result {
+	return r.flight.DoChan(fmt.Sprint(key), func() (any, error) {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recallWithin) // others wait for it, too
 		defer stop()
 		k := recalled[V]{at: r.now()}
@@ -89,5 +93,4 @@ func (r *recall[K, V]) ask(ctx context.Context, key K) (recalled[V], error) {
 		}
 		return k, err
 	})
-	return asked.(recalled[V]), err
 }

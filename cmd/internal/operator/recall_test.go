@@ -65,6 +65,25 @@ func TestRecall_FreshStaleAndEnded(t *testing.T) {
 	}
 }
 
+// What is asked for often is asked again before its time is over, and nobody waits for that.
+func TestRecall_AskedAgainAhead(t *testing.T) {
+	t.Parallel()
+	begin := time.Now()
+	after := time.Duration(0)
+	asked := make(chan bool, 10)
+	r := newRecall(10, 5*time.Second, time.Minute, func(context.Context, string) (int, time.Time, error) {
+		asked <- true
+		return 7, time.Time{}, nil
+	})
+	r.now = func() time.Time { return begin.Add(after) }
+	for _, after = range []time.Duration{0, 4500 * time.Millisecond} {
+		if _, age, err := r.get(t.Context(), "a"); age != after || err != nil {
+			t.Errorf("after %s: %s old, %v", after, age, err)
+		}
+		<-asked
+	}
+}
+
 // A hundred who ask at once for the same cost one question.
 func TestRecall_ManyAtOnce_OneQuestion(t *testing.T) {
 	t.Parallel()
