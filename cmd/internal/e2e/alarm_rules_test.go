@@ -1,7 +1,10 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,8 +147,9 @@ func checkShorter(t *testing.T, shipped, written ruleFile) {
 	}
 }
 
-// prometheus starts Debian's Prometheus with the rules, which scrapes the processes and tells the receiver.
-func prometheus(t *testing.T, dir, rules, receiver string, every time.Duration, targets ...string) {
+// prometheus starts Debian's Prometheus with the rules, which scrapes the processes and tells the receiver. It returns
+// its address.
+func prometheus(t *testing.T, dir, rules, receiver string, every time.Duration, targets ...string) (addr string) {
 	t.Helper()
 	config := fmt.Sprintf(`
 global: {scrape_interval: %[1]s, scrape_timeout: %[1]s, evaluation_interval: %[1]s}
@@ -157,7 +161,7 @@ scrape_configs: [{job_name: pawl, static_configs: [{targets: ["%[4]s"]}]}]
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr := schematest.FreeAddr(t)
+	addr = schematest.FreeAddr(t)
 	cmd := exec.Command("prometheus", "--config.file", file, "--storage.tsdb.path", filepath.Join(dir, "prometheus"),
 		"--web.listen-address", addr, "--rules.alert.resend-delay", "5s", "--log.level", "warn")
 	var said output
@@ -172,4 +176,39 @@ scrape_configs: [{job_name: pawl, static_configs: [{targets: ["%[4]s"]}]}]
 			t.Logf("Prometheus (%s) said:\n%s", addr, said.String())
 		}
 	})
+	return addr
+}
+
+// ask asks Prometheus, and returns the data of its answer.
+func (a *alarmed) ask(path string, data any) error {
+	resp, err := http.Get("http://" + a.prometheus + "/api/v1/" + path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return json.NewDecoder(resp.Body).Decode(&struct{ Data any }{data})
+}
+
+// evaluated is when the rules were evaluated last.
+func (a *alarmed) evaluated() time.Time {
+	var data struct {
+		Groups []struct{ LastEvaluation time.Time }
+	}
+	if err := a.ask("rules", &data); err != nil || len(data.Groups) == 0 {
+		return time.Time{}
+	}
+	return data.Groups[0].LastEvaluation
+}
+
+// scraped says that Prometheus does not have the numbers of a process.
+func (a *alarmed) scraped(process string) error {
+	var data struct{ Result []any }
+	query := url.Values{"query": {`pawl_audit_broken{instance="` + process + `"}`}}
+	if err := a.ask("query?"+query.Encode(), &data); err != nil {
+		return err
+	}
+	if len(data.Result) == 0 {
+		return fmt.Errorf("%s was not scraped", process)
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -65,11 +66,28 @@ func (a *alarmed) within(d time.Duration) time.Duration {
 	return d/time.Duration(a.scale) + time.Minute
 }
 
-// tellsNothing waits for two passes of notify, and for the rules that count five minutes.
+// tellsNothing waits until notify has looked again, and until the rules that count ten minutes have counted them.
 func (a *alarmed) tellsNothing(when string) {
 	a.t.Helper()
 	before, _ := a.now()
-	time.Sleep(max(20*time.Second, 10*time.Minute/time.Duration(a.scale)))
+	// Notify forgets what was never told, and is over.
+	if _, err := a.pool.Exec(a.t.Context(), `insert into notices (cause, body, since, seen_at, told_severity, told_count)
+		values ('parked:marker', '{"cause":"parked:marker"}', now(), now() - interval '10 minutes', '', 0)`); err != nil {
+		a.t.Fatal(err)
+	}
+	await(a.t, patience, func() error {
+		if a.count(`select count(*) from notices where cause = 'parked:marker'`) > 0 {
+			return errors.New("notify has not looked")
+		}
+		return nil
+	})
+	enough := time.Now().Add(max(10*time.Minute/time.Duration(a.scale), shortest))
+	await(a.t, a.within(20*time.Minute), func() error {
+		if at := a.evaluated(); at.Before(enough) {
+			return fmt.Errorf("the rules were evaluated at %s, and not at %s", at, enough)
+		}
+		return nil
+	})
 	all, wrong := a.now()
 	for _, o := range all[len(before):] {
 		a.t.Errorf("%s: people were told %s", when, o)

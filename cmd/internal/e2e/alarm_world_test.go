@@ -32,6 +32,7 @@ type alarmed struct {
 	place      int
 	working    *process
 	front      *front
+	prometheus string // its address
 	// What the configuration says: when the secret ends, zero for never, whether there is another, and the map of prices.
 	ends   time.Time
 	next   bool
@@ -61,7 +62,7 @@ func newAlarmed(t *testing.T, scale int, every time.Duration) *alarmed {
 	a.deploy()
 	file := filepath.Join(a.dir, "alerts.yaml")
 	rules(t, file, scale)
-	prometheus(t, a.dir, file, a.receiver.url, every, a.ops...)
+	a.prometheus = prometheus(t, a.dir, file, a.receiver.url, every, a.ops...)
 	a.lookAtEndpoints()
 	return a
 }
@@ -110,7 +111,7 @@ func (a *alarmed) deploy() {
 	a.working = a.pawlWith(fmt.Sprintf("place%d.yaml", a.place), "", "worker")
 	a.working.awaitLog("worker runs")
 	if before != nil {
-		time.Sleep(2 * time.Second) // until it was scraped once
+		await(a.t, patience, func() error { return a.scraped(a.ops[a.place]) })
 		before.terminate()
 		before.exit(time.Minute)
 	}
