@@ -16,14 +16,15 @@ import (
 )
 
 // benchOptions are what both benchmarks need of the program.
-func benchOptions(a *app) (bench.Options, error) {
+func benchOptions(a *app, signals bool) (bench.Options, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return bench.Options{}, fmt.Errorf("find this program, which runs itself: %w", err)
 	}
 	// The workers that come and go with the rounds say so at the level of info.
 	a.log = slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return bench.Options{Pawl: self, SearchAttributes: process.SearchAttributes(), Progress: a.err, Log: a.log}, nil
+	return bench.Options{Pawl: self, SearchAttributes: process.SearchAttributes(), Progress: a.err, Log: a.log,
+		Signals: signals}, nil
 }
 
 // positive checks the counts of a benchmark's flags.
@@ -70,6 +71,7 @@ func benchNode(ctx context.Context, a *app, configFile string) (*bench.Node, err
 
 func benchFlow(a *app) *cobra.Command {
 	var server string
+	var signals bool
 	cfg := bench.FlowConfig{}
 	cmd := &cobra.Command{
 		Use: "flow", Short: "Measure the way from a webhook to its last effect", Args: noArgument,
@@ -96,7 +98,7 @@ The first run builds Temporal's server, which takes some minutes.`,
 					return usagef("--mode: %q is no mode: use %s", mode, strings.Join(bench.FlowModes, ", "))
 				}
 			}
-			if cfg.Options, err = benchOptions(a); err != nil {
+			if cfg.Options, err = benchOptions(a, signals); err != nil {
 				return err
 			}
 			cfg.Node = func(ctx context.Context, file string) (*bench.Node, error) { return benchNode(ctx, a, file) }
@@ -108,6 +110,7 @@ The first run builds Temporal's server, which takes some minutes.`,
 		},
 	}
 	flags := cmd.Flags()
+	flags.BoolVar(&signals, "signals", false, "log each change of state, and have traces and metrics taken")
 	flags.StringVar(&server, "server", "both", "Temporal `server`: dev, postgres or both")
 	flags.StringSliceVar(&cfg.Modes, "mode", bench.FlowModes, "`modes` to measure")
 	flags.IntSliceVar(&cfg.InFlight, "in-flight", []int{1, 32}, "how many events are under way at once")

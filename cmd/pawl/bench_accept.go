@@ -17,6 +17,7 @@ import (
 func benchAccept(a *app) *cobra.Command {
 	cfg := bench.AcceptConfig{}
 	var seconds int
+	var signals bool
 	var length time.Duration
 	cmd := &cobra.Command{
 		Use: "accept", Short: "Measure the way from a webhook to its answer", Args: noArgument,
@@ -48,7 +49,7 @@ events a second with forged signatures.`,
 			if cfg.Flood > 0 && cfg.Rate == 0 {
 				return usagef("--flood goes beside a --rate of valid events: set it, too")
 			}
-			if cfg.Options, err = benchOptions(a); err != nil {
+			if cfg.Options, err = benchOptions(a, signals); err != nil {
 				return err
 			}
 			results, err := bench.Accept(cmd.Context(), cfg)
@@ -59,6 +60,7 @@ events a second with forged signatures.`,
 		},
 	}
 	flags := cmd.Flags()
+	flags.BoolVar(&signals, "signals", false, "log each change of state, and have traces and metrics taken")
 	flags.IntSliceVar(&cfg.Connections, "connections", []int{1, 16, 64, 256}, "how many connections deliver at once")
 	flags.StringSliceVar(&cfg.Modes, "mode", bench.AcceptModes, "`modes` to measure")
 	flags.IntVar(&seconds, "seconds", 3, "how long each is measured in a round")

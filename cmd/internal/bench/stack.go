@@ -34,6 +34,9 @@ type Options struct {
 	// Progress gets a line at each step.
 	Progress io.Writer
 	Log      *slog.Logger
+	// Signals has pawl's processes log each change of state, send a trace of one delivery in a hundred, and be asked
+	// for their metrics; without it they warn alone.
+	Signals bool
 }
 
 func (o Options) say(format string, args ...any) {
@@ -52,6 +55,8 @@ type stack struct {
 	temporal         *devstack.Temporal
 	sandbox          *sandbox.Sandbox
 	children         []*child
+	// signals take traces and metrics, nil where nobody does.
+	signals *signals
 }
 
 func newStack(ctx context.Context, o Options) (_ *stack, err error) {
@@ -66,6 +71,11 @@ func newStack(ctx context.Context, o Options) (_ *stack, err error) {
 	}
 	if err := os.Chmod(s.dir, 0o711); err != nil { // Postgres may run as another user
 		return nil, err
+	}
+	if o.Signals {
+		if s.signals, err = takeSignals(); err != nil {
+			return nil, err
+		}
 	}
 	s.postgres, err = s.startPostgres(ctx, "postgres", map[string]string{"min_wal_size": "4GB", "max_wal_size": "4GB"})
 	return s, err
@@ -176,6 +186,11 @@ func (s *stack) configure(name, dsn string) (process, error) {
 		params.WorkspacesURL, params.FinanceURL = s.sandbox.URL(), s.sandbox.URL()
 		params.SMTP, params.Subscriber = s.sandbox.SMTPAddr(), s.sandbox.URL()+"/events"
 	}
+	content := string(config.Dev(params))
+	if s.signals != nil {
+		content += "\ntracing: {endpoint: " + s.signals.url + "}\n"
+		s.signals.ask(p.ops, p.workerOps)
+	}
 	dir := filepath.Join(s.dir, name)
 	if err := os.MkdirAll(filepath.Join(dir, "secrets"), 0o700); err != nil {
 		return p, err
@@ -184,7 +199,7 @@ func (s *stack) configure(name, dsn string) (process, error) {
 		"database.url":   dsn,
 		"secrets/stripe": s.secret,
 		"temporal.toml":  fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = \"default\"\n", temporal),
-		"pawl.yaml":      string(config.Dev(params)),
+		"pawl.yaml":      content,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
 			return p, err
@@ -231,8 +246,12 @@ func (s *stack) run(ctx context.Context, name, dsn string, args ...string) (*chi
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
+	level := "warn"
+	if s.Signals {
+		level = "info"
+	}
 	c.proc, err = keeper.Start(keeper.Command{
-		Path: s.Pawl, Args: append(slices.Clone(args), "--config", p.configFile, "--log-level", "warn"), Output: log,
+		Path: s.Pawl, Args: append(slices.Clone(args), "--config", p.configFile, "--log-level", level), Output: log,
 		Signal: "TERM",
 	})
 	if err != nil {
@@ -302,6 +321,9 @@ func (s *stack) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	errs := []error{s.stopChildren(ctx)}
+	if s.signals != nil {
+		errs = append(errs, s.signals.close())
+	}
 	if s.temporal != nil {
 		errs = append(errs, s.temporal.Stop(ctx))
 	}
