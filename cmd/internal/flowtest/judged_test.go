@@ -49,6 +49,8 @@ type telling struct {
 	begin time.Time
 	order []int
 	how   string
+	// storm has all events come at the same moment.
+	storm bool
 	// older has the objects in the shape of an older version.
 	older bool
 }
@@ -173,6 +175,8 @@ func (c judged) tellings(now time.Time, shuffles uint64) (all []*telling) {
 		backwards := slices.Clone(given)
 		slices.Reverse(backwards)
 		add("backwards", backwards, false)
+		add("all at once, each twice", slices.Concat(backwards, given), false)
+		all[len(all)-1].storm = true
 	}
 	for seed := range shuffles {
 		random := rand.New(rand.NewPCG(seed, 7))
@@ -224,7 +228,12 @@ func judgeWith(t *testing.T, cases []judged, tune func(*config.Config), prepare 
 	for round := range rounds {
 		var sent []string
 		for _, x := range all {
-			if round < len(x.order) {
+			switch {
+			case x.storm && round == 0:
+				for _, n := range x.order {
+					sent = append(sent, r.deliver(x, n))
+				}
+			case !x.storm && round < len(x.order):
 				sent = append(sent, r.deliver(x, x.order[round]))
 			}
 		}
