@@ -449,6 +449,32 @@ func TestDecide_PreviewChangesNothing_TwiceIsOnce_NameIsVerified(t *testing.T) {
 	}
 }
 
+func TestTokens_MadeOnAPage_ShownOnce(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	root := s.as("root", operator.RoleAdmin)
+	form := url.Values{"verb": {"new-token"}, "target": {"shop"}, "role": {"viewer"}, "expires": {"90d"}, "why": {"the shop asks"},
+		"request": {"one"}}
+	made := regexp.MustCompile(`pawl_[A-Za-z0-9]{40,}`)
+	first := made.FindString(root.post("/decide", form).text)
+	if first == "" {
+		t.Fatal("the page does not show the token")
+	}
+	if again := root.post("/decide", form); again.StatusCode != http.StatusOK || made.MatchString(again.text) {
+		t.Errorf("the same form once more: %d, or it shows the token again", again.StatusCode)
+	}
+	list := root.get("/tokens").text
+	if !strings.Contains(list, "shop") || strings.Contains(list, first) {
+		t.Error("the list lacks the token's name, or has its text")
+	}
+	if got := root.post("/decide", url.Values{"verb": {"revoke-token"}, "target": {"shop"}, "why": {"it leaked"}}).StatusCode; got != http.StatusOK {
+		t.Errorf("revoked: %d", got)
+	}
+	if !strings.Contains(root.get("/tokens").text, "revoked") {
+		t.Error("the list does not say that it is revoked")
+	}
+}
+
 // planted is markup, and characters that hide or turn round what stands beside them.
 const planted = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'\u202egnp.exe\u2066\u200b\x1b[2J"
 

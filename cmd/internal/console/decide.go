@@ -32,8 +32,8 @@ type decisionPage struct {
 	Asks, Does string
 	Facts      [][2]cell
 	Table      *shownTable
-	// Says is what came of the decision, Follow a link to see it.
-	Says, Follow string
+	// Says is what came of the decision, Follow a link to see it. Shown is what is shown this once: a token.
+	Says, Follow, Shown string
 }
 
 // field is a field of the form.
@@ -167,6 +167,8 @@ func (p *decisionPage) told(answer *operator.Answer) {
 		p.Follow = "/tasks/" + url.PathEscape(answer.Target)
 	case *operator.PauseResult:
 		p.Follow = "/sinks"
+	case *operator.TokenResult:
+		p.Follow, p.Shown = "/tokens", r.Token
 	}
 }
 

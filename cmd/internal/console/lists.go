@@ -25,7 +25,8 @@ type listPage struct {
 	Empty   string
 	Older   string
 	Renews  bool
-	Head    [][2]cell
+	// Choices are folded under Decides.
+	Decides string
 	Choices []button
 }
 
@@ -148,7 +149,8 @@ func (s *Server) sinks(v *visit) error {
 	if err != nil {
 		return err
 	}
-	page := listPage{Rows: newTable(tables.Sinks(found)), Renews: true, Empty: "No sink is configured."}
+	page := listPage{Rows: newTable(tables.Sinks(found)), Renews: true, Empty: "No sink is configured.",
+		Decides: "Pause and resume"}
 	for _, sink := range found {
 		kind, name := pause.Sink, sink.Name
 		verb := "pause"
@@ -175,7 +177,8 @@ func (s *Server) sources(v *visit) error {
 	if err != nil {
 		return err
 	}
-	page := listPage{Rows: newTable(tables.Sources(found)), Empty: "No source is configured."}
+	page := listPage{Rows: newTable(tables.Sources(found)), Empty: "No source is configured.",
+		Decides: "Pause and resume"}
 	for _, source := range found {
 		verb := "pause"
 		if source.Paused != "" {
@@ -184,6 +187,25 @@ func (s *Server) sources(v *visit) error {
 		page.Choices = append(page.Choices, placeButton(verb, "source "+source.Name))
 	}
 	return s.render(v, http.StatusOK, "list", "Sources", page)
+}
+
+// tokens lists the tokens of programs, for those who may make and revoke them.
+func (s *Server) tokens(v *visit) error {
+	found, err := operator.ListTokens(v.ctx(), s.Operator.DB)
+	if err != nil {
+		return err
+	}
+	page := listPage{Rows: newTable(tables.Tokens(found)), Empty: "No program has a token yet.",
+		Decides: "Make and revoke"}
+	page.Choices = []button{{Label: "new token", Does: "makes a token, and shows it once",
+		Href: decideHref(operator.Decision{Verb: operator.VerbNewToken})}}
+	for _, t := range found {
+		if t.RevokedAt == nil {
+			page.Choices = append(page.Choices, button{Label: "revoke " + t.Name, Does: "ends it at once", Grave: true,
+				Href: decideHref(operator.Decision{Verb: operator.VerbRevokeToken, Target: t.Name})})
+		}
+	}
+	return s.render(v, http.StatusOK, "list", "Tokens", page)
 }
 
 func (s *Server) audit(v *visit) error {

@@ -56,6 +56,7 @@ func (s *Server) routes() []route {
 		{http.MethodGet, "/sinks", read, s.sinks},
 		{http.MethodGet, "/sources", read, s.sources},
 		{http.MethodGet, "/audit", read, s.audit},
+		{http.MethodGet, "/tokens", operator.RightAdmin, s.tokens},
 	}
 }
 

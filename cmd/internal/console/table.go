@@ -130,6 +130,7 @@ var badges = map[string]string{
 	"compensated": "dim", "failed": "bad", "uncertain": "ask", "skipped": "dim", "claimed": "calm", "out": "bad",
 	"paused": "wait", "suspended": "bad", "none": "dim", "not begun": "dim", "page": "bad", "ticket": "wait",
 	"test": "test", "refused": "ask", "cancelled": "dim", "tried again": "wait",
+	"accepted": "good", "revoked": "dim", "expired": "dim",
 }
 
 func newCell(head, text string, row, heads []string) cell {

@@ -133,6 +133,7 @@ func (b *browser) soundEverywhere(home, invoice string) {
 		"now": "/", "events": "/events", "dead": "/events?status=dead", "event": "/events/evt_one",
 		"find": "/find?q=" + invoice, "nothing": "/find?q=nothing", "accounts": "/accounts", "tasks": "/tasks",
 		"jobs": "/jobs", "sinks": "/sinks", "sources": "/sources", "audit": "/audit",
+		"tokens": "/tokens", "new token": "/decide?verb=new-token",
 		"replay": "/decide?verb=replay&target=evt_one", "resend": "/decide?verb=resend&target=evt_one",
 		"forget": "/decide?verb=forget", "nowhere": "/nowhere",
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/notice"
 	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/schema/token"
 )
 
 // AmountOf is the money that an event is about, "" for none.
@@ -255,4 +256,28 @@ func TaskActions(t operator.ShownTask) [][]string {
 		actions = append(actions, []string{output.Time(done.At), done.Actor, done.Action, done.Reason})
 	}
 	return actions
+}
+
+// Tokens are the tokens of programs.
+func Tokens(tokens []token.Token) [][]string {
+	rows := [][]string{{"TOKEN", "ROLE", "STATE", "EXPIRES", "LAST USED", "NETWORKS", "MADE", "BY"}}
+	for _, t := range tokens {
+		state, used := "accepted", "never"
+		switch {
+		case t.RevokedAt != nil:
+			state = "revoked"
+		case t.Ended(time.Now()):
+			state = "expired"
+		}
+		if t.UsedAt != nil {
+			used = output.Time(*t.UsedAt)
+		}
+		var from []string
+		for _, n := range t.Networks {
+			from = append(from, n.String())
+		}
+		rows = append(rows, []string{t.Name, t.Role, state, output.Date(t.ExpiresAt), used,
+			strings.Join(from, ", "), output.Time(t.MadeAt), t.MadeBy})
+	}
+	return rows
 }
