@@ -73,12 +73,16 @@ func (a *app) runConsole(ctx context.Context, n *process.Node) error {
 
 func consoleAddUser(a *app) *cobra.Command {
 	var roles []string
+	var prints bool
 	cmd := &cobra.Command{
 		Use: "adduser NAME --role ROLE", Short: "Let a person sign in to the console with a password",
 		Args: oneID("console adduser"),
 		Long: `Let a person sign in to the console with a password, which is asked for, or read from standard input. It goes into the
-file console.users as a hash of argon2id. A person who is there gets the new password and roles, at once and everywhere.`,
+file console.users as a hash of argon2id. A person who is there gets the new password and roles, at once and everywhere.
+
+--print writes the line to standard output, for a file that is elsewhere: a secret of a container, say.`,
 	}
+	cmd.Flags().BoolVar(&prints, "print", false, "write the line and change no file")
 	cmd.Flags().StringSliceVar(&roles, "role", nil, "a `role`: "+output.OneOf(config.ConsoleRoles)+"; may be repeated")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		p := operator.Person{Name: args[0]}
@@ -91,6 +95,17 @@ file console.users as a hash of argon2id. A person who is there gets the new pas
 		}
 		if len(p.Roles) == 0 {
 			return usagef("console adduser needs --role: %s", output.OneOf(config.ConsoleRoles))
+		}
+		if prints {
+			password, err := a.password()
+			if err != nil {
+				return err
+			}
+			line, err := console.Line(p, password)
+			if err == nil {
+				_, err = fmt.Fprintln(a.out, line)
+			}
+			return err
 		}
 		users, err := a.consoleUsers()
 		if err != nil {

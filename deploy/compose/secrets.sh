@@ -27,5 +27,6 @@ role owner pawl
 role ingress pawl_ingress
 role worker pawl_worker
 secret temporal_database_password "$(random)"
+secret console_users '# People of the console, a line for each: pawl console adduser --print'
 secret stripe_webhook_secret "whsec_$(random)"
 echo "secrets are in $dir"

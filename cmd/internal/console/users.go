@@ -145,26 +145,35 @@ func (u *Users) Named(name string) (*operator.Person, error) {
 	return nil, nil
 }
 
-// Add writes a person into the file, in place of one with that name. The file is replaced whole, with mode 0600.
-func (u *Users) Add(p operator.Person, password string) error {
+// Line is a person's line in the file.
+func Line(p operator.Person, password string) (string, error) {
 	if err := operator.CheckName(p.Name); err != nil {
-		return err
+		return "", err
 	}
 	if strings.ContainsAny(p.Name, ":#") {
-		return fmt.Errorf("the name %q must not have : or #", p.Name)
+		return "", fmt.Errorf("the name %q must not have : or #", p.Name)
 	}
 	if len([]rune(password)) < LeastPassword {
-		return fmt.Errorf("the password has less than %d characters", LeastPassword)
+		return "", fmt.Errorf("the password has less than %d characters", LeastPassword)
 	}
 	hash, err := argon2id.CreateHash(password, argon2id.DefaultParams)
 	if err != nil {
-		return fmt.Errorf("hash: %w", err)
+		return "", fmt.Errorf("hash: %w", err)
 	}
 	roles := []string{}
 	for _, r := range p.Roles {
 		roles = append(roles, string(r))
 	}
-	return u.replace(p.Name, p.Name+":"+strings.Join(roles, ",")+":"+hash)
+	return p.Name + ":" + strings.Join(roles, ",") + ":" + hash, nil
+}
+
+// Add writes a person into the file, in place of one with that name. The file is replaced whole, with mode 0600.
+func (u *Users) Add(p operator.Person, password string) error {
+	line, err := Line(p, password)
+	if err != nil {
+		return err
+	}
+	return u.replace(p.Name, line)
 }
 
 // Remove takes a person out of the file. It returns false for a name that is not there.
