@@ -553,3 +553,16 @@ func TestRoles_OfTheConfiguration(t *testing.T) {
 		t.Errorf("%v and %v", known, config.ConsoleRoles)
 	}
 }
+
+// While the database is away a page says so, and what becomes of webhooks; nobody is told that an event is unknown.
+func TestPages_DatabaseAway_SaySo(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, func(c *config.Config) { c.Dev = true })
+	b := s.browser()
+	s.db.Close()
+	for _, path := range []string{"/", "/events", "/events/evt_1", "/find?q=evt_1", "/accounts/live/acme"} {
+		if got := b.get(path); got.StatusCode < http.StatusInternalServerError || strings.Contains(got.text, "Nothing was found") {
+			t.Errorf("%s: %d", path, got.StatusCode)
+		}
+	}
+}

@@ -153,6 +153,8 @@ func (s *Server) explain(err error) (int, failurePage) {
 	var unknown *operator.UnknownError
 	var lacking *forbidden
 	var lacksVerb *operator.ForbiddenError
+	var invalid *operator.InvalidError
+	var later *operator.LaterError
 	var told *problem
 	var of *echo.HTTPError
 	var tooLarge *http.MaxBytesError
@@ -170,6 +172,11 @@ func (s *Server) explain(err error) (int, failurePage) {
 		return http.StatusForbidden, failurePage{What: "You may not do this", More: lacking.Error()}
 	case errors.As(err, &lacksVerb):
 		return http.StatusForbidden, failurePage{What: "You may not do this", More: lacksVerb.Error()}
+	case errors.As(err, &invalid):
+		return http.StatusBadRequest, failurePage{What: "This cannot be understood", More: invalid.Says}
+	case errors.As(err, &later):
+		return http.StatusGatewayTimeout, failurePage{What: "It is not answered yet",
+			More: later.Says + "\nThe same form, sent again, asks once more and decides nothing twice."}
 	case errors.As(err, &told):
 		return told.status, failurePage{What: told.what, More: told.more}
 	case errors.As(err, &tooLarge):
@@ -180,6 +187,9 @@ func (s *Server) explain(err error) (int, failurePage) {
 	case isTimeout(err):
 		return http.StatusGatewayTimeout, failurePage{What: "This took too long",
 			More: "The database or Temporal did not answer in time. Look at what has changed before you repeat it."}
+	case operator.Away(err):
+		return http.StatusServiceUnavailable, failurePage{What: "The database does not answer",
+			More: "Webhooks that come meanwhile are answered 503, and sent again. This page works again when it does."}
 	}
 	return http.StatusInternalServerError, failurePage{What: "This page failed",
 		More: "The log of pawl console has the error: " + output.FirstLine(err)}
