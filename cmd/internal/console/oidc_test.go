@@ -65,7 +65,7 @@ func (b *browser) signIn(next string) *answer {
 // back is the way by which the provider sends a browser back.
 func (b *browser) back(to string) string {
 	b.t.Helper()
-	r, err := b.Get(to) //nolint:noctx // it is the provider of this test
+	r, err := b.Get(to)
 	if err != nil {
 		b.t.Fatal(err)
 	}

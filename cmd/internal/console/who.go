@@ -123,6 +123,7 @@ func (d *door) cookieName() string {
 
 // keep has the browser hold a session's secret; "" has it forget.
 func (d *door) keep(w http.ResponseWriter, name, value string) {
+	//nolint:gosec // Secure follows console.url: without https, on one machine, no browser would send it back
 	c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: d.secure,
 		SameSite: http.SameSiteLaxMode}
 	if value == "" {
