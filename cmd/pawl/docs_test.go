@@ -569,7 +569,7 @@ func read(t *testing.T, file string) string {
 	return string(content)
 }
 
-var shellBlock = regexp.MustCompile("(?ms)^```sh(?: run)?\n(.*?)^```")
+var shellBlock = regexp.MustCompile("(?ms)^```sh(?: [^\n]*)?\n(.*?)^```")
 
 // shellLines returns the lines of the sh blocks, continued ones joined.
 func shellLines(content string) []string {
