@@ -4,15 +4,20 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -110,23 +115,126 @@ func BenchmarkCheckSwitch(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	pool, one := rarelyPriced(b, accounts)
+	for b.Loop() {
+		checkRare(b, pool, accounts)
+	}
+	b.ReportMetric(float64(accounts), "accounts")
+	b.ReportMetric(float64(accounts*len(one)), "facts")
+}
+
+// rarelyPriced is a database of accounts that are a month old, one of a hundred with a price of its own.
+func rarelyPriced(b *testing.B, accounts int) (*pgxpool.Pool, []billing.Fact) {
+	b.Helper()
 	pool, one, _ := accountsOf(b, accounts*len(monthsOf(1)), 1)
 	if _, err := own(b, pool).Exec(b.Context(), `update facts set data = replace(data::text, 'price_pro', 'price_rare')::jsonb
 		where object ~ '[0-9]00$' and data::text like '%price_pro%'`); err != nil {
 		b.Fatal(err)
 	}
+	return pool, one
+}
+
+// checkRare compares the meanings of that price.
+func checkRare(b *testing.B, pool *pgxpool.Pool, accounts int) {
+	b.Helper()
+	conn := own(b, pool)
+	defer func() { _ = conn.Close(context.WithoutCancel(b.Context())) }()
 	from := mapped("price_rare", billing.Price{Plan: "pro"})
 	to := mapped("price_rare", billing.Price{Plan: "enterprise"})
-	for b.Loop() {
-		conn := own(b, pool)
-		found, err := billing.CheckSwitch(b.Context(), conn, from, to, at(14*month), nil)
-		if hits := billing.Hits(found); err != nil || len(hits) != accounts/100 {
-			b.Fatalf("%d accounts are hit, want %d; %v: %.3v", len(hits), accounts/100, err, found)
-		}
-		_ = conn.Close(context.WithoutCancel(b.Context()))
+	found, err := billing.CheckSwitch(b.Context(), conn, from, to, at(14*month), nil)
+	if hits := billing.Hits(found); err != nil || len(hits) != accounts/100 {
+		b.Fatalf("%d accounts are hit, want %d; %v: %.3v", len(hits), accounts/100, err, found)
 	}
-	b.ReportMetric(float64(accounts), "accounts")
-	b.ReportMetric(float64(accounts*len(one)), "facts")
+}
+
+// BenchmarkCheckSwitch_BesideIntake says what deliveries feel of a comparison: receipts are committed at half of the
+// rate that the database takes, alone for as long as the comparison lasts, and beside it.
+func BenchmarkCheckSwitch_BesideIntake(b *testing.B) {
+	accounts, err := strconv.Atoi(cmp.Or(os.Getenv("PAWL_ACCOUNTS"), "1000"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	pool, _ := rarelyPriced(b, accounts)
+	store := receipt.NewStore(pool, receipt.Options{})
+	defer store.Close()
+	for b.Loop() {
+		full := intake{b, store}.full(3 * time.Second)
+		begin := time.Now()
+		checkRare(b, pool, accounts)
+		lasts := time.Since(begin)
+		alone := intake{b, store}.p99(full/2, time.After(lasts))
+		over := make(chan time.Time)
+		go func() {
+			defer close(over)
+			checkRare(b, pool, accounts)
+		}()
+		beside := intake{b, store}.p99(full/2, over)
+		b.ReportMetric(full, "receipts/s-full")
+		b.ReportMetric(lasts.Seconds(), "s-alone")
+		b.ReportMetric(float64(alone.Microseconds())/1000, "p99-ms-alone")
+		b.ReportMetric(float64(beside.Microseconds())/1000, "p99-ms-beside")
+		b.ReportMetric(beside.Seconds()/alone.Seconds(), "beside/alone")
+	}
+}
+
+// intake commits receipts.
+type intake struct {
+	*testing.B
+	store *receipt.Store
+}
+
+func (i intake) insert() time.Duration {
+	begin := time.Now()
+	_, err := i.store.Insert(i.Context(), receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: begin, Secret: "bench",
+		Events: []receipt.New{{Mode: "live", EventID: "evt_" + uuid.NewString(), Identity: receipt.ByID, Type: "invoice.paid",
+			Status: receipt.Received, Body: make([]byte, 1200)}}})
+	if err != nil {
+		i.Error(err)
+	}
+	return time.Since(begin)
+}
+
+// full is how many receipts a second 64 callers commit.
+func (i intake) full(lasts time.Duration) float64 {
+	var calls sync.WaitGroup
+	var done atomic.Int64
+	begin := time.Now()
+	for range 64 {
+		calls.Go(func() {
+			for time.Since(begin) < lasts {
+				i.insert()
+				done.Add(1)
+			}
+		})
+	}
+	calls.Wait()
+	return float64(done.Load()) / time.Since(begin).Seconds()
+}
+
+// p99 commits receipts at a rate until it is over, and returns how long all but one of a hundred took at most.
+func (i intake) p99(rate float64, over <-chan time.Time) time.Duration {
+	var calls sync.WaitGroup
+	var mu sync.Mutex
+	var took []time.Duration
+	tick := time.NewTicker(time.Duration(float64(time.Second) / rate))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			calls.Go(func() {
+				d := i.insert()
+				mu.Lock()
+				defer mu.Unlock()
+				took = append(took, d)
+			})
+			continue
+		case <-over:
+		}
+		break
+	}
+	calls.Wait()
+	slices.Sort(took)
+	return took[len(took)*99/100]
 }
 
 // BenchmarkCheck folds everything anew. PAWL_FACTS says how many facts there are, about.
