@@ -77,13 +77,7 @@ func writeEvidence(a *app, e *operator.Evidence, page string) error {
 
 // temporalPage is where the Temporal UI shows the event's latest run, "" where that is not known.
 func temporalPage(t config.Temporal, e *timeline.Event) string {
-	runID := ""
-	for _, run := range e.Runs {
-		if run.WorkflowID == e.Receipt.WorkflowID {
-			runID = run.RunID
-		}
-	}
-	return t.Page(e.Receipt.WorkflowID, runID)
+	return t.Page(e.Receipt.WorkflowID, e.LatestRun())
 }
 
 // writeChoices writes what can be done about an event as commands for a shell, with what each does behind a "#".

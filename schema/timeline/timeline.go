@@ -200,6 +200,16 @@ func leftOrderOpen(result json.RawMessage) bool {
 	return len(result) > 0 && json.Unmarshal(result, &change) == nil && change.After.Subscription.Uncertain
 }
 
+// LatestRun returns the ID of the latest run of the receipt's workflow, "" for none.
+func (e *Event) LatestRun() (runID string) {
+	for _, run := range e.Runs {
+		if run.WorkflowID == e.Receipt.WorkflowID {
+			runID = run.RunID
+		}
+	}
+	return runID
+}
+
 // Counts returns the delivery whose bytes are kept and run.
 func (e *Event) Counts() (d Delivery) {
 	for _, d = range e.Deliveries {

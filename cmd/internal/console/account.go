@@ -32,14 +32,8 @@ func (s *Server) accounts(v *visit) error {
 	}}
 	if len(found) > listed {
 		found = found[:listed]
-		older := url.Values{}
-		for _, one := range page.Filters {
-			if one.Value != "" {
-				older.Set(one.Name, one.Value)
-			}
-		}
-		older.Set("after", found[listed-1].Mode+"/"+found[listed-1].ID)
-		page.Older = "/accounts?" + older.Encode()
+		last := found[listed-1]
+		page.Older = older("/accounts", page.Filters, "after", last.Mode+"/"+last.ID)
 	}
 	page.Rows = newTable(tables.Accounts(found))
 	return s.render(v, http.StatusOK, "accounts", "Accounts", page)
@@ -57,9 +51,9 @@ type accountPage struct {
 }
 
 func (s *Server) account(v *visit) error {
-	id, err := url.PathUnescape(v.Param("id"))
+	id, err := v.segment("id")
 	if err != nil {
-		return &problem{http.StatusBadRequest, "The address cannot be read", err.Error()}
+		return err
 	}
 	acc, err := operator.ShowAccount(v.ctx(), s.Operator.DB, id, v.Param("mode"))
 	if err != nil {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"crypto/rand"
 	"net/http"
 	"net/url"
@@ -103,7 +104,7 @@ func lacks(fields []field) bool {
 // preview shows what would happen.
 func (p *decisionPage) preview(of *operator.Preview) {
 	if of.Receipt.ID == "" && of.Access == nil {
-		p.Facts = pairs([][]string{{"then", verbatim(of.Says, "it is done")}})
+		p.Facts = pairs([][]string{{"then", cmp.Or(of.Says, "it is done")}})
 		return
 	}
 	t := newTable(tables.Effects(of.Effects))
@@ -119,13 +120,6 @@ func (p *decisionPage) preview(of *operator.Preview) {
 		rows = append(rows, []string{"then", "it is " + of.Outcome + tables.Because(of.Outcome, of.Reason)})
 	}
 	p.Facts = pairs(rows)
-}
-
-func verbatim(says, otherwise string) string {
-	if says == "" {
-		return otherwise
-	}
-	return says
 }
 
 // decide makes a decision. Sent twice, the form is one decision: the second page says so.

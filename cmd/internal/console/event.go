@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,17 @@ type eventsPage struct {
 type filter struct {
 	Name, Label, Value string
 	Options            []string
+}
+
+// older is the link to the page of a list behind a row.
+func older(list string, filters []filter, behind, row string) string {
+	q := url.Values{behind: {row}}
+	for _, f := range filters {
+		if f.Value != "" {
+			q.Set(f.Name, f.Value)
+		}
+	}
+	return list + "?" + q.Encode()
 }
 
 // eventFilter reads the filter of a list from the query.
@@ -59,7 +71,7 @@ func filterQuery(v *visit) url.Values {
 func (s *Server) events(v *visit) error {
 	f := eventFilter(v)
 	f.Limit = listed + 1
-	if f.Status != "" && !known(f.Status) {
+	if f.Status != "" && !slices.Contains(receipt.Statuses, receipt.Status(f.Status)) {
 		return &problem{http.StatusBadRequest, "There is no such status", f.Status}
 	}
 	found, err := operator.ListEvents(v.ctx(), s.Operator.DB, f)
@@ -68,13 +80,6 @@ func (s *Server) events(v *visit) error {
 	}
 	q := filterQuery(v)
 	var page eventsPage
-	if len(found) > listed {
-		found = found[:listed]
-		older := filterQuery(v)
-		older.Set("older", found[listed-1].ID)
-		page.Older = "/events?" + older.Encode()
-	}
-	page.Rows = newReceipts(found)
 	for _, name := range filterNames {
 		one := filter{Name: name, Label: name, Value: q.Get(name)}
 		if name == "status" {
@@ -84,17 +89,13 @@ func (s *Server) events(v *visit) error {
 		}
 		page.Filters = append(page.Filters, one)
 	}
+	if len(found) > listed {
+		found = found[:listed]
+		page.Older = older("/events", page.Filters, "older", found[listed-1].ID)
+	}
+	page.Rows = newReceipts(found)
 	page.Many = manyButtons(v.person, f.Status, q)
 	return s.render(v, http.StatusOK, "events", "Events", page)
-}
-
-func known(status string) bool {
-	for _, s := range receipt.Statuses {
-		if string(s) == status {
-			return true
-		}
-	}
-	return false
 }
 
 // manyButtons are the decisions about all events of a list.
@@ -151,9 +152,9 @@ func (s *Server) event(v *visit) error { return s.showEvent(v, nil) }
 
 // showEvent shows an event; revealed is its payload as it came in, or nil for the masked one.
 func (s *Server) showEvent(v *visit, revealed *operator.Body) error {
-	id, err := url.PathUnescape(v.Param("id"))
+	id, err := v.segment("id")
 	if err != nil {
-		return &problem{http.StatusBadRequest, "The address cannot be read", err.Error()}
+		return err
 	}
 	e, about, err := s.Operator.Examine(v.ctx(), id)
 	if err != nil {
@@ -162,15 +163,9 @@ func (s *Server) showEvent(v *visit, revealed *operator.Body) error {
 	if e == nil {
 		return &operator.AmbiguousError{ID: id, Receipts: about, Object: true}
 	}
-	runID := ""
-	for _, run := range e.Runs {
-		if run.WorkflowID == e.Receipt.WorkflowID {
-			runID = run.RunID
-		}
-	}
 	page := eventPage{Evidence: e, Choices: buttons(e.Choices), Head: pairs(tables.EventHead(e, "")),
 		Story: newTable(tables.Timeline(e.Timeline)), Picture: newPicture(&e.Event),
-		Temporal: s.Page(e.Receipt.WorkflowID, runID), Reveals: v.person.May(operator.RightReveal)}
+		Temporal: s.Page(e.Receipt.WorkflowID, e.LatestRun()), Reveals: v.person.May(operator.RightReveal)}
 	done, undone, asked := newTable(tables.Done(e)), newTable(tables.Undone(e)), tables.AskedFor(e)
 	page.Answers = []answer{
 		{Question: "When did it come, how often was it tried, and what is next?", Pairs: pairs(tables.Received(e))},
@@ -205,9 +200,9 @@ func legible(b *operator.Body) string {
 
 // reveal shows the payload whole, and puts that into the audit trail.
 func (s *Server) reveal(v *visit) error {
-	id, err := url.PathUnescape(v.Param("id"))
+	id, err := v.segment("id")
 	if err != nil {
-		return &problem{http.StatusBadRequest, "The address cannot be read", err.Error()}
+		return err
 	}
 	answer, err := s.Operator.Decide(v.ctx(), operator.Decision{Verb: operator.VerbReveal, Target: id,
 		Why: v.FormValue("why"), By: v.person})

@@ -15,7 +15,6 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/pause"
-	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // listPage is a list with its filters, and a word for when it is empty.
@@ -67,9 +66,9 @@ type taskShown struct {
 }
 
 func (s *Server) task(v *visit) error {
-	object, err := url.PathUnescape(v.Param("object"))
+	object, err := v.segment("object")
 	if err != nil {
-		return &problem{http.StatusBadRequest, "The address cannot be read", err.Error()}
+		return err
 	}
 	found, err := s.Operator.ShowTasks(v.ctx(), object)
 	if err != nil {
@@ -124,9 +123,9 @@ func (p jobPage) Percent() int {
 }
 
 func (s *Server) job(v *visit) error {
-	id, err := url.PathUnescape(v.Param("id"))
+	id, err := v.segment("id")
 	if err != nil {
-		return &problem{http.StatusBadRequest, "The address cannot be read", err.Error()}
+		return err
 	}
 	d, err := s.Operator.ShowJob(v.ctx(), id, "", 100)
 	if err != nil {
@@ -171,9 +170,7 @@ func placeButton(verb, place string) button {
 }
 
 func (s *Server) sources(v *visit) error {
-	store := receipt.NewStore(s.Operator.DB, receipt.Options{})
-	defer store.Close()
-	found, err := report.ReadSources(v.ctx(), s.Config, pause.New(s.Operator.DB), store, report.UnusedFor)
+	found, err := report.SourcesOf(v.ctx(), s.Config, s.Operator.DB)
 	if err != nil {
 		return err
 	}
@@ -224,13 +221,7 @@ func (s *Server) audit(v *visit) error {
 		{"action", "action", f.Action, nil}}, Empty: "Nobody has decided anything yet."}
 	if len(found) > listed {
 		found = found[:listed]
-		q := url.Values{"older": {strconv.FormatInt(found[listed-1].ID, 10)}}
-		for _, one := range page.Filters {
-			if one.Value != "" {
-				q.Set(one.Name, one.Value)
-			}
-		}
-		page.Older = "/audit?" + q.Encode()
+		page.Older = older("/audit", page.Filters, "older", strconv.FormatInt(found[listed-1].ID, 10))
 	}
 	page.Rows = newTable(tables.Audit(found))
 	return s.render(v, http.StatusOK, "list", "Audit", page)

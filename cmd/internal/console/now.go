@@ -70,8 +70,10 @@ func (s *Server) home(v *visit) error {
 		page.Wrong = append(page.Wrong, row)
 	}
 	page.Wrong = append(page.Wrong, outside(r, now)...)
-	for i, rows := range tables.Status(r, now) {
-		if i >= 2 && i != 4 && len(rows) > 1 { // parked events, tasks and concerns stand above
+	// Parked events, tasks and concerns stand above.
+	for _, rows := range [][][]string{tables.Waiting(r.Waiting, now), tables.Notices(r.Notices, now),
+		tables.Sinks(r.Sinks), tables.Jobs(r.Jobs)} {
+		if len(rows) > 1 {
 			page.Calm = append(page.Calm, newTable(rows))
 		}
 	}

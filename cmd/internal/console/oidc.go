@@ -87,13 +87,11 @@ func (d *door) fromProvider(v *visit) error {
 	refused := func(why string) error {
 		return &problem{http.StatusUnauthorized, "the sign-in did not succeed", why}
 	}
-	cookie, err := v.Cookie(func() string {
-		if d.oidc == nil {
-			return "none"
-		}
-		return d.oidc.name
-	}())
-	if d.oidc == nil || err != nil {
+	if d.oidc == nil {
+		return refused("There is no identity provider: set console.oidc.")
+	}
+	cookie, err := v.Cookie(d.oidc.name)
+	if err != nil {
 		return refused("This browser has not begun one here. Sign in again.")
 	}
 	d.keep(v.Response(), d.oidc.name, "")

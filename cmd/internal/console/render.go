@@ -47,10 +47,7 @@ func newPages() (*pages, error) {
 
 var functions = template.FuncMap{
 	"when":   func(t time.Time) when { return when{t, time.Now()} },
-	"table":  newTable,
-	"pairs":  pairs,
 	"plural": output.Plural,
-	"button": newButton,
 	"lower":  strings.ToLower,
 	"badge":  func(word string) string { return badges[word] },
 	"find":   func(text string) string { return "/find?q=" + template.URLQueryEscaper(text) },

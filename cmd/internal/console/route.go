@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 
 	"github.com/labstack/echo/v4"
 
@@ -26,6 +27,15 @@ type visit struct {
 
 // ctx is the request's, which ends when the page has taken too long.
 func (v *visit) ctx() context.Context { return v.Request().Context() }
+
+// segment is the part of the path that stands for name.
+func (v *visit) segment(name string) (string, error) {
+	value, err := url.PathUnescape(v.Param(name))
+	if err != nil {
+		return "", &problem{http.StatusBadRequest, "The address cannot be read", err.Error()}
+	}
+	return value, nil
+}
 
 const read = operator.RightRead
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/schema/timeline"
 )
 
 // Status is how pawl stands, part by part; a part with nothing to show is a heading alone.
@@ -20,10 +21,6 @@ func Status(r *report.Status, now time.Time) [][][]string {
 		tasks = append(tasks, []string{t.Kind, t.Mode, strconv.Itoa(t.Tasks), output.Age(t.Oldest, now),
 			output.Date(t.DueBy)})
 	}
-	waiting := [][]string{{"GOES ON", "REASON", "EVENTS", "OLDEST"}}
-	for _, c := range r.Waiting {
-		waiting = append(waiting, []string{c.Status, c.ReasonCode, strconv.Itoa(c.Events), output.Age(c.Oldest, now)})
-	}
 	concerns := [][]string{{"ALSO", "WHICH", "FOR", "WHAT"}}
 	for _, c := range r.Concerns {
 		lasts := ""
@@ -32,5 +29,15 @@ func Status(r *report.Status, now time.Time) [][][]string {
 		}
 		concerns = append(concerns, []string{c.What, c.Name, lasts, c.Says})
 	}
-	return [][][]string{parked, tasks, waiting, Notices(r.Notices, now), concerns, Sinks(r.Sinks), Jobs(r.Jobs)}
+	return [][][]string{parked, tasks, Waiting(r.Waiting, now), Notices(r.Notices, now), concerns, Sinks(r.Sinks),
+		Jobs(r.Jobs)}
+}
+
+// Waiting counts the events that go on by themselves.
+func Waiting(causes []timeline.Cause, now time.Time) [][]string {
+	rows := [][]string{{"GOES ON", "REASON", "EVENTS", "OLDEST"}}
+	for _, c := range causes {
+		rows = append(rows, []string{c.Status, c.ReasonCode, strconv.Itoa(c.Events), output.Age(c.Oldest, now)})
+	}
+	return rows
 }
