@@ -81,9 +81,9 @@ func number(name string, otherwise int) int {
 	return otherwise
 }
 
-// Reads of what accounts may use at a fixed rate, beside intake on the same machine: PAWL_READS and PAWL_INTAKE a
-// second, for PAWL_SECONDS, of PAWL_ACCOUNTS accounts, few of which are asked for often. Times count from when a
-// request was due. The client is on this machine, too.
+// The benchmark reads the access of accounts at a fixed rate, beside intake. PAWL_READS and PAWL_INTAKE are a second,
+// PAWL_SECONDS is how long it lasts, PAWL_ACCOUNTS how many accounts there are: it asks for some of them often. A time
+// counts from when its request was due. The client runs on the same machine.
 func BenchmarkAccess_AtRate(b *testing.B) {
 	s := setup(b)
 	reads, intake, seconds, accounts := number("PAWL_READS", 1000), number("PAWL_INTAKE", 0), number("PAWL_SECONDS", 3), number("PAWL_ACCOUNTS", 2000)
@@ -162,7 +162,7 @@ func every(all *sync.WaitGroup, begin time.Time, perSecond, seconds int, work fu
 	}
 }
 
-// What a read out of memory costs without the network: a token, the answer, its hash.
+// The benchmark reads from memory, without the network: a token, the answer, its hash.
 func BenchmarkAccess_FromMemory(b *testing.B) {
 	s := setup(b)
 	s.exec(world...)

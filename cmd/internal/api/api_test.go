@@ -275,7 +275,7 @@ func TestRead_Pages(t *testing.T) {
 	}
 }
 
-// Who is known for what, and what is not understood, is told by one form of answer.
+// Every refusal has one form of answer: for strangers, for unknown things, and for calls that cannot be understood.
 func TestRead_Problems(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -308,7 +308,7 @@ func TestRead_Problems(t *testing.T) {
 	}
 }
 
-// Who lacks the right is refused before anything is looked at: each role at each path, by each method.
+// A role without the right is refused before anything is looked up: each role at each path, by each method.
 func TestRights_RoleByRouteByMethod(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

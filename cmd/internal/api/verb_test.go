@@ -15,7 +15,7 @@ func (s *served) post(path, id, query, body string, header ...string) answered {
 	return s.ask(http.MethodPost, path, id, query, "operator", body, header...)
 }
 
-// A decision is one however often it is sent, and a dry run is none.
+// A decision that is sent again is the same decision. A dry run decides nothing.
 func TestDecide_OncePerKey_DryRunNever(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -72,7 +72,7 @@ func TestDecide_Refused_ChoicesWork(t *testing.T) {
 	}
 }
 
-// What a verb does not read is not taken.
+// A verb refuses fields that it does not read.
 func TestDecide_NotUnderstood(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

@@ -46,7 +46,7 @@ type Proxy struct {
 	From []Network `yaml:"from"`
 }
 
-// API is the URL of the API, "" where no URL is configured.
+// API returns the URL of the API; "" without console.url.
 func (c *Console) API() string {
 	if c.URL == "" {
 		return ""

@@ -123,7 +123,7 @@ func TestOIDC_NoRoleOrNoVerifiedAddress_NotLetIn(t *testing.T) {
 	}
 }
 
-// Whoever is sent a link that ends somebody else's sign-in is not signed in as that person, and a code is good once.
+// A link that ends somebody else's sign-in signs nobody in as that person. A code is good once.
 func TestOIDC_CallbackOfAnotherBrowser_Refused(t *testing.T) {
 	t.Parallel()
 	p := provider(t)

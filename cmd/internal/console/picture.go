@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// picture is an event's story drawn: a lane for deliveries, runs, each effect and decisions. Moments stand in their
-// order and not by the clock: between the first and the second try there may be a millisecond or a week.
+// picture draws an event's story. It has a lane each for deliveries, runs, every effect, and decisions. Moments are
+// evenly spaced, in their order: a millisecond or a week may lie between two tries.
 type picture struct {
 	Width, Height int
 	Lanes         []lane

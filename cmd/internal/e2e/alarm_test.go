@@ -61,7 +61,7 @@ func TestAlarms_QuietFailures_ToldOnceAndToldToBeOver(t *testing.T) {
 	t.Logf("as they were told, scale %d:\n| failure | by | told as | severity | told after | runbook | over after |\n|---|---|---|---|---|---|---|\n%s", scale, strings.Join(table, ""))
 }
 
-// within is how long something may take of which people are told after d, in either way.
+// within bounds the wait for something that people are told after d, by an alert or by notify.
 func (a *alarmed) within(d time.Duration) time.Duration {
 	return d/time.Duration(a.scale) + time.Minute
 }

@@ -237,7 +237,7 @@ func (a *alarmed) book(heading, line string, instead ...string) string {
 	return string(out)
 }
 
-// section is a runbook by its anchor, with its commands at the margin.
+// section returns the text of the runbook with an anchor. Its commands are not indented.
 func section(t *testing.T, anchor string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))

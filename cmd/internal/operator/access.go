@@ -121,7 +121,7 @@ func entitled(a *account.Account, now time.Time) *Entitled {
 }
 
 const (
-	// AccessFresh is how old what an account may use can be at most, while Postgres answers.
+	// AccessFresh is the greatest age of an answer while Postgres answers.
 	AccessFresh = 5 * time.Second
 	// mostAccounts is how many accounts are remembered at once: some hundred bytes each.
 	mostAccounts = 50_000
