@@ -28,9 +28,13 @@ type visit struct {
 // ctx is the request's, which ends when the page has taken too long.
 func (v *visit) ctx() context.Context { return v.Request().Context() }
 
-// segment is the part of the path that stands for name.
+// segment is the part of the path that stands for name. The server has unescaped it, unless "/" or the like was in it.
 func (v *visit) segment(name string) (string, error) {
-	value, err := url.PathUnescape(v.Param(name))
+	value := v.Param(name)
+	if v.Request().URL.RawPath == "" {
+		return value, nil
+	}
+	value, err := url.PathUnescape(value)
 	if err != nil {
 		return "", &problem{http.StatusBadRequest, "The address cannot be read", err.Error()}
 	}
