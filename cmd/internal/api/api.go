@@ -77,8 +77,12 @@ func Mount(g *echo.Group, o Options) error {
 	s := &server{o, document}
 	methods := map[string][]string{}
 	for _, r := range routes() {
-		methods[r.path] = append(methods[r.path], r.method)
-		g.Add(r.method, echoPath(r.path), s.handle(r))
+		takes := []string{r.method}
+		if r.method == http.MethodGet {
+			takes = append(takes, http.MethodHead) // the server leaves out the body
+		}
+		methods[r.path] = append(methods[r.path], takes...)
+		g.Match(takes, echoPath(r.path), s.handle(r))
 	}
 	for path, allowed := range methods {
 		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,

@@ -70,6 +70,9 @@ func New(o Options) (*Server, error) {
 	}}))
 	for _, r := range s.routes() {
 		s.echo.Add(r.method, r.path, s.guard(r))
+		if r.method == http.MethodGet { // the server leaves out the body
+			s.echo.HEAD(r.path, s.guard(r))
+		}
 	}
 	if o.API != nil {
 		if err := o.API(s.echo.Group("/api/v1"), s.door.programOrPerson); err != nil {

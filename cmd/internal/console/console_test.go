@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"errors"
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -173,7 +175,7 @@ func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 	for _, role := range operator.Roles() {
 		browsers[role] = s.as("of "+string(role), role)
 	}
-	methods := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+	methods := []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 	for role, b := range browsers {
 		p := &operator.Person{Name: "x", Roles: []operator.Role{role}}
 		for _, r := range routes {
@@ -182,9 +184,13 @@ func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 				continue
 			}
 			for _, method := range methods {
+				as := method
+				if method == http.MethodHead { // answered as GET, without the body
+					as = http.MethodGet
+				}
 				served := false
 				for _, other := range routes {
-					served = served || other.Path == r.Path && other.Method == method
+					served = served || other.Path == r.Path && other.Method == as
 				}
 				got := b.do(method, path, nil, nil).StatusCode
 				switch {
@@ -192,7 +198,7 @@ func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 					if got != http.StatusMethodNotAllowed && got != http.StatusNotFound {
 						t.Errorf("%s %s as %q: %d, and is no route", method, path, role, got)
 					}
-				case method != r.Method || r.Needs == "":
+				case as != r.Method || r.Needs == "":
 				case role == "":
 					if got != http.StatusSeeOther {
 						t.Errorf("%s %s as nobody: %d", method, path, got)
@@ -222,6 +228,18 @@ func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 			} else if p.May(v.Right()) == (got == http.StatusForbidden) {
 				t.Errorf("%s as %s: %d", v.Name, role, got)
 			}
+		}
+	}
+}
+
+// An ID may have "%" and "/" in it, and is read once.
+func TestSegment_EscapedID_ReadOnce(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	b := s.as("ada", operator.RoleViewer)
+	for _, id := range []string{"a%2Fb", "100%", "a/b", "a/b%41", "ä %zz"} {
+		if got := b.get("/jobs/" + url.PathEscape(id)); got.StatusCode != http.StatusNotFound || !strings.Contains(got.text, html.EscapeString(strconv.Quote(id))) {
+			t.Errorf("%q: %d: %s", id, got.StatusCode, got.text)
 		}
 	}
 }
