@@ -52,14 +52,14 @@ func TestBound_EveryUse_HasItsSettings(t *testing.T) {
 	maps.Copy(handling, schema.Handling)
 	asking := maps.Clone(schema.Bounds)
 	maps.Copy(asking, map[string]string{
-		"lock_timeout": "5s", "statement_timeout": "0", "plan_cache_mode": "auto",
-		"enable_seqscan": "on", "enable_hashjoin": "on", "enable_mergejoin": "on", "jit": "on",
+		"lock_timeout": "5s", "statement_timeout": "0", "plan_cache_mode": "force_custom_plan",
+		"enable_seqscan": "on", "enable_hashjoin": "on", "enable_mergejoin": "on", "jit": "off",
 	})
 	own := maps.Clone(handling)
 	own["lock_timeout"] = "1s"
 	through := maps.Clone(asking) // nothing is said to a pooler
 	maps.Copy(through, map[string]string{
-		"lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
+		"lock_timeout": "0", "idle_in_transaction_session_timeout": "0", "plan_cache_mode": "auto", "jit": "on",
 		"tcp_keepalives_idle": "7200", "tcp_keepalives_interval": "75", "tcp_keepalives_count": "9", "tcp_user_timeout": "0",
 	})
 	for name, c := range map[string]struct {

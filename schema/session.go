@@ -50,8 +50,10 @@ var Handling = Settings{
 	"jit":               "off",
 }
 
-// patient is how long a person waits for a lock: a migration may hold it, and is over in a moment.
-var patient = Settings{"lock_timeout": "5s"}
+// patient is for what a person asks. A migration may hold a lock, and is over in a moment. Lists go by any of several
+// criteria, so that one plan does not fit them all: Postgres makes one each time. To compile it would take longer than
+// to run it.
+var patient = Settings{"lock_timeout": "5s", "plan_cache_mode": "force_custom_plan", "jit": "off"}
 
 // addTo adds the settings to those of a connection's start. Settings of the URL stay.
 func (s Settings) addTo(params map[string]string) {
