@@ -62,11 +62,10 @@ create index receipts_to_dispatch on receipts (dispatch_at) where status = 'rece
 create index receipts_open on receipts (status, received_at) where status in ('processing', 'retrying', 'needs_review', 'dead');
 -- Those that wait for their source's pause to end are due never.
 create index receipts_paused on receipts (source, id) where status = 'received' and dispatch_at = 'infinity';
--- For lists: what has a reason, and what came to another end than processed. A healthy event costs them nothing.
-create index receipts_reason on receipts (reason_code, id) where reason_code <> '';
-create index receipts_ended on receipts (status, id) where status in ('compensated', 'ignored');
--- For lists by source or type, or both. An event costs it one entry, with its end: what takes it in does not pay.
-create index receipts_kind on receipts (source, type, id) where status in ('processed', 'compensated', 'ignored');
+-- For lists: what has a reason. A healthy event costs nothing.
+create index receipts_reason on receipts (reason_code, source, type, status, id) where reason_code <> '';
+-- For lists by source, type and status. An event costs one entry, with its end: what takes it in does not pay.
+create index receipts_kind on receipts (source, type, status, id) where status in ('processed', 'compensated', 'ignored');
 create index receipts_parked_object on receipts (object_id) where status in ('needs_review', 'dead');
 -- Finds the same bytes under another unsigned delivery ID (GitHub, Shopify). Hashes fall anywhere in
 -- an index, so that each insert of a large table touches a cold page of it; events whose ID is signed

@@ -10,8 +10,8 @@ import (
 )
 
 // A list is read by the most selective index, so that it costs the same with ten million receipts as with ten
-// thousand: an index of the unusual receipts, one of sources and types, or the primary key if most receipts pass.
-// Each way is a statement of its own: the plan of one statement with all conditions would fit none of them.
+// thousand: an index of the receipts that have a reason, one of sources, types and statuses, or the primary key if all
+// pass. Each way is a statement of its own: the plan of one statement with all conditions would fit none of them.
 //
 // The indexes have no entry for a receipt that is received or being worked on, and a single entry for one that was
 // processed without trouble. So the answer to a delivery waits for no write to them.
@@ -45,40 +45,40 @@ const open = `open as materialized (
 
 var listOpenSQL = listed(`with ` + open + ` select id from open`)
 
-// listEndedSQL reads the receipts that ended as compensated or ignored.
-var listEndedSQL = listed(`
-select r.id from receipts r where r.status in ('compensated', 'ignored') and r.status = $1 and ` + passing)
+// jumping reads, for each source, type and status that pass, the newest receipts of those that are in an index with the
+// condition in. It finds them, some hundred, by jumping from one to the next in the index.
+func jumping(in string) (kinds, newest string) {
+	return `kinds as (
+    (select r.source, r.type, r.status from receipts r where ` + in + ` order by r.source, r.type, r.status limit 1)
+    union all
+    select after.source, after.type, after.status from kinds k
+     cross join lateral (select r.source, r.type, r.status from receipts r
+                          where ` + in + ` and (r.source, r.type, r.status) > (k.source, k.type, k.status)
+                          order by r.source, r.type, r.status limit 1) after
+)`, `select newest.id from kinds k
+ cross join lateral (select r.id from receipts r
+                      where ` + in + ` and r.source = k.source and r.type = k.type and r.status = k.status
+                        and r.id >= $5::uuid and r.id < $6::uuid and r.received_at >= $7
+                      order by r.id desc limit $8) newest
+ where ($1 = '' or k.status = $1) and ($2 = '' or k.source = $2) and ($3 = '' or k.type = $3)`
+}
 
 // listReasonSQL reads the receipts that have a reason code.
-var listReasonSQL = listed(`
-select r.id from receipts r where r.reason_code = $4 and r.reason_code <> '' and ` + passing)
+var listReasonSQL = func() string {
+	kinds, newest := jumping(`r.reason_code = $4 and r.reason_code <> ''`)
+	return listed(`with recursive ` + kinds + ` ` + newest)
+}()
 
-// listKindSQL reads by source and type. For each pair that passes, it takes the newest receipts at rest; it adds the
-// open ones. It finds the pairs, some hundred, by jumping from one to the next in their index.
-var listKindSQL = `
-with recursive pairs as (
-    (select source, type from receipts where status in ('processed', 'compensated', 'ignored') order by source, type limit 1)
-    union all
-    select after.source, after.type from pairs p
-     cross join lateral (select r.source, r.type from receipts r
-                          where (r.source, r.type) > (p.source, p.type) and r.status in ('processed', 'compensated', 'ignored')
-                          order by r.source, r.type limit 1) after
-), ` + open + `, found as (
-    (select newest.id from pairs p
-      cross join lateral (select r.id from receipts r
-                           where r.source = p.source and r.type = p.type and r.status in ('processed', 'compensated', 'ignored')
-                             and ($1 = '' or r.status = $1) and ($4 = '' or r.reason_code = $4)
-                             and r.id >= $5::uuid and r.id < $6::uuid and r.received_at >= $7
-                           order by r.id desc limit $8) newest
-      where ($2 = '' or p.source = $2) and ($3 = '' or p.type = $3))
-    union all
-    select id from open
-    order by id desc limit $8
-)
-select ` + columns + ` from receipts r join found using (id)` + about + ` order by r.id desc`
+// listKindSQL reads by source, type and status, among the receipts at rest; it adds the open ones.
+var listKindSQL = func() string {
+	kinds, newest := jumping(`r.status in ('processed', 'compensated', 'ignored')`)
+	return listed(`with recursive ` + kinds + `, ` + open + `, rest as (` + newest + `)
+select id from (select id from rest union all select id from open) found`)
+}()
 
 // listAboutSQL selects by the facts of events: their objects are the provider's, customers among them. A parked event
-// without facts is found by the object that its envelope names.
+// without facts is found by the object that its envelope names. The offset has Postgres look the newest up first, and
+// stop when it has enough.
 var listAboutSQL = `
 with told as materialized (
     select receipt_id as id from facts where object = any($9)
@@ -86,10 +86,10 @@ with told as materialized (
     select receipt_id from facts where customer = any($9) and customer <> ''
     union
     select id from receipts where object_id = any($9) and status in ('needs_review', 'dead')
-), passed as materialized (
-    select r.id from receipts r join told using (id) where ` + passing + `
 ), found as (
-    select id from passed order by id desc limit $8
+    select t.id from (select id from told where id < $6::uuid order by id desc) t
+     cross join lateral (select from receipts r where r.id = t.id and ` + passing + ` offset 0) passed
+     order by t.id desc limit $8
 )
 select ` + columns + ` from receipts r join found using (id)` + about + ` order by r.id desc`
 
@@ -122,12 +122,8 @@ func (f Filter) way() string {
 		return listReasonSQL
 	case slices.Contains([]string{"received", "processing", "retrying", "needs_review", "dead"}, f.Status):
 		return listOpenSQL
-	case f.Status == "compensated":
-		return listEndedSQL
-	case f.Source != "" || f.Type != "":
+	case f.Status != "" || f.Source != "" || f.Type != "":
 		return listKindSQL
-	case f.Status == "ignored":
-		return listEndedSQL
 	}
 	return listSQL
 }

@@ -5,7 +5,6 @@ var Statements = map[string]string{
 	"receipt":     receiptSQL,
 	"list":        listSQL,
 	"list open":   listOpenSQL,
-	"list ended":  listEndedSQL,
 	"list reason": listReasonSQL,
 	"list kind":   listKindSQL,
 	"list about":  listAboutSQL,
