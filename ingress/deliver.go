@@ -198,8 +198,9 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 	if within > time.Second { // a large delivery may be answered late
 		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(within + s.cfg.Limits.Total))
 	}
-	if of := event.TraceOf(ctx); of != "" {
-		d.Header.Set(traceHeader, of)
+	traceparent := event.TraceOf(ctx)
+	if traceparent != "" {
+		d.Header.Set(traceHeader, traceparent)
 	}
 	outcomes, err := s.cfg.Receipts.Insert(ctx, d)
 	if err != nil {
@@ -236,14 +237,13 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 		c.Response().Header().Del("Connection")
 	}
 	err = s.confirm(c, source, r, sum, outcomes)
-	s.handOver(ctx, &d, outcomes)
+	s.handOver(ctx, &d, outcomes, traceparent)
 	return err
 }
 
-// handOver logs what became of each event, and hands over those that are run.
-func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []receipt.Outcome) {
+// handOver logs what became of each event, and hands over those that are run, as part of the trace of.
+func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []receipt.Outcome, of string) {
 	var pending []receipt.Pending
-	of := event.TraceOf(ctx)
 	for i, o := range outcomes {
 		e := &d.Events[i]
 		ref := event.Ref{ReceiptID: o.ReceiptID, Provider: d.Provider, Account: e.Account, Mode: e.Mode,

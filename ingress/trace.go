@@ -25,6 +25,9 @@ func (s *Server) trace(c echo.Context, source *Source, l *label) (end func()) {
 		trace.WithSpanKind(trace.SpanKindServer), trace.WithLinks(trace.LinkFromContext(sender)))
 	c.SetRequest(r.WithContext(ctx))
 	return func() {
+		if !span.IsRecording() { // most are not sampled
+			return
+		}
 		span.SetAttributes(attribute.String("provider", l.provider), attribute.String("outcome", string(l.outcome)),
 			attribute.String("class", l.class), attribute.Int("http.response.status_code", c.Response().Status))
 		if l.outcome == unfinished {

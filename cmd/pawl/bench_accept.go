@@ -17,7 +17,6 @@ import (
 func benchAccept(a *app) *cobra.Command {
 	cfg := bench.AcceptConfig{}
 	var seconds int
-	var signals bool
 	var length time.Duration
 	cmd := &cobra.Command{
 		Use: "accept", Short: "Measure the way from a webhook to its answer", Args: noArgument,
@@ -27,12 +26,13 @@ with half the deliveries duplicates:
   insert        the same rows, one insert and one commit per request
   inline-start  a Temporal workflow started per request, while the provider waits
   pawl          the receipt committed together with those that wait at the same moment
+  pawl-signals  pawl that logs each event, and has traces and metrics taken; where --mode asks for it
 With --rate N: pawl alone at a fixed rate, with Temporal and without it; and with --flood M beside it, M
 events a second with forged signatures.`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			for _, mode := range cfg.Modes {
-				if !slices.Contains(bench.AcceptModes, mode) {
-					return usagef("--mode: %q is no mode: use %s", mode, strings.Join(bench.AcceptModes, ", "))
+				if all := append(slices.Clone(bench.AcceptModes), bench.ModeSignals); !slices.Contains(all, mode) {
+					return usagef("--mode: %q is no mode: use %s", mode, strings.Join(all, ", "))
 				}
 			}
 			if err := positive("--connections, --seconds and --rounds",
@@ -49,7 +49,7 @@ events a second with forged signatures.`,
 			if cfg.Flood > 0 && cfg.Rate == 0 {
 				return usagef("--flood goes beside a --rate of valid events: set it, too")
 			}
-			if cfg.Options, err = benchOptions(a, signals); err != nil {
+			if cfg.Options, err = benchOptions(a, false); err != nil {
 				return err
 			}
 			results, err := bench.Accept(cmd.Context(), cfg)
@@ -60,7 +60,6 @@ events a second with forged signatures.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&signals, "signals", false, "log each change of state, and have traces and metrics taken")
 	flags.IntSliceVar(&cfg.Connections, "connections", []int{1, 16, 64, 256}, "how many connections deliver at once")
 	flags.StringSliceVar(&cfg.Modes, "mode", bench.AcceptModes, "`modes` to measure")
 	flags.IntVar(&seconds, "seconds", 3, "how long each is measured in a round")

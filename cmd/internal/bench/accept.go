@@ -14,7 +14,7 @@ import (
 // AcceptConfig is what [Accept] needs.
 type AcceptConfig struct {
 	Options
-	// Modes are the servers to measure: "no-storage", "insert", "inline-start", "pawl".
+	// Modes are the servers to measure, some of [AcceptModes] and [ModeSignals].
 	Modes []string
 	// Connections are the numbers of connections that deliver at once.
 	Connections []int
@@ -51,6 +51,8 @@ const (
 	modeWithoutTemporal = "pawl-without-temporal"
 	// modeForged is the row of the forged deliveries that the server refused meanwhile.
 	modeForged = "forged"
+	// ModeSignals is "pawl" as [Options.Signals] has it. It is measured where it is asked for.
+	ModeSignals = "pawl-signals"
 )
 
 // AcceptModes are the modes of [Accept], in the order in which they take turns.
@@ -143,7 +145,7 @@ func (s *stack) serve(ctx context.Context, mode string, fill int) (*child, error
 	}
 	args := []string{"bench", "serve", mode}
 	switch mode {
-	case modePawl, modeWithoutTemporal:
+	case modePawl, modeWithoutTemporal, ModeSignals:
 		args = []string{"ingress"}
 		if err := s.fill(ctx, dsn, fill); err != nil {
 			return nil, err

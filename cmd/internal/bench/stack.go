@@ -72,11 +72,6 @@ func newStack(ctx context.Context, o Options) (_ *stack, err error) {
 	if err := os.Chmod(s.dir, 0o711); err != nil { // Postgres may run as another user
 		return nil, err
 	}
-	if o.Signals {
-		if s.signals, err = takeSignals(); err != nil {
-			return nil, err
-		}
-	}
 	s.postgres, err = s.startPostgres(ctx, "postgres", map[string]string{"min_wal_size": "4GB", "max_wal_size": "4GB"})
 	return s, err
 }
@@ -187,7 +182,12 @@ func (s *stack) configure(name, dsn string) (process, error) {
 		params.SMTP, params.Subscriber = s.sandbox.SMTPAddr(), s.sandbox.URL()+"/events"
 	}
 	content := string(config.Dev(params))
-	if s.signals != nil {
+	if s.signalled(name) {
+		if s.signals == nil {
+			if s.signals, err = takeSignals(); err != nil {
+				return p, err
+			}
+		}
 		content += "\ntracing: {endpoint: " + s.signals.url + "}\n"
 		s.signals.ask(p.ops, p.workerOps)
 	}
@@ -208,6 +208,9 @@ func (s *stack) configure(name, dsn string) (process, error) {
 	p.configFile = filepath.Join(dir, "pawl.yaml")
 	return p, nil
 }
+
+// signalled reports whether the process of a name is to log, to trace and to be asked for metrics.
+func (s *stack) signalled(name string) bool { return s.Signals || name == ModeSignals }
 
 // freeAddrs returns n addresses that nobody listens on now. No two are the same: each is held until
 // all are found.
@@ -247,7 +250,7 @@ func (s *stack) run(ctx context.Context, name, dsn string, args ...string) (*chi
 	}
 	defer func() { _ = log.Close() }()
 	level := "warn"
-	if s.Signals {
+	if s.signalled(name) {
 		level = "info"
 	}
 	c.proc, err = keeper.Start(keeper.Command{
