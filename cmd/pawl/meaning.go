@@ -160,7 +160,7 @@ func writeMeaningDiff(a *app, r meaningReport) error {
 	for _, c := range r.Settings {
 		settings = append(settings, []string{c.Name, cmp.Or(c.Was, "nothing"), cmp.Or(c.Is, "nothing")})
 	}
-	if err := a.Tables(settings, hitRows(r.Accounts)); err != nil {
+	if err := a.Tables(settings, hitRows(r.Accounts), taskChangeRows(r.Tasks)); err != nil {
 		return err
 	}
 	tellOfMore(a, len(r.Accounts)-shownHits)
@@ -182,6 +182,16 @@ func hitRows(hits []billing.Hit) [][]string {
 			says = output.Plural(len(hit.Differences), "row")
 		}
 		rows = append(rows, []string{hit.Account, hit.Mode, string(hit.Change), says})
+	}
+	return rows
+}
+
+// taskChangeRows are the tasks that would open and close.
+func taskChangeRows(tasks []billing.TaskChange) [][]string {
+	rows := [][]string{{"TASK", "ABOUT", "OPEN", "CLOSE", "MONEY"}}
+	for _, c := range tasks {
+		rows = append(rows, []string{c.Kind, c.Reason, strconv.Itoa(c.Opens), strconv.Itoa(c.Closes),
+			tables.Sums(c.Money)})
 	}
 	return rows
 }

@@ -130,7 +130,7 @@ func writeReread(a *app, r *operator.Reread) error {
 		}
 		facts = append(facts, []string{f.EventID, f.Object, strconv.Itoa(f.ReadBy), says})
 	}
-	if err := a.Tables(facts, hitRows(r.Accounts)); err != nil {
+	if err := a.Tables(facts, hitRows(r.Accounts), taskChangeRows(r.Tasks)); err != nil {
 		return err
 	}
 	tellOfMore(a, max(len(r.Facts), len(r.Accounts))-shownHits)

@@ -155,13 +155,13 @@ func (n *Anew) ask(ctx context.Context, db querier, b *pgx.Batch, mode, object s
 // correctionPrefix begins the keys of corrections.
 const correctionPrefix = "finance-correction:"
 
-// bookedOf returns what is booked of an object, and what a person has had corrected: the oldest first. What was taken
+// bookedOf returns what is booked of objects, and what a person has had corrected: the oldest first. What was taken
 // back is settled: nothing then.
-func bookedOf(ctx context.Context, db querier, mode, object string) (list []Correction, err error) {
-	rows, _ := db.Query(ctx, bookedOfSQL, mode, object) // CollectRows returns its error
+func bookedOf(ctx context.Context, db querier, mode string, objects ...string) (list []Correction, err error) {
+	rows, _ := db.Query(ctx, bookedOfSQL, mode, objects) // CollectRows returns its error
 	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Correction])
 	if err != nil {
-		return nil, fmt.Errorf("read what is booked of %s: %w", object, err)
+		return nil, fmt.Errorf("read what is booked of %s: %w", objects[0], err)
 	}
 	return list, nil
 }
@@ -210,7 +210,7 @@ func Corrections(ctx context.Context, db querier, mode, object string) (list []C
 	}
 	known := objects{}
 	if err == nil {
-		rows, _ = db.Query(ctx, cashSQL, mode, object) // collect returns its error
+		rows, _ = db.Query(ctx, cashSQL, mode, []string{object}) // collect returns its error
 		err = (&applying{before: known}).collectObjects(rows)
 	}
 	var booked []Correction
@@ -293,13 +293,13 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 // bookedOfSQL takes corrections from what was decided: they may not be booked yet.
 const bookedOfSQL = `
 with e as materialized (
-    select * from finance_entries where object = $2 and mode = $1 and kind in ('payment', 'reversal', 'refund', 'refund_reversal'))
+    select * from finance_entries where object = any($2) and mode = $1 and kind in ('payment', 'reversal', 'refund', 'refund_reversal'))
 select effect_key, '', account, provider_account, object, invoice, case kind when 'refund' then -amount else amount end,
        case kind when 'refund' then -tax else tax end, currency, created_at as at
-  from e where not exists (select from e where kind = 'reversal')
+  from e where object not in (select object from e where kind = 'reversal')
 union all
 select ` + correctionColumns + ` as at
-  from finance_corrections where object = $2 and mode = $1 and exists (select from e) and not exists (select from e where kind = 'reversal')
+  from finance_corrections where object in (select object from e) and object not in (select object from e where kind = 'reversal') and mode = $1
  order by at, effect_key`
 
 // movesWithSQL takes what moves to another account with a subscription, or with an invoice.
@@ -311,8 +311,8 @@ union all select kind, state from objects where mode = $1 and invoice = $2 and i
 const questionSQL = `select effect_key from tasks where mode = $1 and kind = $2 and object = $3 and state = (select 'open')`
 
 const cashSQL = `
-select 'invoice', state from invoices where mode = $1 and id = $2
-union all select kind, state from objects where mode = $1 and id = $2 and kind in ('payment', 'refund', 'checkout')`
+select 'invoice', state from invoices where mode = $1 and id = any($2)
+union all select kind, state from objects where mode = $1 and id = any($2) and kind in ('payment', 'refund', 'checkout')`
 
 // askForEntrySQL leaves a question that a person has answered, as long as it is the same.
 const askForEntrySQL = `

@@ -3,6 +3,7 @@ package billing_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -141,6 +142,17 @@ func TestCorrection_AccountReadAnew_TakenAndGiven(t *testing.T) {
 				i.Account, f.Invoice = "umbrella", &i
 			}
 		}))
+	}
+	conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	comes, err := billing.Foresee(t.Context(), conn, billing.Rereading{ID: "r1", Reader: 2, Facts: moves}, policy, now, nil)
+	if err = errors.Join(err, conn.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if want := []billing.TaskChange{{Kind: "entry_differs", Opens: 2, Money: map[string]int64{"usd": 1400}}}; !reflect.DeepEqual(comes.Tasks, want) {
+		t.Errorf("tasks %+v, want %+v", comes.Tasks, want)
 	}
 	for _, account := range append(appendReading(t, pool, "r1", moves...), billing.Scope{Mode: "live", Account: "umbrella"}) {
 		if _, err := billing.RefoldReread(t.Context(), pool, account, policy, now, anew("r1")); err != nil {

@@ -13,10 +13,10 @@ import (
 
 // foresee folds the accounts that pick returns, all if it returns nil.
 func foresee(ctx context.Context, conn *pgx.Conn, p Policy, at time.Time, told Progress,
-	pick func(*folding) ([]Scope, error)) (differences []Difference, err error) {
+	pick func(*folding) ([]Scope, error)) (is Forecast, err error) {
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	if err != nil {
-		return nil, fmt.Errorf("rebuild: %w", err)
+		return is, fmt.Errorf("rebuild: %w", err)
 	}
 	defer func() {
 		if rollback := tx.Rollback(ctx); err == nil && !errors.Is(rollback, pgx.ErrTxClosed) {
@@ -26,34 +26,37 @@ func foresee(ctx context.Context, conn *pgx.Conn, p Policy, at time.Time, told P
 	f := &folding{tx: tx, policy: p, at: at, told: told, objects: map[string][]string{}, folded: map[string]bool{}}
 	scopes, err := pick(f)
 	if err != nil {
-		return nil, fmt.Errorf("rebuild: %w", err)
+		return is, fmt.Errorf("rebuild: %w", err)
 	}
 	if scopes != nil {
 		f.scopes = map[Scope]bool{}
 	}
 	facts, err := f.facts(ctx, scopes) // before the rows that name an account's objects are hidden
 	if err != nil {
-		return nil, fmt.Errorf("rebuild: %w", err)
+		return is, fmt.Errorf("rebuild: %w", err)
 	}
 	if err := f.scratch(ctx); err != nil {
-		return nil, fmt.Errorf("rebuild: %w", err)
+		return is, fmt.Errorf("rebuild: %w", err)
 	}
 	for len(facts) > 0 {
 		if err := f.fold(ctx, facts); err != nil {
-			return nil, fmt.Errorf("rebuild: %w", err)
+			return is, fmt.Errorf("rebuild: %w", err)
 		}
 		if facts, err = f.reached(ctx); err != nil {
-			return nil, fmt.Errorf("rebuild: %w", err)
+			return is, fmt.Errorf("rebuild: %w", err)
 		}
 	}
 	for _, table := range projections {
 		found, err := f.compare(ctx, table)
 		if err != nil {
-			return nil, fmt.Errorf("rebuild: compare %s: %w", table.name, err)
+			return is, fmt.Errorf("rebuild: compare %s: %w", table.name, err)
 		}
-		differences = append(differences, slices.DeleteFunc(found, Difference.empty)...)
+		is.Differences = append(is.Differences, slices.DeleteFunc(found, Difference.empty)...)
 	}
-	return differences, nil
+	if is.Tasks, err = f.tasks(ctx, is.Differences); err != nil {
+		return is, fmt.Errorf("rebuild: compare tasks: %w", err)
+	}
+	return is, nil
 }
 
 // folding is a fold in temporary tables.

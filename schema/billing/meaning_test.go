@@ -272,6 +272,12 @@ func randomMeaning(random *rand.Rand) billing.Policy {
 // of what the two say otherwise.
 func hits(t *testing.T, pool *pgxpool.Pool, from, p billing.Policy, now time.Time) []billing.Hit {
 	t.Helper()
+	return billing.Hits(forecast(t, pool, from, p, now).Differences)
+}
+
+// forecast is what hits goes by.
+func forecast(t *testing.T, pool *pgxpool.Pool, from, p billing.Policy, now time.Time) billing.Forecast {
+	t.Helper()
 	connect := func() *pgx.Conn {
 		conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
 		if err != nil {
@@ -288,10 +294,23 @@ func hits(t *testing.T, pool *pgxpool.Pool, from, p billing.Policy, now time.Tim
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(all, concerned) {
-		t.Errorf("of everything %+v\nof what the switch says %+v", all, concerned)
+	if !reflect.DeepEqual(all, concerned.Differences) {
+		t.Errorf("of everything %+v\nof what the switch says %+v", all, concerned.Differences)
 	}
-	return billing.Hits(all)
+	return concerned
+}
+
+// pricesAskedSQL lists the open questions about prices.
+const pricesAskedSQL = `select object from tasks where kind = 'unknown_price' and state = 'open'`
+
+// without counts what is in list and not in others.
+func without(list, others []string) (n int) {
+	for _, s := range list {
+		if !slices.Contains(others, s) {
+			n++
+		}
+	}
+	return n
 }
 
 // Whatever happened, and whatever two meanings are: facts that were folded by the first, and of which the accounts that
@@ -320,12 +339,22 @@ func TestRefold_AnyTwoMeanings_AsByTheSecondFromTheStart(t *testing.T) {
 				facts := h.deliver(h.random)
 				deliverWith(t, healed, first, now, facts...)
 				deliverWith(t, twin, second, now, facts...)
-				hit := hits(t, healed, first, second, now)
+				comes, asked := forecast(t, healed, first, second, now), texts(t, healed, pricesAskedSQL)
+				hit := billing.Hits(comes.Differences)
 				switchTo(t, healed, second)
 				for _, account := range hit {
 					if _, err := billing.Refold(t.Context(), healed, account.Scope, first, now, anew("meaning-1")); err != nil {
 						t.Fatal(err)
 					}
+				}
+				asks := texts(t, healed, pricesAskedSQL)
+				opens, closes := without(asks, asked), without(asked, asks)
+				for _, c := range comes.Tasks {
+					opens, closes = opens-c.Opens, closes-c.Closes
+				}
+				if opens != 0 || closes != 0 {
+					t.Errorf("seed %d: %d more tasks were opened than foreseen, and %d more closed: %q became %q, %+v",
+						seed+n, opens, closes, asked, asks, comes.Tasks)
 				}
 				if left := hits(t, healed, second, second, now); len(left) > 0 {
 					t.Errorf("seed %d: still hit after %d accounts were folded anew: %+v", seed+n, len(hit), left)
@@ -364,6 +393,11 @@ func TestRefold_PriceMappedLate_GainsAndIsToldQuietly(t *testing.T) {
 		created(0, "active", "new"), paid(1, 1, "new"), created(2, "active", "starter", of("sub_2", "umbrella", "cus_2")),
 		created(3, "active", "pro", of("sub_3", "hooli", "cus_3")), created(4, "active", "new", of("sub_4", "initech", "cus_4")),
 	}, false)...)
+	if got, want := forecast(t, pool, policy, newer, now).Tasks, []billing.TaskChange{
+		{Kind: "unknown_price", Reason: "price_new", Closes: 2, Money: map[string]int64{"usd": 1000}},
+	}; !reflect.DeepEqual(got, want) {
+		t.Errorf("tasks %+v, want %+v", got, want)
+	}
 	var got []string
 	for _, h := range hits(t, pool, policy, newer, now) {
 		got = append(got, h.Account+": "+string(h.Change)+": "+h.Says)

@@ -82,17 +82,25 @@ type Progress func(done, all int)
 // at is the time for what the clock ends. A row whose time has come may be there, or taken by the clock's run;
 // neither is a difference. The account's access is not compared in between.
 func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time, told Progress) ([]Difference, error) {
-	return foresee(ctx, conn, p, at, told, func(f *folding) ([]Scope, error) {
+	is, err := foresee(ctx, conn, p, at, told, func(f *folding) ([]Scope, error) {
 		if of == (Scope{}) {
 			return nil, nil
 		}
 		return []Scope{of}, nil
 	})
+	return is.Differences, err
+}
+
+// Forecast is what a fold comes to that is not made yet.
+type Forecast struct {
+	Differences []Difference
+	// Tasks are those that it would open or close: about prices, and about entries that are booked otherwise.
+	Tasks []TaskChange
 }
 
 // Foresee is [Check] with the facts of a reading that is not appended yet, for the accounts that these are about.
 func Foresee(ctx context.Context, conn *pgx.Conn, with Rereading, p Policy, at time.Time,
-	told Progress) ([]Difference, error) {
+	told Progress) (Forecast, error) {
 	return foresee(ctx, conn, p, at, told, func(f *folding) ([]Scope, error) {
 		if err := with.append(ctx, f.tx); err != nil {
 			return nil, err
@@ -104,7 +112,7 @@ func Foresee(ctx context.Context, conn *pgx.Conn, with Rereading, p Policy, at t
 // CheckSwitch is [Check] for a switch from one meaning to another: where they differ in prices, plans and connected
 // accounts alone, of the accounts whose facts name one of those, else of all.
 func CheckSwitch(ctx context.Context, conn *pgx.Conn, from, to Policy, at time.Time,
-	told Progress) ([]Difference, error) {
+	told Progress) (Forecast, error) {
 	return foresee(ctx, conn, to, at, told, func(f *folding) (about []Scope, err error) {
 		names, connected, alone := to.named(from)
 		if !alone {

@@ -142,8 +142,8 @@ func checkRare(b *testing.B, pool *pgxpool.Pool, accounts int) {
 	from := mapped("price_rare", billing.Price{Plan: "pro"})
 	to := mapped("price_rare", billing.Price{Plan: "enterprise"})
 	found, err := billing.CheckSwitch(b.Context(), conn, from, to, at(14*month), nil)
-	if hits := billing.Hits(found); err != nil || len(hits) != accounts/100 {
-		b.Fatalf("%d accounts are hit, want %d; %v: %.3v", len(hits), accounts/100, err, found)
+	if hits := billing.Hits(found.Differences); err != nil || len(hits) != accounts/100 {
+		b.Fatalf("%d accounts are hit, want %d; %v: %.3v", len(hits), accounts/100, err, found.Differences)
 	}
 }
 

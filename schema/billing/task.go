@@ -149,6 +149,16 @@ insert into tasks as t (mode, kind, object, account, state, title, effect_key, d
        taken_by = case t.state when 'cancelled' then '' else t.taken_by end,
        state = case when t.state = 'done' then t.state else excluded.state end`
 
+// AskedAccount reports whether a task asks which account a connected one is.
+func AskedAccount(ctx context.Context, db querier, of Connected) (bool, error) {
+	rows, _ := db.Query(ctx, questionSQL, of.Mode, TaskAccount, of.ID) // CollectRows returns its error
+	open, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return false, fmt.Errorf("read the task of %s: %w", of.ID, err)
+	}
+	return len(open) > 0, nil
+}
+
 // remindSQL marks what has 72 hours left, and again what has 24. The news are written by the table's trigger.
 const remindSQL = `
 update tasks set reminded = case when due_by <= now() + interval '24 hours' then 24 else 72 end, updated_at = now()

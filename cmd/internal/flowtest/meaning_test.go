@@ -331,6 +331,9 @@ func TestMeaning_PricesMappedLate_AsInTheTwinWorld(t *testing.T) {
 	if len(diff.Accounts) != d.unmapped+d.wrong || diff.Counts[billing.HitGains] != d.unmapped || diff.Counts[billing.HitPlan] != d.wrong || len(diff.Settings) != 2 {
 		t.Errorf("the switch hits %d accounts: %v, for %v", len(diff.Accounts), diff.Counts, diff.Settings)
 	}
+	if len(diff.Tasks) != 1 || diff.Tasks[0].Reason != "price_new" || diff.Tasks[0].Closes != d.unmapped || diff.Tasks[0].Money["usd"] == 0 {
+		t.Errorf("the switch closes the tasks %+v, want those of %d accounts", diff.Tasks, d.unmapped)
+	}
 	id := "meaning-" + uuid.NewString()[:8]
 	apply := operator.Decision{
 		Verb: operator.VerbApplyMeaning, Target: diff.To, Request: id, Who: "ada", Why: "the map was wrong",
@@ -354,6 +357,9 @@ func TestMeaning_PricesMappedLate_AsInTheTwinWorld(t *testing.T) {
 	if err != nil || len(back.Accounts) != d.unmapped+d.wrong || back.Counts[billing.HitLoses] != d.unmapped {
 		t.Errorf("the way back: %+v, %v", back.Counts, err)
 	}
+	if len(back.Tasks) != 1 || back.Tasks[0].Opens != d.unmapped {
+		t.Errorf("the way back opens the tasks %+v, want those of %d accounts", back.Tasks, d.unmapped)
+	}
 	if notes := w.rows(`select distinct note from job_items where name like '%-00'`); !slices.Equal(notes, []string{"nothing becomes pro"}) {
 		t.Errorf("the job says of the first account %q", notes)
 	}
@@ -367,8 +373,8 @@ func TestMeaning_PricesMappedLate_AsInTheTwinWorld(t *testing.T) {
 		t.Errorf("after the reading there are %s, before there were %s", after, before)
 	}
 	asked := w.rows(`select object from tasks where kind = 'entry_differs' and state = 'open'`)
-	if len(asked) == 0 {
-		t.Error("nobody is asked about what was booked wrongly")
+	if len(asked) == 0 || len(found.Tasks) != 1 || found.Tasks[0].Opens != len(asked) {
+		t.Errorf("people are asked about %d entries, foreseen were %+v", len(asked), found.Tasks)
 	}
 	corrections := 0
 	for _, object := range asked {

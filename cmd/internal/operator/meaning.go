@@ -33,6 +33,8 @@ type MeaningDiff struct {
 	// Counts counts the accounts by what changes for them.
 	Counts   map[billing.HitChange]int `json:"counts"`
 	Accounts []billing.Hit             `json:"accounts"`
+	// Tasks are those that people would be asked about, or no more.
+	Tasks []billing.TaskChange `json:"tasks"`
 	// Letters counts the letters that a switch calls for and does not send by itself, by their kind.
 	Letters map[string]int `json:"letters"`
 
@@ -76,7 +78,7 @@ func DiffLink(ctx context.Context, pool *pgxpool.Pool, own billing.Policy, of bi
 func diffTo(ctx context.Context, pool *pgxpool.Pool, to billing.Policy, told billing.Progress) (*MeaningDiff, error) {
 	d := &MeaningDiff{
 		to: to.Sealed(), Counts: map[billing.HitChange]int{}, Accounts: []billing.Hit{}, Settings: []billing.Setting{},
-		Letters: map[string]int{},
+		Letters: map[string]int{}, Tasks: []billing.TaskChange{},
 	}
 	var err error
 	if d.InForce, err = billing.HashInForce(ctx, pool); err != nil {
@@ -90,14 +92,24 @@ func diffTo(ctx context.Context, pool *pgxpool.Pool, to billing.Policy, told bil
 	if d.To == d.InForce {
 		return d, nil
 	}
-	var found []billing.Difference
+	var found billing.Forecast
 	if err := foldAnew(ctx, pool, func(conn *pgx.Conn) (err error) {
 		found, err = billing.CheckSwitch(ctx, conn, now, d.to, d.At, told)
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	d.Accounts = append(d.Accounts, billing.Hits(found)...)
+	d.Accounts = append(d.Accounts, billing.Hits(found.Differences)...)
+	d.Tasks = append(d.Tasks, found.Tasks...)
+	for _, of := range mapped(d.Settings) {
+		open, err := billing.AskedAccount(ctx, pool, of)
+		if err != nil {
+			return nil, err
+		}
+		if open {
+			d.Tasks = append(d.Tasks, billing.TaskChange{Kind: billing.TaskAccount, Reason: of.ID, Closes: 1})
+		}
+	}
 	for _, hit := range d.Accounts {
 		d.Counts[hit.Change]++
 		for _, why := range hit.Letters {
@@ -221,20 +233,26 @@ func (s *MeaningSwitch) apply(ctx context.Context, tx pgx.Tx, d *Decision) error
 // ofEvents ends the ID of the job that runs events.
 const ofEvents = "-events"
 
+// mapped are the connected accounts that settings map.
+func mapped(settings []billing.Setting) (list []billing.Connected) {
+	for _, set := range settings {
+		if theirs, of := strings.CutPrefix(set.Name, "sources.accounts."); of && set.Is != "" {
+			mode, id, _ := strings.Cut(theirs, "/")
+			list = append(list, billing.Connected{Mode: mode, ID: id})
+		}
+	}
+	return list
+}
+
 // runIgnored ends the questions about connected accounts that are mapped now, and makes a job that runs their events.
 func (s *MeaningSwitch) runIgnored(ctx context.Context, tx pgx.Tx, d *Decision) error {
 	var items []job.Item
-	for _, set := range s.Settings {
-		theirs, of := strings.CutPrefix(set.Name, "sources.accounts.")
-		mode, id, _ := strings.Cut(theirs, "/")
-		if !of || set.Is == "" {
-			continue
-		}
-		over := billing.CloseTask(billing.Task{Mode: mode, Kind: billing.TaskAccount, Object: id}, billing.TaskDone)
+	for _, of := range mapped(s.Settings) {
+		over := billing.CloseTask(billing.Task{Mode: of.Mode, Kind: billing.TaskAccount, Object: of.ID}, billing.TaskDone)
 		if _, err := tx.Exec(ctx, over.SQL, over.Args...); err != nil {
-			return fmt.Errorf("close the task of %s: %w", id, err)
+			return fmt.Errorf("close the task of %s: %w", of.ID, err)
 		}
-		list, err := receipt.IgnoredOf(ctx, tx, "stripe", mode, id, activities.CodeAccountNotMapped)
+		list, err := receipt.IgnoredOf(ctx, tx, "stripe", of.Mode, of.ID, activities.CodeAccountNotMapped)
 		if err != nil {
 			return err
 		}

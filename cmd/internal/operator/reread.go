@@ -31,9 +31,10 @@ type Reread struct {
 	Unreadable []string `json:"unreadable"`
 	// Facts are those that come out differently.
 	Facts []RereadFact `json:"facts"`
-	// Counts and Accounts are those of a [MeaningDiff].
+	// Counts, Accounts and Tasks are those of a [MeaningDiff].
 	Counts   map[billing.HitChange]int `json:"counts"`
 	Accounts []billing.Hit             `json:"accounts"`
+	Tasks    []billing.TaskChange      `json:"tasks"`
 
 	found billing.Rereading
 }
@@ -103,8 +104,9 @@ func UndoReading(ctx context.Context, pool *pgxpool.Pool, p billing.Policy, read
 }
 
 func newReread(version int) *Reread {
-	return &Reread{At: time.Now(), Reader: version, Gone: []string{}, Thin: []string{}, Unreadable: []string{}, Facts: []RereadFact{},
-		Counts: map[billing.HitChange]int{}, Accounts: []billing.Hit{}, found: billing.Rereading{Reader: version}}
+	return &Reread{At: time.Now(), Reader: version, Gone: []string{}, Thin: []string{}, Unreadable: []string{},
+		Facts: []RereadFact{}, Counts: map[billing.HitChange]int{}, Accounts: []billing.Hit{},
+		Tasks: []billing.TaskChange{}, found: billing.Rereading{Reader: version}}
 }
 
 // read reads one body.
@@ -154,14 +156,15 @@ func (r *Reread) foresee(ctx context.Context, pool *pgxpool.Pool, p billing.Poli
 	if err != nil {
 		return err
 	}
-	var differences []billing.Difference
+	var found billing.Forecast
 	if err := foldAnew(ctx, pool, func(conn *pgx.Conn) (err error) {
-		differences, err = billing.Foresee(ctx, conn, r.found, p, r.At, told)
+		found, err = billing.Foresee(ctx, conn, r.found, p, r.At, told)
 		return err
 	}); err != nil {
 		return err
 	}
-	r.Accounts = append(r.Accounts, billing.Hits(differences)...)
+	r.Tasks = append(r.Tasks, found.Tasks...)
+	r.Accounts = append(r.Accounts, billing.Hits(found.Differences)...)
 	for _, hit := range r.Accounts {
 		r.Counts[hit.Change]++
 	}
