@@ -67,8 +67,8 @@ func multiply(b *testing.B, pool *pgxpool.Pool, accounts int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := conn.Exec(b.Context(), `insert into `+table+` (`+columns+`) select `+columns+` from generate_series(2, $1::int) n,
-			lateral (select (jsonb_populate_record(null::`+table+`, replace(to_jsonb(t)::text, 'ACCOUNT', n::text)::jsonb)).* from `+table+` t) made`, accounts); err != nil {
+		if _, err := conn.Exec(b.Context(), `insert into `+table+` (`+columns+`) select `+columns+` from (select made.* from `+table+` t
+			cross join generate_series(2, $1::int) n cross join jsonb_populate_record(null::`+table+`, replace(to_jsonb(t)::text, 'ACCOUNT', n::text)::jsonb) made) rows`, accounts); err != nil {
 			b.Fatalf("%s: %v", table, err)
 		}
 	}
