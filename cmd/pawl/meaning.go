@@ -55,9 +55,11 @@ func meaningDiff(a *app) *cobra.Command {
 	var hash string
 	cmd := &cobra.Command{
 		Use: "diff", Short: "Show whom this configuration would hit, were its meaning in force", Args: noArgument,
-		Long: `Fold every fact by the plans, prices, accounts and policy of this configuration, and list the accounts whose rows
-would be others: who would lose or gain access, and whose plan, seats or features would change. Nothing is changed or
-locked; it may run beside everything else, before a deploy, too. It takes as long as pawl rebuild --check.
+		Long: `Fold facts by the plans, prices, accounts and policy of this configuration, and list the accounts whose rows would
+be others: who would lose or gain access, and whose plan, seats or features would change. Below stand the tasks that
+would open or close, by price, and the entries that people would be asked about, with sums. Nothing is changed or
+locked; it may run beside everything else, before a deploy, too. Where plans and prices alone change, it folds the
+accounts whose facts name them; else all, which takes as long as pawl rebuild --check.
 
 Exit code 1 when an account is hit, else 0.`,
 	}

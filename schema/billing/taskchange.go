@@ -10,7 +10,7 @@ import (
 // TaskChange is how many tasks of a kind a fold would open and close, for one reason.
 type TaskChange struct {
 	Kind string `json:"kind"`
-	// Reason is the price that a [TaskPrice] asks for, the connected account of a [TaskAccount]. A [TaskEntry] has none.
+	// Reason is the price of a [TaskPrice], the connected account of a [TaskAccount]. A [TaskEntry] has none.
 	Reason string `json:"reason,omitempty"`
 	Opens  int    `json:"opens"`
 	Closes int    `json:"closes"`

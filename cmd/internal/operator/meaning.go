@@ -248,7 +248,8 @@ func mapped(settings []billing.Setting) (list []billing.Connected) {
 func (s *MeaningSwitch) runIgnored(ctx context.Context, tx pgx.Tx, d *Decision) error {
 	var items []job.Item
 	for _, of := range mapped(s.Settings) {
-		over := billing.CloseTask(billing.Task{Mode: of.Mode, Kind: billing.TaskAccount, Object: of.ID}, billing.TaskDone)
+		task := billing.Task{Mode: of.Mode, Kind: billing.TaskAccount, Object: of.ID}
+		over := billing.CloseTask(task, billing.TaskDone)
 		if _, err := tx.Exec(ctx, over.SQL, over.Args...); err != nil {
 			return fmt.Errorf("close the task of %s: %w", of.ID, err)
 		}
