@@ -38,3 +38,11 @@ func Decimals(currency string) int {
 	}
 	return 2
 }
+
+// Minor returns whole units of a currency in Stripe's minor unit: 10 usd are 1000.
+func Minor(units int64, currency string) int64 {
+	for range Decimals(currency) {
+		units *= 10
+	}
+	return units
+}

@@ -132,9 +132,12 @@ func (b *bulk) run(ctx context.Context, a *app, v operator.Verb, d operator.Deci
 	}); err != nil {
 		return err
 	}
+	made := &operator.NewJob{Job: job.Job{Action: v.Name, Effect: d.Effect, Reference: d.Reference,
+		Filter: b.words(), Rate: b.rate},
+		Chosen: chosen}
 	switch {
 	case dryRun:
-		return b.preview(ctx, a, d, chosen)
+		return b.preview(ctx, a, made)
 	case known:
 	case len(chosen.Events) == 0:
 		return fmt.Errorf("there is nothing to %s: no event passes the filter", v.Name)
@@ -146,9 +149,6 @@ func (b *bulk) run(ctx context.Context, a *app, v operator.Verb, d operator.Deci
 	if d.Request == "" {
 		d.Request = v.Name + "-" + uuid.NewString()[:8]
 	}
-	made := &operator.NewJob{Job: job.Job{Action: v.Name, Effect: d.Effect, Reference: d.Reference,
-		Filter: b.words(), Rate: b.rate},
-		Chosen: chosen}
 	return a.decide(ctx, operator.Decision{
 		Verb: operator.VerbStartJob, Target: d.Request, Who: d.Who, Why: d.Why, Request: d.Request,
 		Args: operator.Args{Found: made},
@@ -156,10 +156,10 @@ func (b *bulk) run(ctx context.Context, a *app, v operator.Verb, d operator.Deci
 }
 
 // preview shows what a job would do.
-func (b *bulk) preview(ctx context.Context, a *app, d operator.Decision, chosen operator.Chosen) error {
+func (b *bulk) preview(ctx context.Context, a *app, j *operator.NewJob) error {
 	var made *operator.JobPreview
 	if err := a.asking(ctx, func(ctx context.Context, s *session) (err error) {
-		made, err = s.PreviewJob(ctx, d, chosen)
+		made, err = s.PreviewJob(ctx, nil, j)
 		return err
 	}); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (b *bulk) preview(ctx context.Context, a *app, d operator.Decision, chosen 
 func (a *app) confirmNumber(action string, chosen operator.Chosen) error {
 	n := len(chosen.Events)
 	question := fmt.Sprintf("%s of %s%s. To go on, type how many they are: ", action, output.Plural(n, "event"),
-		tables.InBrackets(tables.Sums(chosen.Money)))
+		tables.InBrackets(operator.Sums(chosen.Money)))
 	if a.ask(question) != strconv.Itoa(n) {
 		return fmt.Errorf("not confirmed, and nothing done: type %d, or write --yes; --dry-run shows what would happen", n)
 	}
@@ -185,7 +185,7 @@ func writeJobPreview(a *app, p *operator.JobPreview) error {
 	}
 	tellOfMore(a, len(p.Events)-shownItems)
 	fmt.Fprintf(a.out, "\nwould %s %s%s; nothing was done\n", p.Action, output.Plural(p.Count, "event"),
-		tables.InBrackets(tables.Sums(p.Chosen.Money)))
+		tables.InBrackets(operator.Sums(p.Chosen.Money)))
 	for _, row := range tables.JobPreview(p) {
 		if _, err := fmt.Fprintf(a.out, "%s: %s\n", row[0], output.Clean(row[1])); err != nil {
 			return err

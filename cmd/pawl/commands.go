@@ -19,6 +19,7 @@ func commands(a *app) []*cobra.Command {
 		doctorCommand(a),
 		status(a),
 		of("events", "The events that were received", eventsList(a), eventsShow(a), eventsBody(a)),
+		of("pending", "The decisions that wait for a second person"),
 		of("jobs", "The bulk jobs: one decision about many events", jobsList(a), jobsShow(a)),
 		of("accounts", "The accounts and what they may use", accountsList(a), accountsShow(a), accountsReread(a),
 			accountsAnnounce(a), accountsLink(a), accountsLinks(a)),

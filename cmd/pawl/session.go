@@ -92,7 +92,8 @@ func newSession(a *app, cfg *config.Config, db *pgxpool.Pool) *session {
 	s.Operator = operator.Operator{
 		DB: db, Audit: audit.New(db, a.ofAudit()), TaskQueue: cfg.Temporal.TaskQueue,
 		Outlook: process.Outlook(cfg, db, s.receipts), Relays: process.Relays(cfg),
-		Places: pausable(cfg), Policy: process.BillingPolicy(cfg), Verify: capture.Reverifier(cfg, providers()),
+		Places: pausable(cfg), Policy: process.BillingPolicy(cfg), FourEyes: process.FourEyes(cfg),
+		Verify:     capture.Reverifier(cfg, providers()),
 		Insert:     s.receipts.Insert,
 		Signatures: signatureHeaders(cfg),
 	}

@@ -61,7 +61,9 @@ type Job struct {
 	// Filter is the filter that chose the events, by the names of the command's flags.
 	Filter map[string]string `json:"filter"`
 	Who    string            `json:"who"`
-	Why    string            `json:"why"`
+	// AskedBy asked for the job first, where Who was the second person; "" where one was enough.
+	AskedBy string `json:"asked_by,omitempty"`
+	Why     string `json:"why"`
 	// Rate is the most events that are begun in a second.
 	Rate float64 `json:"rate"`
 	// Money is the sum of the events' known amounts, in minor units by currency.
@@ -136,11 +138,11 @@ type Store struct{ pool *pgxpool.Pool }
 // New returns the jobs of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
 
-const columns = `id, action, effect, reference, filter, who, why, rate, money, state, state_note, items, done, refused, failed, created_at, changed_at, finished_at`
+const columns = `id, action, effect, reference, filter, who, asked_by, why, rate, money, state, state_note, items, done, refused, failed, created_at, changed_at, finished_at`
 
 const makeSQL = `
-insert into jobs (id, action, effect, reference, filter, who, why, rate, money, state, items)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'running', $10)`
+insert into jobs (id, action, effect, reference, filter, who, asked_by, why, rate, money, state, items)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'running', $11)`
 
 // MakeIn makes a running job of items in the caller's transaction. An ID that is taken is an error.
 func MakeIn(ctx context.Context, tx pgx.Tx, j Job, items []Item) error {
@@ -152,7 +154,7 @@ func MakeIn(ctx context.Context, tx pgx.Tx, j Job, items []Item) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, makeSQL, j.ID, j.Action, j.Effect, j.Reference, filter, j.Who, j.Why, j.Rate,
+	if _, err := tx.Exec(ctx, makeSQL, j.ID, j.Action, j.Effect, j.Reference, filter, j.Who, j.AskedBy, j.Why, j.Rate,
 		money, len(items)); err != nil {
 		return fmt.Errorf("make job %s: %w", j.ID, err)
 	}

@@ -834,6 +834,8 @@ create table jobs (
     -- filter is what chose the events, in the words of the command's flags.
     filter      jsonb            not null,
     who         text             not null,
+    -- asked_by is who asked for it first, where it took two persons; '' where one was enough.
+    asked_by    text             not null default '',
     why         text             not null,
     -- rate is how many events are begun in a second, at most.
     rate        double precision not null check (rate > 0),
@@ -884,6 +886,28 @@ create table tokens (
     -- used_at is when it was last used, to the minute.
     used_at    timestamptz,
     revoked_at timestamptz
+);
+
+-- The decisions that wait for a second person, since they move money over policy.four_eyes.
+create table pending_decisions (
+    id         text        collate "C" primary key,
+    -- subject names the target as the IDs of requests do. One decision of a verb about it waits at a time.
+    subject    text        collate "C" not null,
+    -- receipt_id is that of an event, and event_at its updated_at: once that is another one, the row has lapsed.
+    receipt_id uuid,
+    event_at   timestamptz,
+    verb       text        not null,
+    target     text        not null,
+    args       jsonb       not null,
+    asked_by   text        not null,
+    why        text        not null,
+    -- money is what is decided about, in minor units by currency.
+    money      jsonb       not null,
+    -- state is the SHA-256 of all that the first person has seen: for anything else, a second one is the first.
+    state      bytea       not null check (octet_length(state) = 32),
+    asked_at   timestamptz not null default now(),
+    until      timestamptz not null,
+    unique (subject, verb)
 );
 
 -- What operators did. Each row's hash covers the one before it, so that a changed, removed or

@@ -128,14 +128,14 @@ select at, 'run-' || what, 'in Temporal' || case when who = '' then '' else ' by
 // deliveries, which are few, and not with all admissions.
 const actionsSQL = `
 with about as (
-    select o.id, o.at, o.actor, o.action, o.reason from operator_actions o where o.before ->> 'receipt' = $1::uuid::text
+    select o.id, o.at, o.actor, o.before ->> 'asked_by' as asked_by, o.action, o.reason from operator_actions o where o.before ->> 'receipt' = $1::uuid::text
     union
     select admitted.*
       from deliveries d
      cross join lateral (
-           select o.id, o.at, o.actor, o.action, o.reason from operator_actions o
+           select o.id, o.at, o.actor, o.before ->> 'asked_by' as asked_by, o.action, o.reason from operator_actions o
             where o.action = 'admit' and o.before ->> 'source' = d.source and (o.before ->> 'received_at')::timestamptz = d.received_at
            offset 0) admitted
      where d.receipt_id = $1::uuid
 )
-select at, 'operator-' || action as what, actor || ': ' || reason as detail, '' as key, '' as run_id, '' as error from about order by id`
+select at, 'operator-' || action as what, actor || coalesce(' (asked by ' || asked_by || ')', '') || ': ' || reason as detail, '' as key, '' as run_id, '' as error from about order by id`

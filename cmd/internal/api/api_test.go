@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,7 +59,8 @@ func setup(t testing.TB) *served {
 	t.Cleanup(receipts.Close)
 	o := &operator.Operator{
 		DB: db, Audit: audit.New(db, slog.New(slog.DiscardHandler)), Outlook: process.Outlook(cfg, db, receipts),
-		Places: map[string][]string{operator.Sink: {"finance"}, operator.Source: {"stripe"}},
+		FourEyes: map[string]int64{"usd": 100000},
+		Places:   map[string][]string{operator.Sink: {"finance"}, operator.Source: {"stripe"}},
 	}
 	tokens, accesses := operator.NewTokens(db, time.Minute), operator.NewAccesses(db, cfg.API.StaleIfError)
 	e := echo.New()
@@ -66,7 +68,7 @@ func setup(t testing.TB) *served {
 		Operator: o, Config: cfg, Accesses: accesses, Log: slog.New(slog.DiscardHandler),
 		Person: func(r *http.Request) (*operator.Person, error) {
 			if role := r.Header.Get("Role"); role != "" {
-				return &operator.Person{Name: "ada", Roles: []operator.Role{operator.Role(role)}}, nil
+				return &operator.Person{Name: cmp.Or(r.Header.Get("Name"), "ada"), Roles: []operator.Role{operator.Role(role)}}, nil
 			}
 			text, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			if !is {
@@ -231,7 +233,7 @@ func TestRead_EveryRoute(t *testing.T) {
 		{"/events/{id}", "evt_1", "", `"verdict":"It waits for you`}, {"/events/{id}", "evt_3", "", `"verdict":"Nothing was done`},
 		{"/events/{id}/payload", "evt_1", "", `"payload":{"id":`}, {"/effects", "", "state=failed", `"last_error":"451 later"`},
 		{"/effects", "", "prefix=receipt-email:stripe:live:in_2", `"items":[{"key":"receipt-email:stripe:live:in_2"`},
-		{"/tasks", "", "account=acme", `"object":"dp/1"`}, {"/tasks/{id}", "dp/1", "", `"title":"see to it"`}, {"/jobs", "", "", `"id":"job-1"`},
+		{"/pending", "", "", `"items":[]`}, {"/tasks", "", "account=acme", `"object":"dp/1"`}, {"/tasks/{id}", "dp/1", "", `"title":"see to it"`}, {"/jobs", "", "", `"id":"job-1"`},
 		{"/jobs/{id}", "job-1", "result=open", `"name":"evt_1"`}, {"/sinks", "", "", `"items":[]`}, {"/sources", "", "", `"label":"first"`},
 		{"/audit", "", "actor=ada", `"reason":"the night is long"`}, {"/openapi.yaml", "", "", "openapi: 3.1.0"}, {"/openapi.json", "", "", `"openapi": "3.1.0"`},
 	} {

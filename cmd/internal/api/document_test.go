@@ -26,6 +26,7 @@ import (
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
@@ -36,7 +37,7 @@ var answers = map[string]any{
 	"/accounts/{id}": account.Account{}, "/accounts/{id}/access": operator.Entitled{},
 	"/invoices/{id}": account.ShownInvoice{}, "/events": Page[timeline.Receipt]{}, "/events/{id}": operator.Evidence{},
 	"/events/{id}/payload": Payload{}, "/effects": Page[ledger.Listed]{}, "/tasks": Page[account.Task]{},
-	"/tasks/{id}": Page[operator.ShownTask]{}, "/jobs": Page[job.Job]{}, "/jobs/{id}": operator.JobDetails{},
+	"/tasks/{id}": Page[operator.ShownTask]{}, "/pending": Page[pending.Decision]{}, "/jobs": Page[job.Job]{}, "/jobs/{id}": operator.JobDetails{},
 	"/sinks": Page[report.Sink]{}, "/sources": Page[report.Source]{}, "/audit": Page[audit.Row]{},
 	"": Problem{}, "verb": operator.Answer{}, "dry run": operator.Preview{},
 }
@@ -94,7 +95,11 @@ func verbPaths() string {
 		for _, f := range v.Flags {
 			fmt.Fprintf(&b, "                %s: {type: string, description: %s}\n", f.Name, quote(f.Usage))
 		}
-		b.WriteString("      responses:\n        \"200\": {description: \"What came of it; or the preview, for a dry run.\", content: {application/json: {schema: {anyOf: [{$ref: \"#/components/schemas/OperatorAnswer\"}, {$ref: \"#/components/schemas/OperatorPreview\"}]}}}}\n        default: {$ref: \"#/components/responses/problem\"}\n")
+		b.WriteString("      responses:\n        \"200\": {description: \"What came of it; or the preview, for a dry run.\", content: {application/json: {schema: {anyOf: [{$ref: \"#/components/schemas/OperatorAnswer\"}, {$ref: \"#/components/schemas/OperatorPreview\"}]}}}}\n")
+		if v.Judges || v.Name == operator.VerbRetry {
+			b.WriteString("        \"202\": {description: \"Nothing is done: it waits for a second person.\", content: {application/json: {schema: {$ref: \"#/components/schemas/OperatorAnswer\"}}}}\n")
+		}
+		b.WriteString("        default: {$ref: \"#/components/responses/problem\"}\n")
 	}
 	return b.String()
 }

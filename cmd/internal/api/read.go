@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -41,6 +42,10 @@ func reading() []route {
 		get("/effects", answer((*call).effects), "prefix", "state", "cursor", "limit"),
 		get("/tasks", answer((*call).tasks), "mode", "kind", "about", "account", "cursor", "limit"),
 		get("/tasks/{id}", answer((*call).tasksAbout)),
+		get("/pending", answer(func(c *call) (Page[pending.Decision], error) {
+			found, err := operator.ListPending(c.ctx(), c.Operator.DB)
+			return page(found, len(found), nil), err
+		})),
 		get("/jobs", answer((*call).jobs), "cursor", "limit"),
 		get("/jobs/{id}", answer((*call).job), "result", "limit"),
 		get("/sinks", answer(func(c *call) (Page[report.Sink], error) {

@@ -81,6 +81,9 @@ func (c *call) decide(v operator.Verb) error {
 			Body []byte `json:"body_base64"`
 		}{r, r.Body}
 	}
+	if made.Pending != nil {
+		return c.JSON(http.StatusAccepted, made)
+	}
 	return c.JSON(http.StatusOK, made)
 }
 

@@ -5,8 +5,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/schema/pending"
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // post decides as an operator.
@@ -45,6 +50,40 @@ func TestDecide_OncePerKey_DryRunNever(t *testing.T) {
 	var status string
 	if err := s.db.QueryRow(t.Context(), `select status from receipts where event_id = 'evt_3'`).Scan(&status); err != nil || status != "received" || actions() != 3 {
 		t.Errorf("%+v: it is %s (%v), with %d actions", ran, status, err, actions())
+	}
+}
+
+// What takes two persons is accepted from the first, done by the second, and refused to a token.
+func TestDecide_TwoPersons_Accepted(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	e, err := forge.New(forge.Params{Provider: stripe.Provider, EventID: "evt_1", Type: "invoice.paid", Account: "acme", Live: true, Amount: 240000}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	receipts := receipt.NewStore(s.db, receipt.Options{})
+	t.Cleanup(receipts.Close)
+	if _, err := receipts.Insert(t.Context(), receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Header: http.Header{},
+		Events: []receipt.New{{Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Status: receipt.Received, Body: e.Body}}}); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(`update receipts set status = 'needs_review', reason = 'id_collision: x'`)
+	made := want[operator.Answer](t, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"why":"x","role":"finance","expires":"90d"}`), http.StatusOK)
+	approve := func(role string, header ...string) answered {
+		t.Helper()
+		return s.ask(http.MethodPost, "/events/{id}/approve", "evt_1", "", role, `{"why":"I know both"}`, header...)
+	}
+	bearer := "Bearer " + made.Result.(map[string]any)["token"].(string)
+	if p := want[Problem](t, approve("", "Authorization", bearer), http.StatusConflict); !strings.Contains(p.Detail, "signed in to the console") {
+		t.Errorf("a token: %+v", p)
+	}
+	first := want[operator.Answer](t, approve("finance"), http.StatusAccepted)
+	listed := want[Page[pending.Decision]](t, s.get("/pending", "", ""), http.StatusOK)
+	if first.Pending == nil || len(listed.Items) != 1 || listed.Items[0].ID != first.Pending.ID || listed.Items[0].Money["usd"] != 240000 {
+		t.Errorf("ada: %+v, listed %+v", first, listed)
+	}
+	if second := want[operator.Answer](t, approve("finance", "Name", "bob"), http.StatusOK); second.Pending != nil || second.Who != "bob" {
+		t.Errorf("bob: %+v", second)
 	}
 }
 

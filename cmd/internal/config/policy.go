@@ -2,6 +2,9 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/activities/letters"
@@ -50,6 +53,9 @@ type Policy struct {
 	Gaps string `yaml:"gaps" default:"file" oneof:"file report off"`
 	// Endpoint says whether the sources' endpoints are looked at, as their providers know them.
 	Endpoint string `yaml:"endpoint" default:"watch" oneof:"watch off"`
+	// FourEyes is, by currency and in whole units of it, the most that one person decides about. Without any, one
+	// person decides about all.
+	FourEyes map[string]int `yaml:"four_eyes" min:"0" max:"1000000000"`
 	// Letters says who writes them.
 	Letters WhoWrites `yaml:"letters"`
 }
@@ -86,10 +92,16 @@ func (c *Config) Watches(source string) bool {
 	return c.Policy.Endpoint == "watch" && s.APIKey.Value() != "" && s.Options["payload"] != "thin"
 }
 
-// policy checks the order of the steps of dunning, and that a share of the accounts is compared each day.
+// policy checks the order of the steps of dunning, that a share of the accounts is compared each day, and the names of
+// currencies.
 func (c *checker) policy() {
 	if every := c.cfg.Policy.Reconcile; every%day != 0 {
 		c.bad("policy.reconcile", "is not in whole days", "write 7d, or 0s for never")
+	}
+	for _, currency := range slices.Sorted(maps.Keys(c.cfg.Policy.FourEyes)) {
+		if len(currency) != 3 || strings.Trim(currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+			c.bad("policy.four_eyes."+currency, "is no currency", "write its code in capitals: EUR")
+		}
 	}
 	steps := c.cfg.Policy.Dunning
 	for i := 1; i < len(steps); i++ {

@@ -27,6 +27,8 @@ type decisionPage struct {
 	// Refused says why it would be refused, and Choices what can be done instead.
 	Refused string
 	Choices []button
+	// FourEyes says why it takes two persons, and whether one has asked for it.
+	FourEyes string
 	// Forbidden is set where the person may look and not decide.
 	Forbidden string
 	// Asks and Does are those of a review's question.
@@ -35,6 +37,8 @@ type decisionPage struct {
 	Table      *shownTable
 	// Says is what came of the decision, Follow a link to see it. Shown is what is shown this once: a token.
 	Says, Follow, Shown string
+	// Waits is set where nothing came of it yet: it waits for a second person.
+	Waits bool
 }
 
 // field is a field of the form.
@@ -103,6 +107,7 @@ func lacks(fields []field) bool {
 
 // preview shows what would happen.
 func (p *decisionPage) preview(of *operator.Preview) {
+	p.FourEyes = of.FourEyes
 	if of.Receipt.ID == "" && of.Access == nil {
 		p.Facts = pairs([][]string{{"then", cmp.Or(of.Says, "it is done")}})
 		return
@@ -150,6 +155,9 @@ func (s *Server) decide(v *visit) error {
 // told says what came of a decision, and leads on.
 func (p *decisionPage) told(answer *operator.Answer) {
 	p.Says = answer.Says
+	if answer.Pending != nil {
+		p.Waits, p.Follow = true, "/"
+	}
 	switch r := answer.Result.(type) {
 	case *operator.EventResult:
 		p.Follow = "/events/" + url.PathEscape(r.Receipt)
@@ -185,6 +193,16 @@ func (s *Server) manyOf(v *visit) (operator.Decision, *operator.Verb, operator.C
 	return d, verb, chosen, err
 }
 
+// newJob is the job of a form.
+func newJob(v *visit, d operator.Decision, chosen operator.Chosen) *operator.NewJob {
+	filter := map[string]string{}
+	for name, values := range filterQuery(v) {
+		filter[name] = values[0]
+	}
+	return &operator.NewJob{Job: job.Job{Action: d.Verb, Effect: d.Effect, Reference: d.Reference, Filter: filter},
+		Chosen: chosen}
+}
+
 // showMany previews a decision about many events.
 func (s *Server) showMany(v *visit) error {
 	d, verb, chosen, err := s.manyOf(v)
@@ -192,7 +210,7 @@ func (s *Server) showMany(v *visit) error {
 		return err
 	}
 	page := newDecisionPage(v, d, verb)
-	page.Target = output.Plural(len(chosen.Events), "event") + tables.InBrackets(tables.Sums(chosen.Money))
+	page.Target = output.Plural(len(chosen.Events), "event") + tables.InBrackets(operator.Sums(chosen.Money))
 	q := filterQuery(v)
 	for _, name := range filterNames {
 		if value := q.Get(name); value != "" {
@@ -201,7 +219,7 @@ func (s *Server) showMany(v *visit) error {
 	}
 	page.Fields = append(page.Fields, field{"rate", "how many events a second, at most", "5", true},
 		field{"count", "how many they are: type " + strconv.Itoa(len(chosen.Events)), "", true})
-	made, err := s.Operator.PreviewJob(v.ctx(), d, chosen)
+	made, err := s.Operator.PreviewJob(v.ctx(), v.person, newJob(v, d, chosen))
 	if err != nil {
 		return err
 	}
@@ -230,19 +248,20 @@ func (s *Server) decideMany(v *visit) error {
 	case strings.TrimSpace(d.Why) == "":
 		return reasonMissing
 	}
-	words := map[string]string{}
-	q := filterQuery(v)
-	for name := range q {
-		words[name] = q.Get(name)
-	}
+	j := newJob(v, d, chosen)
+	j.Rate = rate
 	id := verb.Name + "-" + strings.ToLower(d.Request[:min(8, len(d.Request))])
 	answer, err := s.Operator.Decide(v.ctx(), operator.Decision{
 		Verb: operator.VerbStartJob, Target: id, By: v.person, Why: d.Why, Request: id,
-		Args: operator.Args{Found: &operator.NewJob{Job: job.Job{Action: verb.Name, Effect: d.Effect,
-			Reference: d.Reference, Filter: words, Rate: rate}, Chosen: chosen}},
+		Args: operator.Args{Found: j},
 	})
 	if err != nil {
 		return err
+	}
+	if answer.Pending != nil {
+		page := newDecisionPage(v, d, verb)
+		page.told(answer)
+		return s.render(v, http.StatusAccepted, "decide", verb.Short, page)
 	}
 	return v.Redirect(http.StatusSeeOther, "/jobs/"+url.PathEscape(answer.Target))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -44,6 +45,12 @@ func (s *Server) home(v *visit) error {
 	now := time.Now()
 	page := nowPage{At: when{now, now}, Oldest: r.Oldest}
 	since := func(t time.Time) *when { return &when{t, now} }
+	for _, p := range r.Pending {
+		page.Wrong = append(page.Wrong, wrong{Word: "second person", Badge: "ask", What: p.Verb + " of " + p.Target,
+			More: operator.Sums(p.Money) + ", asked for by " + p.AskedBy, Since: since(p.AskedAt),
+			Does: button{Label: "look", Does: "decide it, as the second person", Href: pendingHref(p)},
+			See:  "/decide?" + url.Values{"verb": {operator.VerbWithdraw}, "target": {p.ID}}.Encode()})
+	}
 	for _, c := range r.Parked {
 		q := url.Values{"status": {c.Status}}
 		if c.ReasonCode != "" {
@@ -57,7 +64,7 @@ func (s *Server) home(v *visit) error {
 			does = button{Label: "look", Does: "a person answers each", Href: see}
 		}
 		page.Wrong = append(page.Wrong, wrong{Word: c.Status, Badge: badges[c.Status], What: c.ReasonCode,
-			More:  output.Plural(c.Events, "event") + tables.InBrackets(tables.Sums(c.Money)),
+			More:  output.Plural(c.Events, "event") + tables.InBrackets(operator.Sums(c.Money)),
 			Since: since(c.Oldest), Does: does, See: see})
 	}
 	for _, t := range r.Tasks {
@@ -78,6 +85,18 @@ func (s *Server) home(v *visit) error {
 		}
 	}
 	return s.render(v, http.StatusOK, "now", "Now", page)
+}
+
+// pendingHref leads to what a second person decides.
+func pendingHref(p pending.Decision) string {
+	q, path := url.Values{"verb": {p.Verb}, "target": {p.Target}}, "/decide?"
+	if p.Verb == operator.VerbStartJob { // its arguments name its verb
+		q, path = url.Values{}, "/decide/many?"
+	}
+	for name, value := range p.Args {
+		q.Set(name, value)
+	}
+	return path + q.Encode()
 }
 
 // outside lists the faults outside of events: sinks that are out, and concerns.

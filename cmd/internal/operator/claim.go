@@ -63,6 +63,10 @@ var claimRule = rule[billing.Money]{
 		return fmt.Sprintf("%s of %s is of %s, and is booked %s", m.Kind, stripe.Money(m.Amount, m.Currency), d.Account,
 			when), &ClaimResult{m, d.Account}, nil
 	},
+	stake: func(_ context.Context, _ *Operator, _ *Decision, m billing.Money, s *stake) error {
+		s.add(m.ID, m.Currency, m.Amount)
+		return nil
+	},
 	forecast: func(ctx context.Context, o *Operator, d *Decision, m billing.Money, p *Preview) error {
 		fact, err := claim(ctx, o, d, m)
 		if err != nil {

@@ -63,6 +63,14 @@ var correctRule = rule[*account.Task]{
 		err := r.read(nil, &after)
 		return after.Says + " is booked within seconds", &after.TaskResult, err
 	},
+	stake: func(ctx context.Context, o *Operator, d *Decision, t *account.Task, s *stake) error {
+		list, err := billing.Corrections(ctx, o.DB, t.Mode, t.Object)
+		for _, c := range list {
+			s.add(c.Key, c.Currency, c.Amount)
+			s.add(c.Key, c.Currency, c.Tax)
+		}
+		return answered(d, err)
+	},
 	forecast: func(ctx context.Context, o *Operator, d *Decision, t *account.Task, p *Preview) error {
 		outlook, done, err := o.Outlook(ctx)
 		if err != nil {

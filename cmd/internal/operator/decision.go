@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -64,6 +65,8 @@ type Answer struct {
 	Says string `json:"says"`
 	// Repeated is set where the request was decided before: nothing was decided now.
 	Repeated bool `json:"repeated,omitempty"`
+	// Pending is what waits for a second person. Nothing else was done then.
+	Pending *pending.Decision `json:"pending,omitempty"`
 	// Result is the verb's own: an [*EventResult], a [*TaskResult], an [*AccountResult], a [*job.Job], …
 	Result any `json:"result,omitempty"`
 }
@@ -148,6 +151,8 @@ type change struct {
 	do func(ctx context.Context, tx pgx.Tx) error
 	// refused is called when do has refused, after its rollback; nil for nothing.
 	refused func(ctx context.Context)
+	// asks is set where nothing is decided yet: the change keeps the decision for a second person.
+	asks bool
 }
 
 // recorded is a decision as the audit trail holds it.
@@ -184,6 +189,8 @@ type rule[T any] struct {
 		err error)
 	// forecast completes a preview; nil where the check says all.
 	forecast func(ctx context.Context, o *Operator, d *Decision, target T, p *Preview) error
+	// stake adds what the decision is about, in money; nil for what its forecast says.
+	stake func(ctx context.Context, o *Operator, d *Decision, target T, s *stake) error
 }
 
 func (r rule[T]) decide(ctx context.Context, o *Operator, d *Decision) (*Answer, error) {
@@ -191,6 +198,7 @@ func (r rule[T]) decide(ctx context.Context, o *Operator, d *Decision) (*Answer,
 	if err != nil {
 		return nil, err
 	}
+	subject := subjectOf(target, key)
 	key += "/" + d.Request
 	known, err := o.Audit.Recorded(ctx, key)
 	if err != nil {
@@ -198,12 +206,16 @@ func (r rule[T]) decide(ctx context.Context, o *Operator, d *Decision) (*Answer,
 	}
 	repeated := known != nil
 	if !repeated {
-		c, err := r.check(ctx, o, d, target)
+		c, err := r.checked(ctx, o, d, target, subject)
 		if err != nil {
 			return nil, err
 		}
+		action := d.Verb
+		if c.asks {
+			action = asking(d.Verb)
+		}
 		added, err := o.Audit.AppendWith(ctx, audit.Action{
-			RequestID: key, Actor: d.Who, Action: d.Verb, Target: c.target, Reason: d.Why, Before: c.before,
+			RequestID: key, Actor: d.Who, Action: action, Target: c.target, Reason: d.Why, Before: c.before,
 			After: c.after,
 		}, c.do)
 		if err != nil {
@@ -217,7 +229,11 @@ func (r rule[T]) decide(ctx context.Context, o *Operator, d *Decision) (*Answer,
 			return nil, err
 		}
 	}
-	if known.Action != d.Verb {
+	switch known.Action {
+	case d.Verb:
+	case asking(d.Verb):
+		return waits(ctx, o, d, recorded{known, key, repeated})
+	default:
 		return nil, invalid("request ID %s stands for %s of %s by %s: a new decision needs another one", d.Request,
 			known.Action, known.Target, known.Actor)
 	}
@@ -233,9 +249,22 @@ func (r rule[T]) decide(ctx context.Context, o *Operator, d *Decision) (*Answer,
 // errRolledBack ends the transaction of a preview.
 var errRolledBack = errors.New("rolled back")
 
+// checked is the check of a decision. The change is that of the first or of the second person, if it takes two.
+func (r rule[T]) checked(ctx context.Context, o *Operator, d *Decision, target T, subject string) (*change, error) {
+	c, err := r.check(ctx, o, d, target)
+	if err != nil || o.FourEyes == nil {
+		return c, err
+	}
+	e, err := r.look(ctx, o, d, target, subject, c)
+	if err != nil {
+		return nil, err
+	}
+	return e.change(d, target, subject, c), nil
+}
+
 func (r rule[T]) preview(ctx context.Context, o *Operator, d *Decision) (*Preview, error) {
 	p := newPreview(d.Verb)
-	target, _, err := r.find(ctx, o, d)
+	target, key, err := r.find(ctx, o, d)
 	if err != nil {
 		return nil, err
 	}
@@ -255,6 +284,11 @@ func (r rule[T]) preview(ctx context.Context, o *Operator, d *Decision) (*Previe
 			err = r.forecast(ctx, o, d, target, p)
 		}
 	}
+	if err == nil && o.FourEyes != nil {
+		var e *eyes
+		e, err = r.look(ctx, o, d, target, subjectOf(target, key), c)
+		p.FourEyes = e.says()
+	}
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		p.refuse(refused)
 		return p, nil
@@ -266,6 +300,8 @@ func (r rule[T]) preview(ctx context.Context, o *Operator, d *Decision) (*Previe
 type decides interface {
 	decide(ctx context.Context, o *Operator, d *Decision) (*Answer, error)
 	preview(ctx context.Context, o *Operator, d *Decision) (*Preview, error)
+	// risk adds what a decision about one of many is about, in money.
+	risk(ctx context.Context, o *Operator, d *Decision, s *stake) error
 }
 
 // Preview says what a decision would do, and changes nothing: it makes the same check, does the change in a

@@ -11,6 +11,7 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 
+	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
@@ -25,6 +26,8 @@ type Evidence struct {
 	// Verdict is one sentence.
 	Verdict string   `json:"verdict"`
 	Choices []Choice `json:"choices"`
+	// PendingDecisions wait for a second person.
+	PendingDecisions []pending.Decision `json:"pending_decisions"`
 }
 
 // Next is what happens next by itself.
@@ -80,6 +83,12 @@ func (o *Operator) Examine(ctx context.Context, id string) (*Evidence, []timelin
 		return nil, nil, err
 	}
 	e.Replay = o.replaySafe(ctx, event)
+	if e.PendingDecisions, err = pending.About(ctx, o.DB, event.Receipt.ID); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range e.PendingDecisions {
+		e.Choices = append(e.Choices, withdraws(p))
+	}
 	e.Verdict = verdict(e)
 	return e, nil, nil
 }
@@ -316,6 +325,9 @@ func verdict(e *Evidence) string {
 		if len(part.kinds) > 0 && (part.is != "done" || open(r) || len(skipped) > 0) {
 			text += "; " + part.is + ": " + strings.Join(distinct(part.kinds), ", ")
 		}
+	}
+	for _, p := range e.PendingDecisions {
+		text += "; " + p.Verb + ", which " + p.AskedBy + " has asked for, waits for a second person"
 	}
 	return strings.TrimRight(text, ".") + "."
 }

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -30,10 +31,15 @@ type JobPreview struct {
 	// Counts and Sums are those of [Preview], of all of them.
 	Counts map[workflows.Will]int `json:"effects"`
 	Sums   []Sum                  `json:"sums"`
+	// FourEyes says why the job takes two persons; "" where one decides.
+	FourEyes string `json:"four_eyes,omitempty"`
 }
 
-// PreviewJob says what a decision would do about each of the chosen events, and changes nothing.
-func (o *Operator) PreviewJob(ctx context.Context, d Decision, chosen Chosen) (*JobPreview, error) {
+// PreviewJob says what a job would do about each of its chosen events, and changes nothing. by would make it; nil is
+// the command line.
+func (o *Operator) PreviewJob(ctx context.Context, by *Person, j *NewJob) (*JobPreview, error) {
+	chosen := j.Chosen
+	d := Decision{Verb: j.Action, By: by, Args: Args{Effect: j.Effect, Reference: j.Reference}}
 	made := &JobPreview{
 		Action: d.Verb, Count: len(chosen.Events), Chosen: chosen, Previewed: min(len(chosen.Events), mostPreviewed),
 		Outcomes: map[string]int{}, Refusals: map[string]int{}, Counts: map[workflows.Will]int{}, Sums: []Sum{},
@@ -56,7 +62,17 @@ func (o *Operator) PreviewJob(ctx context.Context, d Decision, chosen Chosen) (*
 			made.add(p)
 		}
 	}
-	return made, nil
+	if o.FourEyes == nil {
+		return made, nil
+	}
+	d.Verb, d.Found = VerbStartJob, j
+	e, err := startJobRule.look(ctx, o, &d, j, subjectOf(j, ""), new(change))
+	if refused, is := errors.AsType[*RefusedError](err); is {
+		made.FourEyes, err = "It "+refused.Why+".", nil
+	} else {
+		made.FourEyes = e.says()
+	}
+	return made, err
 }
 
 func (j *JobPreview) add(p *Preview) {

@@ -33,6 +33,9 @@ type Operator struct {
 	Places map[string][]string
 	// Policy is what accounts are folded with.
 	Policy billing.Policy
+	// FourEyes are the amounts, in minor units by currency, over which two persons decide about money. One that is not
+	// listed is 0. nil lets one person decide about any.
+	FourEyes map[string]int64
 	// Verify checks a kept request again against its own receive time, as its source does, and returns the delivery
 	// that a live one would have been. Its error says why the request is still refused.
 	Verify func(context.Context, rejection.Rejection) (receipt.Delivery, error)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Right is what a person may do.
@@ -65,6 +66,9 @@ type Person struct {
 func (p *Person) May(r Right) bool {
 	return p != nil && slices.ContainsFunc(p.Roles, func(role Role) bool { return slices.Contains(rightsOf[role], r) })
 }
+
+// program reports whether it is a program that is known by a token: [CheckName] gives no person such a name.
+func (p *Person) program() bool { return strings.HasPrefix(p.Name, "token:") }
 
 // ForbiddenError says that a person lacks the right that a verb needs. Nothing was changed.
 type ForbiddenError struct {

@@ -27,6 +27,8 @@ type Preview struct {
 	workflows.Previewed
 	// WaitsFor says what a new run waits for before it is started, "" where it is started at once.
 	WaitsFor string `json:"waits_for,omitempty"`
+	// FourEyes says why it takes two persons, and whether one has asked for it; "" where one decides.
+	FourEyes string `json:"four_eyes,omitempty"`
 	// Counts are how many effects each thing happens to, Money what their entries book, by that and currency.
 	Counts map[workflows.Will]int `json:"counts"`
 	Money  []Sum                  `json:"money"`

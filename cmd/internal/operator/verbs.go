@@ -22,6 +22,8 @@ const (
 	VerbApprove    = workflows.UpdateApprove
 	VerbReject     = workflows.UpdateReject
 
+	VerbWithdraw = "withdraw"
+
 	VerbTakeTask  = "take-task"
 	VerbNoteTask  = "note-task"
 	VerbClaim     = "claim"
@@ -56,6 +58,9 @@ type Verb struct {
 	ManyTasks bool
 	// Needs is the right that the verb needs; "" stands for [RightDecide].
 	Needs Right
+	// Judges is set for a verb by which somebody says what becomes of money: over [Operator.FourEyes] that takes two
+	// persons. A retry and a replay do what the rules have decided, and each effect once: they judge nothing.
+	Judges bool
 	// Previews is set where a dry run shows more than the check.
 	Previews bool
 
@@ -96,7 +101,7 @@ func init() {
 	parked := []string{string(receipt.Dead), string(receipt.NeedsReview)}
 	verbs = []Verb{
 		{
-			Name: VerbRun, Command: "events run", Target: "ID",
+			Name: VerbRun, Judges: true, Command: "events run", Target: "ID",
 			Short: "Run an event that was ignored, or parked before it ran", rule: runRule, Previews: true,
 			Many: []string{string(receipt.Ignored), string(receipt.NeedsReview), string(receipt.Dead)},
 			Long: `Run an event that was kept and not run: one that is ignored for its type, which nobody wanted then, or that was parked
@@ -113,12 +118,12 @@ An event that has run is run again with pawl events replay.`,
 see pawl events resend.`,
 		},
 		{
-			Name: VerbSkip, Command: "events skip", Target: "ID",
+			Name: VerbSkip, Judges: true, Command: "events skip", Target: "ID",
 			Short: "Let a parked run go on without its open effects", rule: parkedRule, Previews: true, Many: parked,
 			Flags: []Flag{flagEffect("every one that is not done")},
 		},
 		{
-			Name: VerbDone, Command: "events done", Target: "ID",
+			Name: VerbDone, Judges: true, Command: "events done", Target: "ID",
 			Short: "Say that an effect of a parked run has happened", rule: parkedRule, Previews: true, Many: parked,
 			Flags: []Flag{flagEffect("the one that is not done"), {
 				Name: "reference", Usage: "`what` the outside calls it (required)", Required: true,
@@ -129,7 +134,7 @@ outside. It is done in the ledger then, with the reference, and a later compensa
 --reference is what the outside calls it: the number of an entry, a line of a mail server's log.`,
 		},
 		{
-			Name: VerbResend, Command: "events resend", Target: "ID",
+			Name: VerbResend, Judges: true, Command: "events resend", Target: "ID",
 			Short: "Do an effect once more that may have happened", rule: parkedRule, Previews: true,
 			Flags: []Flag{flagEffect("the one that is in doubt"), {
 				Name: "confirm", Usage: "the effect's `key`, typed once more (default: ask)",
@@ -139,16 +144,16 @@ outside. It is done in the ledger then, with the reference, and a later compensa
 If the first one did happen, it happens twice: the customer has two mails. So it always asks, for the
 effect's key, and --yes does not stand for that; a script that has made sure gives --confirm KEY.`,
 		},
-		{Name: VerbCompensate, Needs: RightMoney, Command: "events compensate", Target: "ID",
+		{Name: VerbCompensate, Needs: RightMoney, Judges: true, Command: "events compensate", Target: "ID",
 			Short: "Let a parked run take its effects back", rule: parkedRule, Previews: true},
 		{
-			Name: VerbApprove, Command: "events approve", Target: "ID", Short: "Answer a review with yes",
+			Name: VerbApprove, Judges: true, Command: "events approve", Target: "ID", Short: "Answer a review with yes",
 			Needs: RightMoney, rule: approveRule, Previews: true, Many: parked,
 			Long: `Answer what a rule asks about an event that needs a review, with yes. The consequence is shown first.
 docs/operations.md lists the questions and what each answer does.`,
 		},
 		{
-			Name: VerbReject, Command: "events reject", Target: "ID", Short: "Answer a review with no",
+			Name: VerbReject, Judges: true, Command: "events reject", Target: "ID", Short: "Answer a review with no",
 			Needs: RightMoney, rule: rejectRule, Previews: true, Many: parked,
 			Long: `Answer what a rule asks about an event that needs a review, with no. The consequence is shown first.
 docs/operations.md lists the questions and what each answer does.`,
@@ -210,7 +215,7 @@ anybody who has it. OBJECT is as pawl tasks list shows it.`,
 			Long: `Note something about the open task about an object. pawl tasks show has all notes, with who and when.`,
 		},
 		{
-			Name: VerbClaim, Needs: RightMoney, Command: "money claim", Target: "ID",
+			Name: VerbClaim, Judges: true, Needs: RightMoney, Command: "money claim", Target: "ID",
 			Short: "Give money that is not booked to an account, and book it", rule: claimRule,
 			Flags: []Flag{{Name: "account", Usage: "the `account` that it is of (required)", Required: true,
 				Value: func(a *Args) *string { return &a.Account }}, flagMode}, Previews: true,
@@ -220,7 +225,7 @@ claim none of those, but their refund or dispute. A checkout session comes whole
 the letter goes out. The audit trail has who and why.`,
 		},
 		{
-			Name: VerbCorrect, Needs: RightMoney, Command: "money correct", Target: "ID",
+			Name: VerbCorrect, Judges: true, Needs: RightMoney, Command: "money correct", Target: "ID",
 			Short: "Book the difference to what was booked of an invoice or a refund", rule: correctRule,
 			Flags: []Flag{flagMode}, Previews: true,
 			Long: `Book the difference between what is booked of an object and what its facts say. A task entry_differs
@@ -236,6 +241,12 @@ why. A review is closed by deciding about its event.
 
 Without OBJECT all open tasks of one cause are closed, as a job: those of --kind, and what else narrows them.
 --dry-run lists them. pawl jobs show has a result for each, and the audit trail a line.`,
+		},
+		{
+			Name: VerbWithdraw, Command: "pending withdraw", Target: "ID", Needs: RightTasks, rule: withdrawRule,
+			Short: "Drop a decision that waits for a second person",
+			Long: `Drop a decision that waits for a second person: whoever asked for it thinks better of it, or the second one says no.
+It takes the right that the decision takes. pawl status lists what waits, with the ID of each.`,
 		},
 		{
 			Name: "forget", Needs: RightAdmin, Command: "forget", Target: "CUSTOMER",

@@ -2,13 +2,27 @@ package process
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/billing"
 )
+
+// FourEyes are the limits of [operator.Operator], nil for none.
+func FourEyes(c *config.Config) map[string]int64 {
+	if len(c.Policy.FourEyes) == 0 {
+		return nil
+	}
+	limits := map[string]int64{}
+	for currency, units := range c.Policy.FourEyes {
+		limits[strings.ToLower(currency)] = stripe.Minor(int64(units), currency)
+	}
+	return limits
+}
 
 // BillingPolicy is what the configuration makes of facts.
 func BillingPolicy(c *config.Config) billing.Policy {

@@ -72,7 +72,8 @@ func (n *Node) forRuns(book *ledger.Store) ([]any, error) {
 	trail := audit.New(n.Pool, n.log)
 	decides := &operator.Operator{
 		DB: n.Pool, Temporal: n.Temporal, TaskQueue: n.Config.Temporal.TaskQueue, Audit: trail,
-		Relays: Relays(n.Config), Policy: BillingPolicy(n.Config),
+		Relays: Relays(n.Config), Policy: BillingPolicy(n.Config), FourEyes: FourEyes(n.Config),
+		Outlook: Outlook(n.Config, n.Pool, n.Receipts),
 		Unstick: operator.Unstick(n.Temporal, namespace), Asked: asked, Insert: n.Receipts.Insert,
 	}
 	return []any{

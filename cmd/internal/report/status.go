@@ -8,6 +8,7 @@ import (
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/notice"
+	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
@@ -15,6 +16,8 @@ import (
 type Status struct {
 	*timeline.Backlog
 	Sinks []Sink `json:"sinks"`
+	// Pending are the decisions that wait for a second person.
+	Pending []pending.Decision `json:"pending"`
 	// Tasks count what a person has to do.
 	Tasks []account.Count `json:"tasks"`
 	// Notices are what people are told.
@@ -33,6 +36,9 @@ func ReadStatus(ctx context.Context, cfg *config.Config, o *operator.Operator) (
 		return nil, err
 	}
 	if r.Sinks, err = ReadSinks(ctx, cfg, o.DB); err != nil {
+		return nil, err
+	}
+	if r.Pending, err = operator.ListPending(ctx, o.DB); err != nil {
 		return nil, err
 	}
 	if r.Jobs, err = job.New(o.DB).Open(ctx); err != nil {

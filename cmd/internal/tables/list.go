@@ -17,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/notice"
+	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/schema/token"
 )
@@ -49,6 +50,16 @@ func Tasks(tasks []account.Task) [][]string {
 	for _, t := range tasks {
 		rows = append(rows, []string{t.Kind, t.Object, t.Account, t.Mode, output.Time(t.Since), output.Date(t.DueBy),
 			t.Event, t.TakenBy, t.Title})
+	}
+	return rows
+}
+
+// Pending are the decisions that wait for a second person.
+func Pending(waiting []pending.Decision) [][]string {
+	rows := [][]string{{"WAITS FOR A SECOND PERSON", "OF", "MONEY", "ASKED BY", "WHY", "UNTIL", "PENDING"}}
+	for _, p := range waiting {
+		rows = append(rows, []string{p.Verb, p.Target, operator.Sums(p.Money), p.AskedBy, p.Why, output.Time(p.Until),
+			p.ID})
 	}
 	return rows
 }
@@ -92,15 +103,6 @@ func Notices(notices []notice.Notice, now time.Time) [][]string {
 	return rows
 }
 
-// Sums are sums of money by currency; "" for none.
-func Sums(money map[string]int64) string {
-	var sums []string
-	for _, currency := range slices.Sorted(maps.Keys(money)) {
-		sums = append(sums, stripe.Money(money[currency], currency))
-	}
-	return strings.Join(sums, " + ")
-}
-
 // Receipts are events in a list.
 func Receipts(receipts []timeline.Receipt) [][]string {
 	rows := [][]string{{"RECEIVED", "STATUS", "SOURCE", "TYPE", "ACCOUNT", "AMOUNT", "EVENT", "DUPLICATES", "REASON"}}
@@ -142,12 +144,16 @@ func Job(d *operator.JobDetails) [][][]string {
 	if d.Reference != "" {
 		does += ", as " + d.Reference
 	}
+	by := d.Who
+	if d.AskedBy != "" {
+		by = d.AskedBy + ", then by " + d.Who
+	}
 	head := [][]string{
 		{"job", d.ID},
 		{"does", does + ", of " + d.Noun() + "s with " + strings.Join(filter, " ")},
-		{"asked for", "by " + d.Who + " at " + output.Time(d.CreatedAt) + output.Because(d.Why)},
+		{"asked for", "by " + by + " at " + output.Time(d.CreatedAt) + output.Because(d.Why)},
 		{"state", state},
-		{d.Noun() + "s", strconv.Itoa(d.Items) + InBrackets(Sums(d.Money)) +
+		{d.Noun() + "s", strconv.Itoa(d.Items) + InBrackets(operator.Sums(d.Money)) +
 			", at " + fmt.Sprint(d.Rate) + " a second"},
 		{"results", fmt.Sprintf("%d done, %d refused, %d failed, %d left%s", d.Done, d.Refused, d.Failed, d.Left(),
 			Takes(d.Job))},

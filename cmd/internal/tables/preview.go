@@ -110,5 +110,9 @@ func JobPreview(p *operator.JobPreview) [][]string {
 	if p.Previewed < p.Count {
 		outcomes = fmt.Sprintf("outcomes of the newest %d", p.Previewed)
 	}
-	return [][]string{{outcomes, strings.Join(ends, ", ")}, {"effects", Totals(p.Counts, p.Sums)}}
+	rows := [][]string{{outcomes, strings.Join(ends, ", ")}, {"effects", Totals(p.Counts, p.Sums)}}
+	if p.FourEyes != "" {
+		rows = append(rows, []string{"two persons", p.FourEyes})
+	}
+	return rows
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -13,8 +14,8 @@ import (
 func Status(r *report.Status, now time.Time) [][][]string {
 	parked := [][]string{{"PARKED", "REASON", "EVENTS", "OLDEST", "MONEY"}}
 	for _, c := range r.Parked {
-		parked = append(parked,
-			[]string{c.Status, c.ReasonCode, strconv.Itoa(c.Events), output.Age(c.Oldest, now), Sums(c.Money)})
+		parked = append(parked, []string{c.Status, c.ReasonCode, strconv.Itoa(c.Events), output.Age(c.Oldest, now),
+			operator.Sums(c.Money)})
 	}
 	tasks := [][]string{{"OPEN TASKS", "MODE", "TASKS", "OLDEST", "DUE BY"}}
 	for _, t := range r.Tasks {
@@ -29,8 +30,8 @@ func Status(r *report.Status, now time.Time) [][][]string {
 		}
 		concerns = append(concerns, []string{c.What, c.Name, lasts, c.Says})
 	}
-	return [][][]string{parked, tasks, Waiting(r.Waiting, now), Notices(r.Notices, now), concerns, Sinks(r.Sinks),
-		Jobs(r.Jobs)}
+	return [][][]string{parked, Pending(r.Pending), tasks, Waiting(r.Waiting, now), Notices(r.Notices, now), concerns,
+		Sinks(r.Sinks), Jobs(r.Jobs)}
 }
 
 // Waiting counts the events that go on by themselves.

@@ -1,0 +1,56 @@
+package operator
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/pending"
+)
+
+// withdrawRule drops a decision that waits for a second person.
+var withdrawRule = rule[*pending.Decision]{
+	find: func(ctx context.Context, o *Operator, d *Decision) (*pending.Decision, string, error) {
+		p, err := pending.Get(ctx, o.DB, d.Target)
+		if err == nil && p == nil {
+			err = unknown(d.Target, "no decision %q waits for a second person: pawl status lists those that do",
+				d.Target)
+		}
+		return p, "pending/" + d.Target, err
+	},
+	check: func(_ context.Context, _ *Operator, d *Decision, p *pending.Decision) (*change, error) {
+		needs := VerbNamed(p.Verb)
+		if verb := VerbNamed(p.Args["verb"]); verb != nil { // of a job
+			needs = verb
+		}
+		if d.By != nil && !d.By.May(needs.Right()) {
+			return nil, &ForbiddenError{Verb: d.Verb + " of " + needs.Name, Needs: needs.Right()}
+		}
+		before := map[string]any{"pending": p.ID, "verb": p.Verb, "asked_by": p.AskedBy}
+		if p.Receipt != "" {
+			before["receipt"] = p.Receipt
+		}
+		return &change{target: p.Target, before: before,
+			do: func(ctx context.Context, tx pgx.Tx) error {
+				ended, err := pending.End(ctx, tx, p.ID)
+				if err == nil && !ended {
+					err = d.refuse("waits for a second person no more")
+				}
+				return err
+			}}, nil
+	},
+	answer: func(_ context.Context, _ *Operator, _ *Decision, p *pending.Decision, _ recorded) (string, any, error) {
+		return p.Verb + " of " + p.Target + " waits for a second person no more", p, nil
+	},
+}
+
+// ListPending returns the decisions that wait for a second person, the oldest first.
+func ListPending(ctx context.Context, db pending.DB) ([]pending.Decision, error) {
+	return pending.List(ctx, db)
+}
+
+// withdraws is its withdrawal.
+func withdraws(p pending.Decision) Choice {
+	return Choice{[]string{"pawl", "pending", "withdraw", p.ID, "--why", reasonWanted},
+		"drops the " + p.Verb + " that " + p.AskedBy + " has asked for, and that waits for a second person"}
+}

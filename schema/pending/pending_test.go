@@ -1,0 +1,54 @@
+package pending_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/pending"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+func TestMain(m *testing.M) { schematest.Main(m) }
+
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	schematest.CheckStatements(t, schematest.New(t), pending.Statements, schematest.OnPurpose{})
+}
+
+// One decision of a verb about a subject waits: it is ended once, or by its time.
+func TestAsk_OneOfAVerbAboutASubject(t *testing.T) {
+	t.Parallel()
+	db := schematest.New(t)
+	ask := func(id, verb, who string, lasts time.Duration) {
+		t.Helper()
+		d := pending.Decision{ID: id, Subject: "r-1", Verb: verb, Target: "evt_1", Args: map[string]string{"effect": "x"}, AskedBy: who, Why: "seen",
+			Money: map[string]int64{"eur": 5}, State: make([]byte, 32)}
+		if err := pending.Ask(t.Context(), db, d, lasts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask("1", "approve", "ada", time.Hour)
+	ask("2", "approve", "bob", time.Hour)
+	ask("3", "skip", "ada", time.Hour)
+	ask("4", "done", "ada", 0)
+	about, err := pending.About(t.Context(), db, "r-1")
+	if err != nil || len(about) != 2 || about[0].ID != "2" || about[0].AskedBy != "bob" || about[0].Money["eur"] != 5 || about[1].ID != "3" {
+		t.Fatalf("%+v, %v; want the approve of bob and the skip", about, err)
+	}
+	for id, waits := range map[string]bool{"1": false, "2": true, "4": false} {
+		if d, err := pending.Get(t.Context(), db, id); err != nil || (d != nil) != waits {
+			t.Errorf("%s: %+v, %v", id, d, err)
+		}
+		for i, want := range []bool{waits, false} {
+			if ended, err := pending.End(t.Context(), db, id); err != nil || ended != want {
+				t.Errorf("end %s the %d. time: %t, %v", id, i+1, ended, err)
+			}
+		}
+	}
+	if ended, err := pending.End(t.Context(), db, "3"); err != nil || !ended {
+		t.Fatalf("end the skip: %t, %v", ended, err)
+	}
+	if all, err := pending.List(t.Context(), db); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v; want none", all, err)
+	}
+}
