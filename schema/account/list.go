@@ -38,16 +38,26 @@ type Filter struct {
 	Limit int
 }
 
-const listSQL = `
+// passed are the accounts of a page that pass a [Filter] but for their subscriptions; $4 is a subscription's status.
+const (
+	passed = `
 select mode, account, customer, access, plan, quantity, features, version, held, statuses, until, workspace_version from pawl_accounts
- where ($1 = '' or mode = $1) and ($2 = '' or access = $2) and ($3 = '' or plan = $3) and ($4 = '' or $4 = any(statuses))
+ where ($1 = '' or mode = $1) and ($2 = '' or access = $2) and ($3 = '' or plan = $3)
    and ($5::timestamptz is null or until < $5) and (mode, account) > ($6, $7)
-   and ($9 = '' or account = $9)
- order by mode, account limit $8`
+   and ($9 = '' or account = $9)`
+	inOrder       = ` order by mode, account limit $8`
+	listSQL       = passed + ` and $4 = ''` + inOrder
+	listStatusSQL = passed + ` and (mode, account) in (select s.mode, s.account from subscriptions s where s.status = $4 and not s.ended)` +
+		inOrder
+)
 
 // List returns the accounts that pass f, by mode and ID.
 func List(ctx context.Context, db DB, f Filter) ([]Listed, error) {
-	found, err := list(ctx, db, pgx.RowToStructByPos[Listed], listSQL, f.Mode, f.Access, f.Plan, f.Status,
+	sql := listSQL
+	if f.Status != "" {
+		sql = listStatusSQL
+	}
+	found, err := list(ctx, db, pgx.RowToStructByPos[Listed], sql, f.Mode, f.Access, f.Plan, f.Status,
 		orNil(f.Before), f.After.Mode, f.After.ID, f.Limit, f.ID)
 	if err != nil {
 		return nil, fmt.Errorf("list accounts: %w", err)

@@ -2,8 +2,8 @@ package account
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
-	"find":         findSQL,
-	"list":         listSQL,
+	"find": findSQL,
+	"list": listSQL, "list status": listStatusSQL,
 	"quoted":       quotedSQL,
 	"account":      accountSQL,
 	"access":       accessSQL,
@@ -85,8 +85,9 @@ const whose = `coalesce(nullif(t.account, ''),
     (select account from subscriptions where mode = t.mode and id = substring(t.object from '[^:]*$')), '')`
 
 // taskColumns are the fields of [Task]. The effect that opened it knows the event.
-const taskColumns = `t.mode, t.kind, t.object, ` + whose + `, t.title, t.created_at, coalesce(r.event_id, ''), t.due_by, t.taken_by, t.state
-  from tasks t left join effects e on e.key = t.effect_key left join receipts r on r.id = e.receipt_id`
+const taskColumns = `t.mode, t.kind, t.object, ` + whose + `, t.title, t.created_at,
+       coalesce((select r.event_id from effects e join receipts r on r.id = e.receipt_id where e.key = t.effect_key), ''), t.due_by, t.taken_by, t.state
+  from tasks t`
 
 const tasksSQL = `select ` + taskColumns + ` where t.state = 'open' and t.account in ($1, '') and ` + whose +
 	` = $1 and t.mode = $2 order by t.created_at, t.kind, t.object`

@@ -40,16 +40,20 @@ type Filter struct {
 	Limit int
 }
 
-const listed = `select key, kind, state, attempts, generation, error, error_class, claimed_at, done_at, event_id, receipt_id::text, result
-  from effects where key > $1 and key >= $2 and key < $2 || chr(1114111)`
+const (
+	listed = `select key, kind, state, attempts, generation, error, error_class, claimed_at, done_at, event_id, receipt_id::text, result
+  from effects`
+	page = ` where key > $1 and key >= $2 and key < $2 || chr(1114111) order by key limit $3`
+)
 
 // listSQL walks the keys, and stops at the limit.
-const listSQL = listed + ` order by key limit $3`
+const listSQL = listed + page
 
 // listOpenSQL reads the effects of one open state by their partial index, since few are open at a time.
 const listOpenSQL = `
-with open as materialized (select key from effects where state = $4 and state in ('claimed', 'failed', 'uncertain'))
-` + listed + ` and key in (select key from open) order by key limit $3`
+with open as materialized (select key from effects where state = $4 and state in ('claimed', 'failed', 'uncertain')),
+     page as materialized (select key from open` + page + `)
+` + listed + ` join page using (key) order by key`
 
 // List returns the effects that pass f, by their keys.
 func List(ctx context.Context, db Querier, f Filter) ([]Listed, error) {

@@ -460,6 +460,9 @@ create table accounts (
 );
 create index accounts_customer on accounts (customer, mode) where customer <> '';
 create index accounts_alike on accounts (lower(id));
+-- For lists. Access changes seldom, and what else is written of an account costs them nothing.
+create index accounts_access on accounts (coalesce(nullif(target_state, ''), 'none'), mode, id);
+create index accounts_plan on accounts (target_plan, mode, id);
 
 create table subscriptions (
     mode       text        not null check (mode in ('live', 'test')),
@@ -475,6 +478,7 @@ create table subscriptions (
     primary key (mode, id)
 );
 create index subscriptions_account on subscriptions (account, mode);
+create index subscriptions_status on subscriptions (status, mode, account) where not ended;
 create index subscriptions_not_ours on subscriptions (mode, (coalesce(state ->> 'Named', customer))) where state ? 'NotOurs';
 create index subscriptions_customer on subscriptions (customer, mode) where customer <> '';
 

@@ -3,7 +3,6 @@ package timeline
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,7 +27,8 @@ type Cause struct {
 	// Oldest is when the first of them was received.
 	Oldest time.Time `json:"oldest"`
 	// Money is the sum of the parked events' amounts, in minor units by currency. Several events about one object
-	// count once. An event that was parked before it was read has no known amount.
+	// count once. An event that was parked before it was read has no known amount. It is empty where more than 5,000
+	// are parked.
 	Money map[string]int64 `json:"money,omitempty"`
 }
 
@@ -58,7 +58,7 @@ with parked as materialized (
     select id, status, reason_code, received_at, updated_at, case when $1::text[] is null then '' else mode end as mode,
            coalesce(type like any($1), false) as financial
       from receipts where status in ('needs_review', 'dead')
-), money as (
+), money as materialized (
     select status, reason_code, mode, financial, currency, sum(amount)::bigint as amount
       from (select distinct on (r.status, r.reason_code, r.mode, r.financial, about.told_of)
                    r.status, r.reason_code, r.mode, r.financial, about.amount, coalesce(about.currency, '') as currency
@@ -72,7 +72,7 @@ select status, reason_code, mode, financial, count(*)::int as events, min(receiv
   from parked p group by status, reason_code, mode, financial order by 5 desc, status, reason_code, mode, financial`
 
 // mostSummed is how many parked events have their money summed again and again.
-const mostSummed = 2000
+const mostSummed = 5000
 
 // waitingSQL is two statements for two partial indexes.
 const waitingSQL = `
@@ -103,7 +103,7 @@ func ReadBacklog(ctx context.Context, db DB) (*Backlog, error) {
 	b := &Backlog{Parked: []Cause{}}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) (err error) {
-		parked, err := collect[Parked](ctx, tx, parkedSQL, nil, math.MaxInt64)
+		parked, err := collect[Parked](ctx, tx, parkedSQL, nil, mostSummed)
 		if err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func ReadBacklog(ctx context.Context, db DB) (*Backlog, error) {
 }
 
 // ReadParked counts the parked events by cause, mode and whether money hangs on them: their types match a pattern of
-// SQL's. Their money is not summed if more than 2,000 are parked.
+// SQL's. Their money is not summed if more than 5,000 are parked.
 func ReadParked(ctx context.Context, db DB, financial []string) ([]Parked, error) {
 	parked, err := collect[Parked](ctx, db, parkedSQL, financial, mostSummed)
 	if err != nil {

@@ -77,15 +77,18 @@ select id from (select id from rest union all select id from open) found`)
 }()
 
 // listAboutSQL selects by the facts of events: their objects are the provider's, customers among them. A parked event
-// without facts is found by the object that its envelope names. The offset has Postgres look the newest up first, and
-// stop when it has enough.
+// without facts is found by the object that its envelope names. An account may have thousands of objects: each is looked
+// up, and of the receipts the newest, until they are enough. Postgres would read everything, else.
 var listAboutSQL = `
 with told as materialized (
-    select receipt_id as id from facts where object = any($9)
-    union
-    select receipt_id from facts where customer = any($9) and customer <> ''
-    union
-    select id from receipts where object_id = any($9) and status in ('needs_review', 'dead')
+    select id from unnest($9::text[]) about cross join lateral (
+           select receipt_id as id from facts where object = about collate "C"
+           union all
+           select receipt_id from facts where customer = about and customer <> ''
+           union all
+           select id from receipts where object_id = about and status in ('needs_review', 'dead')
+           offset 0) each
+     group by id
 ), found as (
     select t.id from (select id from told where id < $6::uuid order by id desc) t
      cross join lateral (select from receipts r where r.id = t.id and ` + passing + ` offset 0) passed
