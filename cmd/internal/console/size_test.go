@@ -1,0 +1,256 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/labstack/echo/v4"
+
+	"github.com/pawlhq/pawl/cmd/internal/api"
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/console"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// sized is a console with the API, over a database as [schematest.Fill] fills it.
+type sized struct {
+	t   testing.TB
+	db  *pgxpool.Pool
+	url string
+	// dead, paid and unwanted are events; middle is a receipt of half a year ago.
+	dead, paid, unwanted, middle string
+}
+
+// newSized connects as the console does.
+func newSized(t testing.TB, dsn string, receipts int) *sized {
+	t.Helper()
+	options, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema.Bound(options, schema.Asking)
+	s := &sized{t: t}
+	if s.db, err = pgxpool.NewWithConfig(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.db.Close)
+	if s.text(`select count(*) from (select from receipts limit 1) r`) == "0" {
+		schematest.Fill(t, s.db, receipts)
+	}
+	s.dead = s.text(`select event_id from receipts where status = 'dead' order by received_at limit 1`)
+	s.middle = s.text(`select id from receipts where id > (select id from receipts where event_id = $1) order by id limit 1`, eventID(receipts/2))
+	s.paid, s.unwanted = eventID(receipts/2/10*10+8), eventID(receipts/2/10*10)
+	cfg := &config.Config{Dev: true, API: config.API{StaleIfError: time.Minute}, Sources: map[string]config.Source{
+		"stripe": {Provider: "stripe", Mode: webhook.Live, Secrets: []config.Secret{{Label: "first"}}},
+	}}
+	cfg.Console.Listen = "127.0.0.1:0"
+	held := receipt.NewStore(s.db, receipt.Options{})
+	t.Cleanup(held.Close)
+	o := &operator.Operator{DB: s.db, Audit: audit.New(s.db, slog.New(slog.DiscardHandler)), Temporal: away{}, TaskQueue: "pawl",
+		Outlook: process.Outlook(cfg, s.db, held), Places: map[string][]string{operator.Source: {"stripe"}}}
+	accesses := operator.NewAccesses(s.db, 0)
+	server, err := console.New(console.Options{Config: cfg, Operator: o, Log: slog.New(slog.DiscardHandler),
+		Page: func(string, string) string { return "" },
+		API: func(g *echo.Group, person func(*http.Request) (*operator.Person, error)) error {
+			return api.Mount(g, api.Options{Operator: o, Config: cfg, Accesses: accesses, Person: person, Log: slog.New(slog.DiscardHandler)})
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(server.Handler())
+	t.Cleanup(front.Close)
+	s.url = front.URL
+	return s
+}
+
+func eventID(n int) string {
+	return "evt_" + strings.Repeat("0", 24-len(strconv.FormatInt(int64(n), 16))) + strconv.FormatInt(int64(n), 16)
+}
+
+func (s *sized) text(sql string, args ...any) (text string) {
+	s.t.Helper()
+	if err := s.db.QueryRow(s.t.Context(), `select (`+sql+`)::text`, args...).Scan(&text); err != nil {
+		s.t.Fatalf("%s: %v", sql, err)
+	}
+	return text
+}
+
+// pages are addresses of every page and of everything that the API reads, with each filter, and with words that nothing
+// passes.
+func (s *sized) pages() (all []string) {
+	q := func(path string, filters ...string) {
+		all = append(all, path)
+		for _, f := range filters {
+			all = append(all, path+"?"+f)
+		}
+	}
+	q("/")
+	q("/find", "q=A-18", "q="+s.paid, "q=ada5@example.com", "q=acct-5", "q=nothing", "q=job-1", "q=sub_5", "q=cus_5", "q=ch_18", "q=in_18", "q=dp_20",
+		"q=finance-export:stripe:live:in_18", "q=stripe:"+s.paid)
+	for _, at := range []string{"/events", "/api/v1/events"} {
+		older := map[string]string{"/events": "older"}[at]
+		if older == "" {
+			older = "cursor"
+		}
+		for _, status := range receipt.Statuses {
+			q(at + "?status=" + string(status))
+		}
+		q(at, older+"="+s.middle, "reason=effect_failed", "reason=type_not_wanted", "reason=unknown", "reason=type_not_wanted&status=processed",
+			"source=stripe", "source=unknown", "type=invoice.paid", "type=unknown", "source=stripe&type=charge.updated&status=ignored",
+			"source=stripe&status=compensated", "type=invoice.paid&reason=effect_failed", "account=acct-5", "account=acct-0", "account=acct-0&status=dead",
+			"object=in_18", "object=cus_0", "account=acct-5&object=cus_5", "type=invoice.paid&"+older+"="+s.middle)
+	}
+	q("/events/" + s.dead)
+	q("/events/" + s.paid)
+	q("/events/" + s.unwanted)
+	q("/accounts", "mode=live", "mode=test", "access=active", "access=suspended", "access=none", "plan=pro", "plan=unknown", "status=past_due", "status=unknown",
+		"access=suspended&plan=pro", "status=past_due&plan=pro", "after=live/acct-5")
+	q("/accounts/live/acct-5")
+	q("/accounts/live/acct-0")
+	q("/decide", "verb=retry&target="+s.dead, "verb=compensate&target="+s.dead, "verb=replay&target="+s.paid, "verb=hold-account&target=acct-5&mode=live")
+	q("/decide/many", "verb=retry&status=dead", "verb=approve&status=needs_review", "verb=retry&status=dead&reason=effect_failed")
+	q("/tasks", "mode=live", "mode=test", "kind=dispute", "kind=unknown", "account=acct-400", "account=unknown")
+	q("/tasks/dp_400")
+	q("/jobs")
+	q("/jobs/job-1")
+	q("/jobs/job-2")
+	q("/sinks")
+	q("/sources")
+	q("/tokens")
+	q("/audit", "target="+eventID(257), "target=unknown", "who=ada", "who=unknown", "action=skip", "action=unknown", "older=30")
+	q("/sign-in")
+	q("/static/console.css")
+	return append(all, s.asked()...)
+}
+
+// asked are the addresses of what the API alone reads.
+func (s *sized) asked() (all []string) {
+	for _, path := range []string{"openapi.json", "openapi.yaml", "accounts/acct-5", "accounts/acct-0", "accounts/cus_5", "accounts/acct-5/access", "accounts/cus_5/access",
+		"invoices/in_18", "invoices/A-18", "events/" + s.dead, "events/" + s.paid, "events/" + s.paid + "/payload", "effects", "effects?state=failed", "effects?state=uncertain",
+		"effects?prefix=receipt-email:", "effects?prefix=finance-export:&state=failed", "effects?prefix=unknown:", "effects?cursor=finance-export:stripe:live:in_18",
+		"tasks", "tasks?kind=dispute", "tasks?about=price_1", "tasks?account=acct-400", "tasks?cursor=live/dispute/dp_400", "tasks/dp_400", "jobs", "jobs?cursor=job-2", "jobs/job-1?result=open",
+		"jobs/job-1?result=failed", "sinks", "sources", "audit", "audit?target=unknown", "audit?actor=unknown", "audit?action=skip&cursor=30",
+		"audit?since=2026-01-01T00:00:00Z"} {
+		all = append(all, "/api/v1/"+path)
+	}
+	return all
+}
+
+// get reads a page and returns its status.
+func (s *sized) get(path string) int {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		s.t.Fatal(err)
+	}
+	return res.StatusCode
+}
+
+// answers are those of pages that are there: some searches find nothing, and lead on.
+func answers(status int) bool { return status < 400 || status == http.StatusNotFound }
+
+// Every page and everything that the API reads is among those that are measured.
+func (s *sized) walksAll() {
+	s.t.Helper()
+	paths := s.pages()
+	walked := func(pattern string) bool {
+		at := regexp.MustCompile("^" + regexp.MustCompile(`:\w+|\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(pattern), `[^/?]+`) + `(\?|$)`)
+		return slices.ContainsFunc(paths, at.MatchString)
+	}
+	for _, r := range console.Routes(&config.Config{Dev: true}) {
+		if r.Method == http.MethodGet && !strings.HasPrefix(r.Path, "/sign-in/") && !walked(r.Path) {
+			s.t.Errorf("nobody has measured %s", r.Path)
+		}
+	}
+	var document struct{ Paths map[string]map[string]any }
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.url+"/api/v1/openapi.json", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if err := json.NewDecoder(res.Body).Decode(&document); err != nil || len(document.Paths) < 20 {
+		s.t.Fatalf("%d paths, %v", len(document.Paths), err)
+	}
+	for path, methods := range document.Paths {
+		if methods["get"] != nil && !walked(api.Prefix+path) {
+			s.t.Errorf("nobody has measured %s", path)
+		}
+	}
+}
+
+// A page costs the same with many receipts as with few: it reads the rows that it shows, and some more.
+func TestPages_ReadFewRows(t *testing.T) {
+	t.Parallel()
+	const receipts, most = 50_000, 2_000
+	s := newSized(t, schematest.NewDSN(t), receipts)
+	s.walksAll()
+	for _, path := range s.pages() {
+		schematest.RowsRead(t, s.db)
+		if status := s.get(path); !answers(status) {
+			t.Errorf("%s: %d", path, status)
+		}
+		for table, rows := range schematest.RowsRead(t, s.db) {
+			if rows > most {
+				t.Errorf("%s reads %d rows of %s", path, rows, table)
+			}
+		}
+	}
+}
+
+// The benchmark takes the time of each page, with PAWL_RECEIPTS receipts: on average, and the slowest. The migrated database
+// at PAWL_FILLED is filled once, and stays; the default is one that goes.
+func BenchmarkPages_ManyReceipts(b *testing.B) {
+	receipts, err := strconv.Atoi(os.Getenv("PAWL_RECEIPTS"))
+	if err != nil {
+		receipts = 100_000
+	}
+	dsn := os.Getenv("PAWL_FILLED")
+	if dsn == "" {
+		dsn = schematest.NewDSN(b)
+	}
+	s := newSized(b, dsn, receipts)
+	for _, path := range s.pages() {
+		b.Run(strings.ReplaceAll(path, "/", "."), func(b *testing.B) {
+			var slowest time.Duration
+			for b.Loop() {
+				begin := time.Now()
+				if status := s.get(path); !answers(status) {
+					b.Errorf("%s: %d", path, status)
+				}
+				slowest = max(slowest, time.Since(begin))
+			}
+			b.ReportMetric(slowest.Seconds()*1000, "slowest-ms")
+		})
+	}
+}
