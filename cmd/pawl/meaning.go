@@ -193,7 +193,7 @@ func taskChangeRows(tasks []billing.TaskChange) [][]string {
 	rows := [][]string{{"TASK", "ABOUT", "OPEN", "CLOSE", "MONEY"}}
 	for _, c := range tasks {
 		rows = append(rows, []string{c.Kind, c.Reason, strconv.Itoa(c.Opens), strconv.Itoa(c.Closes),
-			tables.Sums(c.Money)})
+			operator.Sums(c.Money)})
 	}
 	return rows
 }
