@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -12,8 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
 )
 
 var pictures = flag.Bool("pictures", false, "draw the pictures of the console in docs/images anew")
@@ -164,62 +170,148 @@ func question(t *testing.T) func(name string, steps int) {
 	}
 }
 
-// The console as a process of its own: somebody is let in by a password, sees everything, and decides what the role
-// lets decide. Whoever is removed is out at the next click.
-func TestConsole_OwnProcess_RolesDecide(t *testing.T) {
-	b := newBrowser(t)
-	w := newWorld(t)
-	content, err := os.ReadFile(filepath.Join(w.dir, "pawl.yaml"))
+// staff is a console as a process of its own, with people who sign in by a password.
+type staff struct {
+	*browser
+	*world
+	t    *testing.T
+	home string
+}
+
+const password = "correct horse battery"
+
+// newStaff starts a console with people, by their roles. policy is written into its configuration, and pawl.yaml's.
+func newStaff(t *testing.T, policy string, people map[string]string) *staff {
+	s := &staff{newBrowser(t), newWorld(t), t, ""}
+	content, err := os.ReadFile(filepath.Join(s.dir, "pawl.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.write("console.yaml", strings.Replace(string(content), `worker: "127.0.0.1:0"`,
-		`worker: "127.0.0.1:0", console: "127.0.0.1:0"`, 1)+"console: {listen: \"127.0.0.1:0\", users: users}\n")
-	const password = "correct horse battery"
-	command := func(args ...string) {
-		t.Helper()
-		p := startPawl(t, args[0], func(cmd *exec.Cmd) {
-			cmd.Env = append(plainEnv(), "SECRET="+secret)
-			cmd.Stdin = strings.NewReader(password + "\n")
-		}, append([]string{"--config", filepath.Join(w.dir, "console.yaml")}, args...)...)
-		if code := p.exit(patience); code != 0 {
-			t.Fatalf("%v: exit %d: %s", args, code, p.stderr.String())
-		}
+	s.write("pawl.yaml", string(content)+policy)
+	s.write("console.yaml", strings.Replace(string(content), `worker: "127.0.0.1:0"`,
+		`worker: "127.0.0.1:0", console: "127.0.0.1:0"`, 1)+"console: {listen: \"127.0.0.1:0\", users: users}\n"+policy)
+	for name, role := range people {
+		s.command(0, "console", "adduser", name, "--role", role)
 	}
-	command("console", "adduser", "eve", "--role", "viewer")
-	command("console", "adduser", "ada", "--role", "operator")
-	p := w.pawlWith("console.yaml", "", "console")
-	address, _ := p.awaitLog("console listens")["address"].(string)
-	home := "http://" + address
+	address, _ := s.pawlWith("console.yaml", "", "console").awaitLog("console listens")["address"].(string)
+	s.home = "http://" + address
+	return s
+}
 
-	signIn := func(name, word string) {
-		b.look(home+"/sinks", "light", 1440)
-		b.shows("Sign in")
-		b.fill("name", name)
-		b.fill("password", word)
-		b.click("Sign in")
+// command runs a command to an exit code, and returns what it says to people.
+func (s *staff) command(code int, args ...string) string {
+	s.t.Helper()
+	p := startPawl(s.t, args[0], func(cmd *exec.Cmd) {
+		cmd.Env = append(plainEnv(), "SECRET="+secret)
+		cmd.Stdin = strings.NewReader(password + "\n")
+	}, append([]string{"--config", filepath.Join(s.dir, "console.yaml")}, args...)...)
+	if got := p.exit(patience); got != code {
+		s.t.Fatalf("%v: exit %d: %s", args, got, p.stderr.String())
 	}
-	signIn("eve", "not her password")
-	b.shows("The name or the password is wrong.")
-	signIn("eve", password)
-	b.shows("finance", "workspaces")
-	b.look(home+"/decide?verb=pause-sink&target=finance", "light", 1440)
-	b.shows("Nothing is changed yet", "none of your roles has it")
-	command("console", "removeuser", "eve")
-	b.look(home+"/", "light", 1440)
-	b.shows("Sign in")
+	return p.stderr.String()
+}
 
-	signIn("ada", password)
-	b.shows("finance")
-	b.look(home+"/decide?verb=pause-sink&target=finance", "light", 1440)
-	b.fill("why", "the books are closed")
-	b.click("pause-sink")
-	b.shows("Decided")
+// signIn has somebody sign in, who wanted to see a page.
+func (s *staff) signIn(page, name, word string) {
+	s.t.Helper()
+	s.browser.do(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, network.ClearBrowserCookies, cdp.Empty{})
+		return chromedp.Void{}, err
+	})
+	s.open(page)
+	s.shows("Sign in")
+	s.fill("name", name)
+	s.fill("password", word)
+	s.click("Sign in")
+}
+
+func (s *staff) open(page string) { s.t.Helper(); s.look(s.home+page, "light", 1440) }
+
+// The console as a process of its own: somebody is let in by a password, sees everything, and decides what the role
+// lets decide. Whoever is removed is out at the next click.
+func TestConsole_OwnProcess_RolesDecide(t *testing.T) {
+	s := newStaff(t, "", map[string]string{"eve": "viewer", "ada": "operator"})
+	s.signIn("/sinks", "eve", "not her password")
+	s.shows("The name or the password is wrong.")
+	s.signIn("/sinks", "eve", password)
+	s.shows("finance", "workspaces")
+	s.open("/decide?verb=pause-sink&target=finance")
+	s.shows("Nothing is changed yet", "none of your roles has it")
+	s.command(0, "console", "removeuser", "eve")
+	s.open("/")
+	s.shows("Sign in")
+
+	s.signIn("/sinks", "ada", password)
+	s.shows("finance")
+	s.open("/decide?verb=pause-sink&target=finance")
+	s.fill("why", "the books are closed")
+	s.click("pause-sink")
+	s.shows("Decided")
 	var who string
-	if err := w.pool.QueryRow(t.Context(), `select who from pauses where until is null`).Scan(&who); err != nil || who != "ada" {
+	if err := s.pool.QueryRow(t.Context(), `select who from pauses where until is null`).Scan(&who); err != nil || who != "ada" {
 		t.Errorf("paused by %q, %v", who, err)
 	}
-	b.look(home+"/", "light", 1440)
-	b.shows("finance", "the books are closed")
-	b.noFaults("own process")
+	s.open("/")
+	s.shows("finance", "the books are closed")
+	s.noFaults("own process")
+}
+
+// An invoice that was paid after its subscription's end, over the limit of one person: a viewer looks, finance asks, the
+// command line is refused, and the run goes on once a second person has decided the same.
+func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
+	s := newStaff(t, "policy: {four_eyes: {USD: 1000}}\n",
+		map[string]string{"eve": "viewer", "ada": "finance", "bob": "finance"})
+	in := joint(s.pawl("ingress", "", "--worker"))
+	seed := "late-" + uuid.NewString()[:8]
+	var paid invoice
+	for i, kind := range []string{"customer.subscription.created", "customer.subscription.deleted", "invoice.paid"} {
+		paid = newInvoice(t, func(p *forge.Params) {
+			p.Type, p.Seed, p.Account, p.Amount = kind, seed, seed, 240000
+			p.At = time.Now().Add(time.Duration(i-2) * time.Hour)
+		})
+		s.deliver(in, paid)
+		s.awaitStatus(recovery, []invoice{paid}, "processed", "needs_review")
+	}
+	page, decide := "/events/"+paid.ID, "/decide?verb=approve&target="+paid.ID
+	before := s.count(`select count(*) from operator_actions`)
+
+	s.signIn(page, "eve", password)
+	s.shows("needs_review", "paid_after_end")
+	s.click("approve")
+	s.shows("Nothing is changed yet", "2400.00 USD", "none of your roles has it")
+
+	s.signIn(page, "ada", password)
+	s.shows("needs_review")
+	s.click("approve")
+	s.shows("nothing is done until a second person decides the same")
+	s.fill("why", "the customer wants to stay")
+	s.click("approve")
+	s.shows("Waits for a second person", "nothing is done until")
+	s.sound("what waits")
+	s.click("See what waits")
+	s.shows("second person", "approve of "+paid.ID, "2400.00 USD, asked for by ada")
+	s.sound("now")
+	s.open(decide)
+	s.shows("It would be refused", "since you have asked for it", "withdraw")
+	if says := s.command(1, "events", "approve", paid.ID, "--why", "at night"); !strings.Contains(says, "signed in to the console") {
+		t.Errorf("the command line says %q", says)
+	}
+	s.open(page)
+	s.shows("needs_review", "approve, which ada has asked for, waits for a second person")
+
+	s.signIn("/", "bob", password)
+	s.shows("approve of " + paid.ID)
+	s.browser.do(chromedp.Click(chromedp.CSS(`main a[title="decide it, as the second person"]`)))
+	s.shows("you are the second person", "the customer wants to stay")
+	s.fill("why", "seen, and called them")
+	s.click("approve")
+	s.shows("Decided", "the run goes on")
+	s.click("See what comes of it")
+	s.awaitStatus(recovery, []invoice{paid}, "processed")
+	s.open(page)
+	s.shows("It is done", "bob (asked by ada): seen, and called them")
+	if n := s.count(`select count(*) from operator_actions`) - before; n != 2 {
+		t.Errorf("%d actions in the trail, want ada's and bob's", n)
+	}
+	s.noFaults("four eyes")
 }
