@@ -17,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/look"
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/rejection"
@@ -111,14 +112,14 @@ func TestSetRoles_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
 			intake[name+" "+sql] = sql
 		}
 	}
-	for _, statements := range []map[string]string{ledger.Statements, billing.Statements, outbox.Statements, audit.Statements, timeline.Statements, job.Statements} {
+	for _, statements := range []map[string]string{look.Statements, ledger.Statements, billing.Statements, outbox.Statements, audit.Statements, timeline.Statements, job.Statements} {
 		for name, sql := range statements {
 			rest[name+" "+sql] = sql
 		}
 	}
 	// An ingress reads no body: what it takes in, a worker reads. Nor does it delete counts.
-	for _, name := range []string{"body", "load", "trim counts"} {
-		sql := receipt.Statements[name]
+	for name, sql := range map[string]string{"body": receipt.Statements["body"], "load": receipt.Statements["load"],
+		"trim counts": receipt.Statements["trim counts"], "get": rejection.Statements["get"]} {
 		delete(intake, name+" "+sql)
 		if rest[name+" "+sql] = sql; allowed(t, ingress, sql) {
 			t.Errorf("allowed to an ingress: %s", name)

@@ -64,7 +64,7 @@ func CheckSession(ctx context.Context, conn *pgx.Conn) error {
 	case !pooled && pid != conn.PgConn().PID():
 		return errors.New(poolerUntold)
 	case pooled && lockTimeout == "0":
-		return fmt.Errorf("the pooler's sessions have no time-outs: run `pawl migrate --worker-role %s` (--ingress-role for one of an ingress' own) over a URL that leads to "+
+		return fmt.Errorf("the pooler's sessions have no time-outs: run `pawl migrate --worker-role %s` (--ingress-role or --console-role for one of theirs) over a URL that leads to "+
 			"PostgreSQL itself, as a superuser or with ADMIN OPTION on the role", conn.Config().User)
 	}
 	return nil

@@ -14,15 +14,15 @@ import (
 // Roles are those that processes connect as, and readers from outside. One may be the role that migrates; it has every
 // right then.
 type Roles struct {
-	Ingress, Worker, Reader []string
+	Ingress, Worker, Console, Reader []string
 }
 
 // rolesLock lets one migrator at a time change the settings of roles. Nothing else uses its number.
 const rolesLock = `select pg_advisory_xact_lock(7261002)`
 
 // SetRoles gives roles, in the database at dsn, the rights that their processes need and takes any other that they had
-// there: see [grantIngress], [grantWorker] and [grantReader]. None of them changes the schema. It is for after each
-// [Migrate], as a new table is nobody's, and may be called again.
+// there: see [grantIngress], [grantWorker], [grantConsole] and [grantReader]. None of them changes the schema. It is
+// for after each [Migrate], as a new table is nobody's, and may be called again.
 //
 // It also has the server tell the settings to every session of theirs that begins afterwards, for connections that
 // cannot tell them themselves: see [Bound]. The role that dsn names gets [Bounds], since people use it, too; roles get
@@ -52,7 +52,8 @@ func SetRoles(ctx context.Context, dsn string, roles Roles, log *slog.Logger) er
 		for _, of := range []struct {
 			roles []string
 			grant func(context.Context, pgx.Tx, string) error
-		}{{roles.Ingress, grantIngress}, {roles.Worker, grantWorker}, {roles.Reader, grantReader}} {
+		}{{roles.Ingress, grantIngress}, {roles.Worker, grantWorker}, {roles.Console, grantConsole},
+			{roles.Reader, grantReader}} {
 			for _, role := range of.roles {
 				if role != migrator {
 					if err := of.grant(ctx, tx, role); err != nil {

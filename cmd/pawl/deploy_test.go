@@ -169,7 +169,7 @@ func TestCompose_Services_AreApart(t *testing.T) {
 			t.Errorf("%s has no limit of memory, processors or processes, or may gain privileges", name)
 		}
 	}
-	own := map[string]string{"migrate": "pawl_owner_database_url", "ingress": "pawl_ingress_database_url", "worker": "pawl_worker_database_url", "console": "pawl_worker_database_url"}
+	own := map[string]string{"migrate": "pawl_owner_database_url", "ingress": "pawl_ingress_database_url", "worker": "pawl_worker_database_url", "console": "pawl_console_database_url"}
 	for name, url := range own {
 		secrets := c.Services[name].Secrets
 		if !slices.Contains(secrets, composeSecret{url, "pawl_database_url"}) || len(secrets) != 2 && name != "console" {
@@ -292,7 +292,7 @@ func TestCompose_Roles_Work(t *testing.T) {
 		return strings.Replace(strings.TrimSpace(read(t, secret("pawl_"+role+"_database_url"))), "postgres:5432", fmt.Sprintf("%s:%d", admin.Host, admin.Port), 1)
 	}
 	s := setup(t, dsn("owner"), map[string]string{"stripe": "stripe"})
-	if r := s.pawl(t, compose(t).Services["migrate"].Command[0], "--ingress-role", "pawl_ingress", "--worker-role", "pawl_worker"); r.code != 0 {
+	if r := s.pawl(t, "migrate", "--ingress-role", "pawl_ingress", "--worker-role", "pawl_worker", "--console-role", "pawl_console"); r.code != 0 {
 		t.Fatalf("migrate: exit %d, %s", r.code, r.err)
 	}
 	g := newGate(t, s, dsn("ingress"))
@@ -309,6 +309,13 @@ func TestCompose_Roles_Work(t *testing.T) {
 	}
 	if r := s.with("DSN", dsn("ingress")).pawl(t, "audit", "verify"); r.code == 0 {
 		t.Error("the ingress' role reads the audit trail")
+	}
+	console := s.with("DSN", dsn("console"))
+	if r := console.pawl(t, "events", "body", "evt_1"); r.code != 0 {
+		t.Errorf("the console's role shows a payload, masked: exit %d, %s", r.code, r.err)
+	}
+	if r := console.pawl(t, "rebuild", "--apply", "acme", "--mode", "live", "--why", "a test", "--yes"); r.code == 0 {
+		t.Error("the console's role rebuilds accounts")
 	}
 	if script := read(t, filepath.Join(dir, "postgres-init.sh")); strings.Contains(script, "$(cat") {
 		t.Error("a password is an argument of a command")

@@ -20,7 +20,8 @@ func migrateCommand(a *app) *cobra.Command {
 
 Name the roles that processes connect as at every migration, since new tables are nobody's. Each gets the rights that
 its process needs, and loses what else it had: an --ingress-role reads and writes what comes in, a --worker-role every
-row, but it only adds to the audit trail; a --reader-role reads the views of docs/data.md alone. Somebody who takes over a
+row, but it only adds to the audit trail; a --console-role reads, and changes what the trail has as decided in the same
+commit; a --reader-role reads the views of docs/data.md alone. Somebody who takes over a
 process then has no more than that. One that migrates as well keeps all.
 
 The same roles get the time-outs that sessions through a pooler cannot set themselves, where the role that migrates
@@ -53,6 +54,8 @@ may set them (a superuser, or one with ADMIN OPTION). Connections that lead to P
 	cmd.Flags().StringArrayVar(&roles.Ingress, "ingress-role", nil,
 		"the `role` that an ingress connects as; may be given again")
 	cmd.Flags().StringArrayVar(&roles.Worker, "worker-role", nil, "the `role` that a worker connects as, and who operates pawl; may be given again")
+	cmd.Flags().StringArrayVar(&roles.Console, "console-role", nil,
+		"the `role` that a console connects as; may be given again")
 	cmd.Flags().StringArrayVar(&roles.Reader, "reader-role", nil, "the `role` of a report or a warehouse, which reads the views of docs/data.md; may be given again")
 	return cmd
 }

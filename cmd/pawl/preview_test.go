@@ -120,11 +120,11 @@ func (l ledgerOf) exec(sql string, args ...any) {
 	}
 }
 
-// everyRow is what stands in every table, with the transaction that has written it.
+// everyRow is what stands in every table but that of who has looked, with the transaction that has written it.
 func (l ledgerOf) everyRow() map[string]string {
 	l.Helper()
 	rows := map[string]string{}
-	tables, _ := l.pool.Query(l.Context(), `select tablename::text from pg_tables where schemaname = current_schema()`)
+	tables, _ := l.pool.Query(l.Context(), `select tablename::text from pg_tables where schemaname = current_schema() and tablename <> 'looks'`)
 	names, err := pgx.CollectRows(tables, pgx.RowTo[string])
 	for _, name := range names {
 		if err == nil {

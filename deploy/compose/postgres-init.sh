@@ -8,12 +8,14 @@ psql --set ON_ERROR_STOP=1 --username postgres --dbname postgres <<'SQL'
 \set owner `cat /run/secrets/pawl_owner_password`
 \set ingress `cat /run/secrets/pawl_ingress_password`
 \set worker `cat /run/secrets/pawl_worker_password`
+\set console `cat /run/secrets/pawl_console_password`
 \set temporal `cat /run/secrets/temporal_database_password`
 create role pawl login password :'owner';
 create role pawl_ingress login password :'ingress';
 create role pawl_worker login password :'worker';
+create role pawl_console login password :'console';
 create database pawl owner pawl;
 revoke connect on database pawl from public;
-grant connect on database pawl to pawl_ingress, pawl_worker;
+grant connect on database pawl to pawl_ingress, pawl_worker, pawl_console;
 create role temporal login createdb password :'temporal';
 SQL

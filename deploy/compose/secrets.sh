@@ -26,6 +26,7 @@ secret postgres_password "$(random)"
 role owner pawl
 role ingress pawl_ingress
 role worker pawl_worker
+role console pawl_console
 secret temporal_database_password "$(random)"
 secret console_users '# People of the console, a line for each: pawl console adduser --print'
 secret stripe_webhook_secret "whsec_$(random)"

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -26,11 +26,11 @@ type Traces struct {
 	Requests int `json:"requests"`
 
 	// receipts are all events about the customer, with and without a body. open are those that are not at rest.
-	receipts []uuid.UUID
+	receipts []string
 	open     []string
 }
 
-// HeldBody is what came in.
+// HeldBody is what came in. Body is "" until it is read.
 type HeldBody struct {
 	ID         string    `json:"id"`
 	EventID    string    `json:"event_id,omitempty"`
@@ -57,10 +57,10 @@ order by 1`
 
 // tracedSQL reads every body: only that tells all events that name a customer, and it is rare that somebody asks.
 const tracedSQL = `
-select r.id, r.event_id, r.type, r.received_at, ` + atRest + `, b.body from receipts r left join receipt_bodies b on b.receipt_id = r.id
+select r.id::text, r.event_id, r.type, r.received_at, ` + atRest + `, exists (select from receipt_bodies b where b.receipt_id = r.id) as held from receipts r
  where r.id in (select receipt_id from facts where customer = $1 and customer <> '' and mode = $2
                 union select receipt_id from facts where object = $1 and mode = $2
-                union select receipt_id from receipt_bodies where position(convert_to($3, 'UTF8') in body) > 0)
+                union select what from naming($1) where not refused)
    and r.mode = $2
  order by r.id`
 
@@ -71,9 +71,14 @@ const tracedPagesSQL = `select page from invoices where customer = $1 and custom
 
 // tracedRejectionsSQL takes refused requests of any mode: nobody has verified what they say.
 const tracedRejectionsSQL = `
-select id::text, '', '', received_at, convert_from(body, 'LATIN1') from rejections where position(convert_to($1, 'UTF8') in body) > 0 order by id`
+select id::text, received_at from rejections where id in (select what from naming($1) where refused) order by id`
 
-const tracedRequestsSQL = `select count(*) from effects where receipt_id = any($1) and request is not null`
+const tracedRequestsSQL = `select requests_kept($1)`
+
+const (
+	readBodiesSQL     = `select receipt_id::text, body from bodies where receipt_id = any($1)`
+	readRejectionsSQL = `select kept.id::text, kept.body from unnest($1::uuid[]) as id, kept_request(id) as kept`
+)
 
 // FindTraces returns the traces of a customer, by the provider's ID; of a guest, by that of the checkout session.
 // mode is "live", "test", or "" where it is known in one of them only. It returns nil if nothing was ever heard of
@@ -91,18 +96,14 @@ func FindTraces(ctx context.Context, db DB, customer, mode string) (*Traces, err
 		mode = modes[0]
 	}
 	t := &Traces{Customer: customer, Mode: mode, Bodies: []HeldBody{}}
-	quoted := `"` + customer + `"`
-	rows, _ := db.Query(ctx, tracedSQL, customer, mode, quoted) // ForEachRow returns its error
+	rows, _ := db.Query(ctx, tracedSQL, customer, mode) // ForEachRow returns its error
 	var b HeldBody
-	var id uuid.UUID
-	var rests bool
-	var body []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &b.EventID, &b.Type, &b.ReceivedAt, &rests, &body}, func() error {
-		if t.receipts = append(t.receipts, id); !rests {
+	var rests, held bool
+	_, err = pgx.ForEachRow(rows, []any{&b.ID, &b.EventID, &b.Type, &b.ReceivedAt, &rests, &held}, func() error {
+		if t.receipts = append(t.receipts, b.ID); !rests {
 			t.open = append(t.open, b.EventID)
 		}
-		if body != nil {
-			b.ID, b.Body = id.String(), string(body)
+		if held {
 			t.Bodies = append(t.Bodies, b)
 		}
 		return nil
@@ -114,7 +115,9 @@ func FindTraces(ctx context.Context, db DB, customer, mode string) (*Traces, err
 		t.Pages, err = list(ctx, db, pgx.RowTo[string], tracedPagesSQL, customer, mode)
 	}
 	if err == nil {
-		t.Rejections, err = list(ctx, db, pgx.RowToStructByPos[HeldBody], tracedRejectionsSQL, quoted)
+		t.Rejections, err = list(ctx, db, func(row pgx.CollectableRow) (b HeldBody, err error) {
+			return b, row.Scan(&b.ID, &b.ReceivedAt)
+		}, tracedRejectionsSQL, customer)
 	}
 	if err == nil {
 		rows, _ := db.Query(ctx, tracedRequestsSQL, t.receipts)
@@ -126,36 +129,41 @@ func FindTraces(ctx context.Context, db DB, customer, mode string) (*Traces, err
 	return t, nil
 }
 
-const openTracesSQL = `select exists (select from receipts r where r.id = any($1) and not (` + atRest + `))`
+// In returns the IDs of the receipts and rejections that [Traces.Read] reads.
+func (t *Traces) In() (ids []string) {
+	for _, b := range slices.Concat(t.Bodies, t.Rejections) {
+		ids = append(ids, b.ID)
+	}
+	return ids
+}
 
-const forgetBodiesSQL = `delete from receipt_bodies where receipt_id = any($1)`
+// Read reads what came in, which its caller has recorded: see package look.
+func (t *Traces) Read(ctx context.Context, db DB) error {
+	for sql, held := range map[string][]HeldBody{readBodiesSQL: t.Bodies, readRejectionsSQL: t.Rejections} {
+		ids := make([]string, len(held))
+		for i, b := range held {
+			ids[i] = b.ID
+		}
+		rows, _ := db.Query(ctx, sql, ids) // ForEachRow returns its error
+		var id string
+		var body []byte
+		if _, err := pgx.ForEachRow(rows, []any{&id, &body}, func() error {
+			held[slices.Index(ids, id)].Body = string(body)
+			return nil
+		}); err != nil {
+			return fmt.Errorf("read what is held of customer %s: %w", t.Customer, err)
+		}
+	}
+	return nil
+}
 
-// forgetRequestsSQL also takes addresses out of the answers of outside systems: a mail server repeats them.
 const (
-	forgetRequestsSQL = `
-update effects set request = null, error = regexp_replace(error, '\S+@\S+', '(erased)', 'g')
- where receipt_id = any($1) and (request is not null or error like '%@%')`
-	forgetErrorsSQL = `
-update effect_attempts set error = regexp_replace(error, '\S+@\S+', '(erased)', 'g') where receipt_id = any($1) and error like '%@%'`
+	openTracesSQL = `select exists (select from receipts r where r.id = any($1) and not (` + atRest + `))`
+	forgetSQL     = `select forget($1, $2, $3, $4)`
 )
 
-const forgetRejectionsSQL = `delete from rejections where id::text = any($1)`
-
-const forgetPagesSQL = `update invoices set page = '' where customer = $1 and customer <> '' and mode = $2 and page <> ''`
-
-// forgetAddressesSQL leaves a row that says so, for each account at the provider that the customer was seen at: nothing
-// that comes later is kept in its place.
-const forgetAddressesSQL = `
-insert into addresses as a (customer, mode, provider, provider_account, said, forgotten_at)
-select distinct $1, $2, provider, provider_account, '', now() from (
-    select provider, provider_account from facts where customer = $1 and customer <> '' and mode = $2
-    union select provider, provider_account from facts where object = $1 and mode = $2
-    union select provider, provider_account from addresses where customer = $1 and mode = $2) seen
-    on conflict (customer, mode, provider, provider_account) do update set email = '', email_hash = null, name = '', locale = '',
-       zone = '', said = '', locale_said = '', forgotten_at = now(), updated_at = now()`
-
-// Forget erases traces in tx. The error is [ErrNotAtRest] if an event has begun to run again.
-func (t *Traces) Forget(ctx context.Context, tx pgx.Tx) error {
+// AtRest returns [ErrNotAtRest] if an event has begun to run again.
+func (t *Traces) AtRest(ctx context.Context, tx pgx.Tx) error {
 	var open bool
 	if err := tx.QueryRow(ctx, openTracesSQL, t.receipts).Scan(&open); err != nil {
 		return fmt.Errorf("forget customer %s: %w", t.Customer, err)
@@ -163,18 +171,16 @@ func (t *Traces) Forget(ctx context.Context, tx pgx.Tx) error {
 	if open {
 		return ErrNotAtRest
 	}
+	return nil
+}
+
+// Forget erases traces that are at rest, in the transaction that adds the decision to the audit trail.
+func (t *Traces) Forget(ctx context.Context, tx pgx.Tx) error {
 	rejections := make([]string, len(t.Rejections))
 	for i, r := range t.Rejections {
 		rejections[i] = r.ID
 	}
-	b := &pgx.Batch{}
-	b.Queue(forgetAddressesSQL, t.Customer, t.Mode)
-	b.Queue(forgetPagesSQL, t.Customer, t.Mode)
-	for _, sql := range []string{forgetBodiesSQL, forgetRequestsSQL, forgetErrorsSQL} {
-		b.Queue(sql, t.receipts)
-	}
-	b.Queue(forgetRejectionsSQL, rejections)
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+	if _, err := tx.Exec(ctx, forgetSQL, t.Customer, t.Mode, t.receipts, rejections); err != nil {
 		return fmt.Errorf("forget customer %s: %w", t.Customer, err)
 	}
 	return nil

@@ -40,7 +40,7 @@ const firstToBookSQL = `
 with w as (select * from unnest($1::text[], $2::text[], $3::text[]) with ordinality as w(key, till, object, n))
 select key from (
     select w.n, e.key
-      from w cross join lateral (select * from effects where key >= w.key and key < w.till offset 0) e
+      from w cross join lateral (select key, state, receipt_id from effects where key >= w.key and key < w.till offset 0) e
      where e.state in ('claimed', 'failed', 'uncertain') and exists (
            select from (select e.receipt_id as id
                         union all select a.receipt_id from effect_attempts a where a.key = e.key) tried

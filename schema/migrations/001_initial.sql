@@ -86,6 +86,15 @@ create table receipt_bodies (
 -- Bodies are compressed by the provider or small; spend no CPU on the accept path.
 alter table receipt_bodies alter column body set storage external;
 
+-- The body of each receipt that has one. A replay's is that of the first receipt with the same bytes.
+create view held_bodies as
+select b.receipt_id, b.headers, coalesce(b.body, (
+           select o.body from receipts r
+             join receipts f on f.provider = r.provider and f.body_hash = r.body_hash and f.identity <> 'id' and not f.replayed
+             join receipt_bodies o on o.receipt_id = f.id
+            where r.id = b.receipt_id limit 1)) as body
+  from receipt_bodies b;
+
 -- The first delivery of an event says nothing that its receipt does not say: only later ones have rows.
 create table redeliveries (
     id           bigint generated always as identity primary key,
@@ -752,7 +761,7 @@ create index outbox_receipt on outbox (receipt_id);
 
 -- Subscribers are told of every task, whoever opens or closes it: in the commit that does. News of one task have its
 -- object in the place of the account, which may become known later: so they keep their order.
-create function tell_task() returns trigger language plpgsql as $$
+create function tell_task() returns trigger language plpgsql security definer set search_path = public as $$
 declare
     told    text := case when new.state <> 'open' then 'task.closed' when tg_op = 'INSERT' or old.state <> 'open' then 'task.opened' else 'task.due_soon' end;
     receipt uuid;
@@ -933,3 +942,120 @@ create table operator_actions (
 -- What was done about a receipt, and which requests of a source were admitted.
 create index operator_actions_receipt on operator_actions ((before ->> 'receipt')) where before ->> 'receipt' is not null;
 create index operator_actions_admitted on operator_actions ((before ->> 'source')) where action = 'admit';
+
+-- What follows holds a console to what its people decide: somebody who takes over its process has its database role.
+
+-- Who was shown something of what came in, masked or whole: what is the ID of a receipt or of a rejection. Rows are only
+-- added. xid tells a row that is committed from one that its own transaction may still take back.
+create table looks (
+    what uuid        not null,
+    at   timestamptz not null default now(),
+    -- who is the person, '' for the command line; role is the database's.
+    who  text        not null,
+    role text        not null default session_user,
+    why  text        not null,
+    xid  xid8        not null default pg_current_xact_id()
+);
+create index looks_what on looks (what, at);
+
+-- looked refuses whoever has not recorded a look, and committed that, within the last minute.
+create function looked(id uuid) returns void language plpgsql stable security definer set search_path = '' as $$
+begin
+    if not exists (select from public.looks where what = id and at > now() - interval '1 minute'
+                      and xid is distinct from pg_current_xact_id_if_assigned()) then
+        raise insufficient_privilege using message = 'no look at ' || id || ' is recorded: record it, and commit that, before you read';
+    end if;
+end $$;
+create function held_body(receipt uuid) returns bytea language plpgsql stable security definer set search_path = '' as $$
+begin
+    perform public.looked(receipt);
+    return (select b.body from public.held_bodies b where b.receipt_id = receipt);
+end $$;
+create function kept_request(rejection uuid) returns setof rejections language plpgsql stable security definer set search_path = '' as $$
+begin
+    perform public.looked(rejection);
+    return query select * from public.rejections r where r.id = rejection;
+end $$;
+-- The bodies as each role may read them.
+create view bodies as
+select receipt_id, headers, octet_length(body) as size,
+       case when has_table_privilege('held_bodies'::regclass, 'select') then body else held_body(receipt_id) end as body
+  from held_bodies;
+
+-- The receipts and the rejections whose bodies name a customer by the provider's ID. It reads all of them, and answers for
+-- nothing but such an ID.
+create function naming(customer text) returns table (what uuid, refused boolean) language sql stable security definer set search_path = '' as $$
+select receipt_id, false from public.receipt_bodies
+ where customer ~ '^[a-z]+_[A-Za-z0-9_]+$' and position(convert_to('"' || customer || '"', 'UTF8') in body) > 0
+union all
+select id, true from public.rejections
+ where customer ~ '^[a-z]+_[A-Za-z0-9_]+$' and position(convert_to('"' || customer || '"', 'UTF8') in body) > 0
+$$;
+create function requests_kept(receipts uuid[]) returns bigint language sql stable security definer set search_path = '' as $$
+select count(*) from public.effects where receipt_id = any(receipts) and request is not null
+$$;
+
+-- decides tells whether this transaction has added to the audit trail.
+create function decides(verb text, about text) returns boolean language sql stable security definer set search_path = '' as $$
+select coalesce((select xmin = pg_current_xact_id()::xid and verb in (action, '') and about in (target, '') from public.operator_actions order by id desc limit 1), false)
+$$;
+
+-- forget erases what a customer has left, beside the decision to do so. It takes addresses out of the answers of outside
+-- systems, too: a mail server repeats them. Of the customer's own rows it leaves one that says so, for each account at
+-- the provider that the customer was seen at: nothing that comes later is kept in its place.
+create function forget(whom text, of_mode text, of_receipts uuid[], refused uuid[]) returns void language plpgsql security definer set search_path = '' as $$
+begin
+    if not public.decides('forget', whom) then
+        raise insufficient_privilege using message = 'the audit trail has no decision to forget ' || whom;
+    end if;
+    insert into public.addresses as a (customer, mode, provider, provider_account, said, forgotten_at)
+    select distinct whom, of_mode, provider, provider_account, '', now() from (
+        select provider, provider_account from public.facts where customer = whom and customer <> '' and mode = of_mode
+        union select provider, provider_account from public.facts where object = whom and mode = of_mode
+        union select provider, provider_account from public.addresses where customer = whom and mode = of_mode) seen
+        on conflict (customer, mode, provider, provider_account) do update set email = '', email_hash = null, name = '', locale = '',
+           zone = '', said = '', locale_said = '', forgotten_at = now(), updated_at = now();
+    update public.invoices set page = '' where customer = whom and customer <> '' and mode = of_mode and page <> '';
+    delete from public.receipt_bodies where receipt_id = any(of_receipts);
+    update public.effects set request = null, error = regexp_replace(error, '\S+@\S+', '(erased)', 'g')
+     where receipt_id = any(of_receipts) and (request is not null or error like '%@%');
+    update public.effect_attempts set error = regexp_replace(error, '\S+@\S+', '(erased)', 'g')
+     where receipt_id = any(of_receipts) and error like '%@%';
+    delete from public.rejections r where r.id = any(refused);
+end $$;
+
+-- is_console tells the role of a console: it records looks, and reads no body without.
+create function is_console() returns boolean language sql stable as $$
+select not has_table_privilege('public.held_bodies'::regclass, 'select') and has_column_privilege('public.looks'::regclass, 'who', 'insert')
+$$;
+-- decided refuses the commit of what a console has changed without a decision in the audit trail, in the same commit. A
+-- preview is rolled back, and is let be. A person's decision says no fact but a person's. What a console takes in is an
+-- event that the trail names as admitted.
+create function decided() returns trigger language plpgsql security definer set search_path = '' as $$
+begin
+    if tg_table_name in ('receipts', 'receipt_bodies') and tg_op <> 'DELETE' then
+        if exists (select from public.operator_actions a join public.receipts r on a.after -> 'events' ? r.event_id
+                    where a.action = 'admit' and a.before ->> 'source' = r.source
+                      and r.id = (case tg_table_name when 'receipts' then to_jsonb(new) ->> 'id' else to_jsonb(new) ->> 'receipt_id' end)::uuid) then
+            return null;
+        end if;
+    end if;
+    if not public.decides('', '') or tg_table_name = 'receipt_bodies'
+       or tg_op = 'INSERT' and (tg_table_name = 'receipts' or tg_table_name = 'facts' and to_jsonb(new) ->> 'origin' <> 'operator') then
+        raise insufficient_privilege using message = 'a console changes ' || tg_table_name || ' by what the audit trail has in the same commit alone';
+    end if;
+    return null;
+end $$;
+do $$
+declare
+    changed text;
+begin
+    foreach changed in array '{accounts,addresses,due,entitlements,facts,finance_corrections,grants,invoices,job_items,objects,outbox,pauses,pending_decisions,receipt_bodies,receipts,subscriptions,tasks}'::text[] loop
+        execute format('create constraint trigger decided after insert or update or delete on %I deferrable initially deferred for each row when (is_console()) execute function decided()', changed);
+    end loop;
+end $$;
+-- A job that was begun, and a token that is used, say so outside of decisions.
+create constraint trigger decided after insert or update of state on jobs deferrable initially deferred for each row when (is_console()) execute function decided();
+create constraint trigger decided after insert or update of role, networks, expires_at, revoked_at on tokens deferrable initially deferred for each row when (is_console()) execute function decided();
+-- Roles are granted what they need; is_console is asked of whoever writes.
+revoke execute on function looked, held_body, kept_request, naming, requests_kept, decides, forget from public;

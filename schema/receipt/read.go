@@ -42,15 +42,7 @@ func (s *Store) Get(ctx context.Context, id string) (Receipt, error) {
 	return one[Receipt](ctx, s, "get receipt "+id, getSQL, [16]byte(u))
 }
 
-// heldBody is the body of a row b of receipt_bodies. A replay's body is that of the first receipt with the same
-// bytes.
-const heldBody = `coalesce(b.body, (
-           select o.body from receipts r
-             join receipts f on f.provider = r.provider and f.body_hash = r.body_hash and f.identity <> 'id' and not f.replayed
-             join receipt_bodies o on o.receipt_id = f.id
-            where r.id = b.receipt_id limit 1))`
-
-const bodySQL = `select b.headers, ` + heldBody + ` as body from receipt_bodies b where b.receipt_id = $1`
+const bodySQL = `select headers, body from bodies where receipt_id = $1`
 
 // Body returns a receipt's body, or [ErrNotFound] if there is no such receipt or its body is erased.
 func (s *Store) Body(ctx context.Context, id string) (Body, error) {
@@ -87,8 +79,8 @@ type heldRow struct {
 func (r heldRow) body() Body { return Body{header: r.Header, Bytes: r.Bytes} }
 
 const loadSQL = `
-select ` + receiptColumns + `, b.headers, ` + heldBody + ` as body
-  from receipts r left join receipt_bodies b on b.receipt_id = r.id
+select ` + receiptColumns + `, b.headers, b.body
+  from receipts r left join bodies b on b.receipt_id = r.id
  where r.id = $1`
 
 // Load returns a receipt and its body, or [ErrNotFound]. Bytes is nil if the body is erased.

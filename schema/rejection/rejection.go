@@ -194,9 +194,10 @@ func (s *Store) Recent(ctx context.Context, since time.Time) ([]Count, error) {
 	return found, nil
 }
 
-const getSQL = `select ` + columns + ` from rejections where id = $1`
+const getSQL = `select ` + columns + ` from kept_request($1)`
 
-// Get returns a rejection, or [ErrNotFound].
+// Get returns a rejection, or [ErrNotFound]. The database refuses that to whoever has not just recorded a look at it:
+// see package look.
 func (s *Store) Get(ctx context.Context, id string) (Rejection, error) {
 	u, err := uuid.Parse(id)
 	if err != nil {

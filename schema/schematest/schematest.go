@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema"
@@ -34,6 +35,9 @@ import (
 // template is migrated once and never connected to afterwards: a database with connections
 // cannot be copied.
 const template = "pawl_template"
+
+// Console is the role of a console in each database of the server, and its password.
+const Console = "pawl_console"
 
 // shared is the server of this process.
 var shared struct {
@@ -90,7 +94,14 @@ func start(ctx context.Context) error {
 	if err := server.EnsureDatabase(ctx, template); err != nil {
 		return err
 	}
-	return schema.Migrate(ctx, server.DSN(template), slog.New(slog.DiscardHandler))
+	log := slog.New(slog.DiscardHandler)
+	if err := schema.Migrate(ctx, server.DSN(template), log); err != nil {
+		return err
+	}
+	if err := admin("create role " + Console + " login password '" + Console + "'"); err != nil {
+		return err
+	}
+	return schema.SetRoles(ctx, server.DSN(template), schema.Roles{Console: []string{Console}}, log)
 }
 
 // admin runs one statement on a connection of its own: a pooled one would not survive a test
@@ -121,6 +132,35 @@ func New(t testing.TB) *pgxpool.Pool {
 	}
 	t.Cleanup(pool.Close)
 	return pool
+}
+
+// AsConsole returns a pool on the database of another pool, whose sessions are those of a console's role. It goes when
+// the test ends, which fails if that role may not do something.
+func AsConsole(t testing.TB, pool *pgxpool.Pool) *pgxpool.Pool {
+	t.Helper()
+	options := pool.Config()
+	options.ConnConfig.User, options.ConnConfig.Password, options.ConnConfig.Tracer = Console, Console, refusals{t}
+	as, err := pgxpool.NewWithConfig(context.Background(), options)
+	if err != nil {
+		t.Fatalf("schematest: connect as a console: %v", err)
+	}
+	t.Cleanup(as.Close)
+	return as
+}
+
+// refusals fails a test whose role lacks a right.
+type refusals struct{ t testing.TB }
+
+type statement struct{}
+
+func (refusals) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	return context.WithValue(ctx, statement{}, q.SQL)
+}
+
+func (r refusals) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryEndData) {
+	if refused, is := errors.AsType[*pgconn.PgError](q.Err); is && refused.Code == "42501" { // insufficient_privilege
+		r.t.Errorf("the console's role: %v: %s", q.Err, ctx.Value(statement{}))
+	}
 }
 
 // NewDSN returns the URL of a fresh migrated database, for tests that hand it to another

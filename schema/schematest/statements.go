@@ -18,7 +18,7 @@ var grows = []string{"receipts", "receipt_bodies", "redeliveries", "transmission
 	"effect_attempts", "outbox",
 	"facts", "accounts", "subscriptions", "invoices", "grants", "due", "entitlements", "workspaces", "tasks",
 	"finance_entries", "finance_corrections",
-	"objects", "operator_actions"}
+	"objects", "operator_actions", "looks"}
 
 // OnPurpose names statements that read more than the rows of a key, and why they may.
 type OnPurpose struct {

@@ -126,6 +126,7 @@ func (s *server) handle(r route) echo.HandlerFunc {
 		h.Set("X-Content-Type-Options", "nosniff")
 		err := c.admit(r)
 		if err == nil {
+			c.SetRequest(c.Request().WithContext(operator.AskedBy(ctx, c.person)))
 			c.Request().Body = http.MaxBytesReader(c.Response(), c.Request().Body, maxBody)
 			err = r.serve(c)
 		}

@@ -51,7 +51,8 @@ type served struct {
 // setup serves an API. The header Role says who asks, for who has no token.
 func setup(t testing.TB) *served {
 	t.Helper()
-	db := schematest.New(t)
+	owner := schematest.New(t)
+	db := schematest.AsConsole(t, owner)
 	cfg := &config.Config{API: config.API{StaleIfError: 15 * time.Minute}, Sources: map[string]config.Source{
 		"stripe": {Provider: "stripe", Mode: webhook.Live, Secrets: []config.Secret{{Label: "first"}}},
 	}}
@@ -81,7 +82,7 @@ func setup(t testing.TB) *served {
 	}
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
-	return &served{t, db, accesses, e, server.URL, loaded(t), map[string]bool{}}
+	return &served{t, owner, accesses, e, server.URL, loaded(t), map[string]bool{}}
 }
 
 func (s *served) exec(statements ...string) {

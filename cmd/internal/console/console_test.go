@@ -31,10 +31,11 @@ import (
 
 func TestMain(m *testing.M) { schematest.Main(m) }
 
-// stand is a console over a database of its own, without a Temporal.
+// stand is a console over a database of its own, without a Temporal. db is the owner's, role what the console works with.
 type stand struct {
 	t    *testing.T
 	db   *pgxpool.Pool
+	role *pgxpool.Pool
 	cfg  *config.Config
 	url  string
 	auth *console.Users
@@ -53,7 +54,8 @@ func newStand(t *testing.T, change func(*config.Config)) *stand {
 	}
 	s.auth = console.NewUsers(s.cfg.Console.Users)
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	o := &operator.Operator{DB: s.db, Audit: audit.New(s.db, slog.New(slog.DiscardHandler)), Temporal: away{}, TaskQueue: "pawl",
+	s.role = schematest.AsConsole(t, s.db)
+	o := &operator.Operator{DB: s.role, Audit: audit.New(s.role, slog.New(slog.DiscardHandler)), Temporal: away{}, TaskQueue: "pawl",
 		Outlook: func(context.Context) (workflows.Outlook, func(), error) { return nil, nil, errAway },
 		Places:  map[string][]string{operator.Source: {"stripe"}, operator.Sink: {"finance"}}}
 	server, err := console.New(console.Options{Config: s.cfg, Operator: o, Log: log,
@@ -577,7 +579,7 @@ func TestPages_DatabaseAway_SaySo(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, func(c *config.Config) { c.Dev = true })
 	b := s.browser()
-	s.db.Close()
+	s.role.Close()
 	for _, path := range []string{"/", "/events", "/events/evt_1", "/find?q=evt_1", "/accounts/live/acme"} {
 		if got := b.get(path); got.StatusCode < http.StatusInternalServerError || strings.Contains(got.text, "Nothing was found") {
 			t.Errorf("%s: %d", path, got.StatusCode)

@@ -92,6 +92,7 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 			return err
 		}
 		v.person = p
+		c.SetRequest(c.Request().WithContext(operator.AskedBy(v.ctx(), p)))
 		c.Set("person", p)
 		if !p.May(r.needs) {
 			return &forbidden{r.needs}

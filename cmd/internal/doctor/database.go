@@ -74,12 +74,12 @@ func (f *findings) role(ctx context.Context, db health.DB, server health.Server,
 	case server.ReadOnly:
 		f.add(Fail, "role", "point `database` to the primary, and see that default_transaction_read_only is off", "%s may write nothing: the server is read-only", server.Role)
 	case len(lacks) > 0:
-		f.add(Fail, "role", fmt.Sprintf("run `pawl migrate --worker-role %s` as the owner; for an ingress' role this is as it should be, and doctor is to be run as a worker's", server.Role),
+		f.add(Fail, "role", fmt.Sprintf("run `pawl migrate --worker-role %s` as the owner; for the role of an ingress or a console this is as it should be, and doctor is to be run as a worker's", server.Role),
 			"%s lacks %s", server.Role, few(lacks))
 	case server.Superuser && !dev:
-		f.add(Warn, "role", "have processes connect as roles of their own: `pawl migrate --ingress-role ROLE --worker-role ROLE`", "%s is a superuser", server.Role)
+		f.add(Warn, "role", "have processes connect as roles of their own: `pawl migrate --ingress-role ROLE --worker-role ROLE --console-role ROLE`", "%s is a superuser", server.Role)
 	case server.Owner && !server.Superuser:
-		f.add(Warn, "role", "have processes connect as roles of their own, which may not change the audit trail: `pawl migrate --ingress-role ROLE --worker-role ROLE`",
+		f.add(Warn, "role", "have processes connect as roles of their own, which may not change the audit trail: `pawl migrate --ingress-role ROLE --worker-role ROLE --console-role ROLE`",
 			"%s owns the tables", server.Role)
 	default:
 		f.add(OK, "role", "", "%s has the rights that it needs", server.Role)

@@ -28,7 +28,7 @@ func TestMeaning_LettersChosen_SentOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := "meaning-" + uuid.NewString()[:8]
-		_, err = w.operator().Decide(t.Context(), operator.Decision{
+		_, err = w.operatorOver(w.Pool).Decide(t.Context(), operator.Decision{
 			Verb: operator.VerbApplyMeaning, Target: diff.To, Request: id, Who: "ada", Why: "the map was wrong",
 			Args: operator.Args{Found: &operator.MeaningSwitch{MeaningDiff: diff, Rate: 100, Letters: letters}},
 		})

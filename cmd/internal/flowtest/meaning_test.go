@@ -340,7 +340,7 @@ func TestMeaning_PricesMappedLate_AsInTheTwinWorld(t *testing.T) {
 		Args: operator.Args{Found: &operator.MeaningSwitch{MeaningDiff: diff, Rate: 100}},
 	}
 	for range 2 { // a repeated request is one switch
-		if _, err := w.operator().Decide(t.Context(), apply); err != nil {
+		if _, err := w.operatorOver(w.Pool).Decide(t.Context(), apply); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -107,7 +107,7 @@ func (w drillWorld) reads(found *operator.Reread, pause bool) (reading string) {
 	decide := func(d operator.Decision) {
 		w.Helper()
 		d.Who, d.Why = "ada", "the reader had a fault"
-		if _, err := w.operator().Decide(w.Context(), d); err != nil {
+		if _, err := w.operatorOver(w.Pool).Decide(w.Context(), d); err != nil {
 			w.Fatal(err)
 		}
 	}

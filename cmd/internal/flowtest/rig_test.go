@@ -112,6 +112,8 @@ type rig struct {
 	patience time.Duration
 	// eyes are the test's own connections, which a busy machine may take long to make.
 	eyes *pgxpool.Pool
+	// console are the connections of a console's role.
+	console *pgxpool.Pool
 	// run has something run for as long as the rig lasts.
 	run func(func(context.Context))
 }
@@ -181,6 +183,7 @@ func newIdleRig(t *testing.T, key bool, tune func(*config.Config)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.eyes.Close)
+	r.console = schematest.AsConsole(t, r.eyes)
 	r.Breaking = effect.Breaking{
 		Failures: 5, FirstProbe: 100 * time.Millisecond, MaxProbe: 200 * time.Millisecond,
 		Polls: 100, LeastWait: 100 * time.Millisecond, MostWait: time.Second, Back: 1000,

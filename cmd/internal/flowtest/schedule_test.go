@@ -136,7 +136,7 @@ func TestReconcileAll_OneRequestASecond_KeepsTheRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := r.operator()
+	o := r.operatorOver(r.Pool)
 	o.Asked = asked
 	made, err := o.ReconcileAll(t.Context(), account.Uncompared{}, "")
 	if err != nil {

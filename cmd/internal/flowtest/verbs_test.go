@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
@@ -21,12 +22,17 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// operator is one with this rig's database and Temporal.
-func (r *rig) operator() *operator.Operator {
+// operator is one with this rig's Temporal, and with its database as a console has it.
+func (r *rig) operator() *operator.Operator { return r.operatorOver(r.console) }
+
+// operatorOver is one with this rig's Temporal, and a pool on its database.
+func (r *rig) operatorOver(db *pgxpool.Pool) *operator.Operator {
+	receipts := receipt.NewStore(db, receipt.Options{})
+	r.Cleanup(receipts.Close)
 	return &operator.Operator{
-		DB: r.Pool, Temporal: r.Temporal, Audit: audit.New(r.Pool, slog.New(slog.DiscardHandler)), Relays: process.Relays(r.Config),
-		Unstick: operator.Unstick(r.Temporal, "default"), Outlook: process.Outlook(r.Config, r.Pool, r.Receipts), TaskQueue: r.Config.Temporal.TaskQueue,
-		Policy: process.BillingPolicy(r.Config), Insert: r.Receipts.Insert, Places: map[string][]string{operator.Sink: {"finance"}, operator.Source: {"stripe"}},
+		DB: db, Temporal: r.Temporal, Audit: audit.New(db, slog.New(slog.DiscardHandler)), Relays: process.Relays(r.Config),
+		Unstick: operator.Unstick(r.Temporal, "default"), Outlook: process.Outlook(r.Config, db, receipts), TaskQueue: r.Config.Temporal.TaskQueue,
+		Policy: process.BillingPolicy(r.Config), Insert: receipts.Insert, Places: map[string][]string{operator.Sink: {"finance"}, operator.Source: {"stripe"}},
 	}
 }
 

@@ -31,7 +31,7 @@ func (o *Operator) ShowBody(ctx context.Context, id string) (*Body, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := o.readBody(ctx, r)
+	b, err := o.readBody(ctx, r, "masked")
 	if err != nil {
 		return nil, err
 	}
@@ -47,14 +47,14 @@ func (o *Operator) ShowBody(ctx context.Context, id string) (*Body, error) {
 var revealRule = rule[*timeline.Receipt]{
 	find: findEvent,
 	check: func(ctx context.Context, o *Operator, _ *Decision, r *timeline.Receipt) (*change, error) {
-		b, err := o.readBody(ctx, r)
+		b, err := o.readBody(ctx, r, VerbReveal)
 		if err != nil {
 			return nil, err
 		}
 		return &change{target: r.EventID, before: map[string]any{"receipt": r.ID, "bytes": b.Size}}, nil
 	},
 	answer: func(ctx context.Context, o *Operator, _ *Decision, r *timeline.Receipt, _ recorded) (string, any, error) {
-		b, err := o.readBody(ctx, r)
+		b, err := o.readBody(ctx, r, VerbReveal)
 		if err != nil {
 			return "", nil, err
 		}
@@ -63,7 +63,10 @@ var revealRule = rule[*timeline.Receipt]{
 	},
 }
 
-func (o *Operator) readBody(ctx context.Context, r *timeline.Receipt) (*Body, error) {
+func (o *Operator) readBody(ctx context.Context, r *timeline.Receipt, why string) (*Body, error) {
+	if err := lookAt(ctx, o, why, r.ID); err != nil {
+		return nil, err
+	}
 	receipts := receipt.NewStore(o.DB, receipt.Options{})
 	defer receipts.Close()
 	kept, err := receipts.Body(ctx, r.ID)

@@ -100,7 +100,7 @@ func forecastDue(ctx context.Context, o *Operator, account string, fact billing.
 	if err != nil {
 		return err
 	}
-	outlook, done, err := o.Outlook(ctx)
+	outlook, done, err := openOutlook(ctx, o, r.ID)
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func (o *Operator) next(ctx context.Context, e *timeline.Event) (Next, error) {
 
 // outlined are the effects of the event's run that are not begun.
 func (o *Operator) outlined(ctx context.Context, e *timeline.Event) ([]workflows.PreviewedEffect, error) {
-	outlook, done, err := o.Outlook(ctx)
+	outlook, done, err := openOutlook(ctx, o, e.Receipt.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -45,9 +45,12 @@ var forgetRule = rule[*account.Traces]{
 		return &change{
 			target: d.Target, before: tracesOf(t), after: map[string]any{"mode": t.Mode},
 			do: func(ctx context.Context, tx pgx.Tx) error {
-				err := t.Forget(ctx, tx)
+				err := t.AtRest(ctx, tx)
 				if errors.Is(err, account.ErrNotAtRest) {
 					err = d.refuse("has an event that was begun just now: wait for its end")
+				}
+				if err == nil && !d.preview {
+					err = t.Forget(ctx, tx)
 				}
 				return err
 			},
@@ -71,7 +74,11 @@ var exportRule = rule[*account.Traces]{
 	check: func(_ context.Context, _ *Operator, d *Decision, t *account.Traces) (*change, error) {
 		return &change{target: d.Target, before: tracesOf(t)}, nil
 	},
-	answer: func(_ context.Context, _ *Operator, _ *Decision, t *account.Traces, _ recorded) (string, any, error) {
-		return "it is shown", t, nil
+	answer: func(ctx context.Context, o *Operator, d *Decision, t *account.Traces, _ recorded) (string, any, error) {
+		err := lookAt(ctx, o, d.Verb, t.In()...)
+		if err == nil {
+			err = t.Read(ctx, o.DB)
+		}
+		return "it is shown", t, err
 	},
 }

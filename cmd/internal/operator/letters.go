@@ -44,7 +44,7 @@ func (o *Operator) ShowLetters(ctx context.Context, id string) ([]PreviewedLette
 
 // letters previews a new run of an event, and returns its letters.
 func (o *Operator) letters(ctx context.Context, r *timeline.Receipt) ([]PreviewedLetter, error) {
-	outlook, done, err := o.Outlook(ctx)
+	outlook, done, err := openOutlook(ctx, o, r.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (p *Preview) about(target any) {
 // forecastEvent follows the run that a decision about an event leads to.
 func (o *Operator) forecastEvent(ctx context.Context, d *Decision, r *timeline.Receipt, asked workflows.Asked,
 	p *Preview) error {
-	outlook, done, err := o.Outlook(ctx)
+	outlook, done, err := openOutlook(ctx, o, r.ID)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
@@ -63,7 +65,7 @@ func (o *Operator) ListRejections(ctx context.Context, f rejection.Filter) ([]Re
 
 // ShowRejection returns one refused request, with its headers and its body masked by the rule that [Mask] tells.
 func (o *Operator) ShowRejection(ctx context.Context, id string) (*Rejection, error) {
-	r, err := o.getRejection(ctx, id)
+	r, err := o.getRejection(ctx, id, "masked")
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +108,16 @@ var revealRejectionRule = rule[rejection.Rejection]{
 
 // findRejection finds the refused request that a decision is about.
 func findRejection(ctx context.Context, o *Operator, d *Decision) (rejection.Rejection, string, error) {
-	r, err := o.getRejection(ctx, d.Target)
+	r, err := o.getRejection(ctx, d.Target, d.Verb)
 	return r, "rejection/" + d.Target, err
 }
 
-func (o *Operator) getRejection(ctx context.Context, id string) (rejection.Rejection, error) {
+func (o *Operator) getRejection(ctx context.Context, id, why string) (rejection.Rejection, error) {
+	if _, err := uuid.Parse(id); err == nil {
+		if err := lookAt(ctx, o, why, id); err != nil {
+			return rejection.Rejection{}, err
+		}
+	}
 	r, err := rejection.New(o.DB).Get(ctx, id)
 	if errors.Is(err, rejection.ErrNotFound) {
 		return r, unknown(id, "no rejection %q is kept: they go after %d days, and when more than %d of a source are newer",

@@ -4,13 +4,42 @@ import (
 	"context"
 	"net"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pawlhq/pawl/cmd/internal/ops"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // RunConsole serves the operator's pages by serve until ctx ends. The node counts as ready once serve has said where it
 // listens, and while the database answers.
 func (n *Node) RunConsole(ctx context.Context, serve func(ctx context.Context, listens func(net.Addr)) error) error {
-	return serve(ctx, func(net.Addr) {
-		n.join(ops.Part{Name: pages, Probe: func(ctx context.Context) (string, error) { return "", n.Pool.Ping(ctx) }})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if !n.Config.Dev {
+			_ = n.UntilDone(ctx, "see the console's database role", n.sayRole) // it ends with ctx
+		}
+		return nil
 	})
+	group.Go(func() error {
+		return serve(ctx, func(net.Addr) {
+			n.join(ops.Part{Name: pages,
+				Probe: func(ctx context.Context) (string, error) { return "", n.Pool.Ping(ctx) }})
+		})
+	})
+	return group.Wait()
+}
+
+// sayRole tells the log what the console may do in the database.
+func (n *Node) sayRole(ctx context.Context) error {
+	role, confined, err := schema.Confined(ctx, n.Pool)
+	switch {
+	case err != nil:
+		return err
+	case confined:
+		n.log.InfoContext(ctx, "the console has a database role of its own", "role", role)
+	default:
+		n.log.WarnContext(ctx, "the console's database role may do more than a console does: give it a role of its own, "+
+			"in a process of its own, with pawl migrate --console-role", "role", role)
+	}
+	return nil
 }

@@ -1,0 +1,33 @@
+package operator
+
+import (
+	"context"
+
+	"github.com/pawlhq/pawl/schema/look"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+type askedBy struct{}
+
+// AskedBy returns a context of what p asks, for the record of who has looked at what came in.
+func AskedBy(ctx context.Context, p *Person) context.Context {
+	return context.WithValue(ctx, askedBy{}, p)
+}
+
+// lookAt records that bodies or refused requests are read for whoever asks, by the IDs of their receipts or rejections.
+// The database lets a console read no others.
+func lookAt(ctx context.Context, o *Operator, why string, ids ...string) error {
+	who := ""
+	if p, ok := ctx.Value(askedBy{}).(*Person); ok && p != nil {
+		who = p.Name
+	}
+	return look.Record(ctx, o.DB, who, why, ids)
+}
+
+// openOutlook begins the preview of a run of a receipt, whose body it reads. Its caller ends the preview with done.
+func openOutlook(ctx context.Context, o *Operator, receipt string) (outlook workflows.Outlook, done func(), err error) {
+	if err := lookAt(ctx, o, "preview", receipt); err != nil {
+		return nil, nil, err
+	}
+	return o.Outlook(ctx)
+}
