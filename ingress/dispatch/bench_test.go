@@ -146,7 +146,8 @@ func setup(t *testing.T) *bench {
 
 func (b *bench) dispatcher(t *testing.T) *dispatch.Dispatcher {
 	t.Helper()
-	d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, Runs: b.starts, TaskQueue: "q", Every: 20 * time.Millisecond})
+	d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, Runs: b.starts, TaskQueue: "q", Every: 20 * time.Millisecond,
+		Page: func(id string) string { return "https://pawl.example.com/events/" + id }})
 	if err != nil {
 		t.Fatal(err)
 	}

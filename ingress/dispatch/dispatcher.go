@@ -74,6 +74,8 @@ type Config struct {
 	Queue int
 	// Every is the pause between sweeps; default 1 s.
 	Every time.Duration
+	// Page returns the URL of a receipt's page in the console, which its run links to; nil for none.
+	Page  func(receiptID string) string
 	Meter metric.Meter
 	Log   *slog.Logger
 	Now   func() time.Time

@@ -120,6 +120,9 @@ func TestOffer_StartsAtOnce(t *testing.T) {
 	if s.options.TaskQueue != "q" || s.options.StaticSummary != "invoice.paid in_1" || s.options.WorkflowExecutionTimeout != 0 || s.options.RetryPolicy != nil {
 		t.Errorf("options %+v", s.options)
 	}
+	if want := "[This event in the console](https://pawl.example.com/events/" + p.ReceiptID + ")"; s.options.StaticDetails != want {
+		t.Errorf("details %q, want %q", s.options.StaticDetails, want)
+	}
 	if got := s.options.WorkflowTaskTimeout; got <= 0 || got >= 10*time.Second {
 		t.Errorf("workflow task time-out %s: a killed worker's runs stand still for that long", got)
 	}

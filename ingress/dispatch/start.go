@@ -66,6 +66,10 @@ func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in 
 }
 
 func (d *Dispatcher) options(workflowID string, in workflows.EventInput) client.StartWorkflowOptions {
+	details := ""
+	if d.cfg.Page != nil {
+		details = "[This event in the console](" + d.cfg.Page(in.ReceiptID) + ")"
+	}
 	return client.StartWorkflowOptions{
 		ID:        workflowID,
 		TaskQueue: d.cfg.TaskQueue,
@@ -79,6 +83,7 @@ func (d *Dispatcher) options(workflowID string, in workflows.EventInput) client.
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		EnableEagerStart:                         d.cfg.Eager,
 		StaticSummary:                            in.Summary(),
+		StaticDetails:                            details,
 		TypedSearchAttributes:                    in.SearchAttributes(),
 	}
 }

@@ -47,11 +47,16 @@ type Proxy struct {
 }
 
 // API returns the URL of the API; "" without console.url.
-func (c *Console) API() string {
+func (c *Console) API() string { return c.under("/api/v1") }
+
+// Event returns the URL of an event's page; "" without console.url.
+func (c *Console) Event(receiptID string) string { return c.under("/events/" + receiptID) }
+
+func (c *Console) under(path string) string {
 	if c.URL == "" {
 		return ""
 	}
-	return strings.TrimSuffix(c.URL, "/") + "/api/v1"
+	return strings.TrimSuffix(c.URL, "/") + path
 }
 
 // ConsoleRoles are the roles that a group may have.

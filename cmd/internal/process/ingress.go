@@ -25,10 +25,14 @@ const drain = 10 * time.Second
 // RunIngress takes webhooks and starts their workflows until ctx ends. ready, when not nil, is closed once
 // it listens.
 func (n *Node) RunIngress(ctx context.Context, ready chan<- struct{}) error {
-	dispatcher, err := dispatch.New(dispatch.Config{
+	cfg := dispatch.Config{
 		Temporal: n.Temporal, Receipts: n.intake, Runs: n.starts, TaskQueue: n.Config.Temporal.TaskQueue,
 		Eager: true, Prepare: n.EnsureSearchAttributes, Meter: n.telemetry.Meter(), Log: n.log,
-	})
+	}
+	if n.Config.Console.URL != "" {
+		cfg.Page = n.Config.Console.Event
+	}
+	dispatcher, err := dispatch.New(cfg)
 	if err != nil {
 		return err
 	}
