@@ -1,0 +1,117 @@
+package flowtest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// failsOnce is a Temporal whose first answer to an update is lost.
+type failsOnce struct {
+	operator.Temporal
+	failed *bool
+}
+
+func (f failsOnce) UpdateWorkflow(ctx context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	if !*f.failed {
+		*f.failed = true
+		return nil, errors.New("the console was killed")
+	}
+	return f.Temporal.UpdateWorkflow(ctx, o)
+}
+
+// of is who decides about money in the name.
+func of(name string) func(*operator.Decision) {
+	return func(d *operator.Decision) {
+		d.By, d.Request = &operator.Person{Name: name, Roles: []operator.Role{operator.RoleAdmin}}, "by-"+name
+	}
+}
+
+// A parked run goes on when the second person has decided, also where that person's console dies between the record and
+// the run: the same request tells the run then. What moves no money takes one.
+func TestFourEyes_ParkedRun_FollowsTheSecond(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	o := r.operator()
+	o.FourEyes, o.Temporal = map[string]int64{"usd": 1000}, failsOnce{r.Temporal, new(bool)}
+	decide := func(who, verb string, e string, change ...func(*operator.Decision)) (*operator.Answer, error) {
+		d := operator.Decision{Verb: verb, Target: e, Why: "looked at it"}
+		for _, c := range append(change, of(who)) {
+			c(&d)
+		}
+		return o.Decide(r.Context(), d)
+	}
+	r.fault(tooLate)
+	e := purchase(t, "four-"+uuid.NewString()[:8], "invoice.paid", "starter")
+	id := r.receive(e)
+	r.status(e, receipt.NeedsReview)
+	for verb, four := range map[string]bool{operator.VerbRetry: false, operator.VerbResend: false, operator.VerbSkip: false, operator.VerbCompensate: true} {
+		p, err := o.Preview(r.Context(), operator.Decision{Verb: verb, Target: e.ID, By: &operator.Person{Name: "ada"}})
+		if err != nil || (p.FourEyes != "") != four {
+			t.Errorf("%s: %+v, %v; takes two: %t", verb, p, err, four)
+		}
+	}
+	first, err := decide("ada", operator.VerbCompensate, e.ID)
+	if err != nil || first.Pending == nil || first.Pending.Money["usd"] != 4900 {
+		t.Fatalf("ada: %+v, %v", first, err)
+	}
+	if _, err := decide("bob", operator.VerbCompensate, e.ID); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("bob, whose console dies: %v", err)
+	}
+	if _, err := decide("carol", operator.VerbCompensate, e.ID); err != nil {
+		t.Fatalf("carol, meanwhile: %v", err) // who asks for it once more; bob's stands
+	}
+	if a, err := decide("bob", operator.VerbCompensate, e.ID); err != nil || !a.Repeated || a.Pending != nil {
+		t.Fatalf("bob again: %+v, %v", a, err)
+	}
+	if result := r.result(id, ""); result.Outcome != "compensated" {
+		t.Errorf("ended %s (%s)", result.Outcome, result.Reason)
+	}
+	if n := len(r.journal("finance")); n != 2 {
+		t.Errorf("finance has %d entries, want the payment and its reversal", n)
+	}
+	if waits := r.rows(`select id from pending_decisions where receipt_id = $1 and event_at = (select updated_at from receipts where id = $1)`, r.show(e).Receipt.ID); len(waits) != 0 {
+		t.Errorf("%v waits for a second person: the event has gone on", waits)
+	}
+}
+
+// Money that is given to an account counts whole, whenever it is booked. Another account is another decision.
+func TestFourEyes_Claim(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	o := r.operator()
+	o.FourEyes = map[string]int64{"usd": 1000}
+	x := &telling{judged: judged{events: []happening{chargeOf(0, "pi_1", 1500, set("customer", nil))}}, tag: "-" + uuid.NewString()[:8],
+		begin: time.Now().Add(-4 * aDay).Truncate(time.Second), order: []int{0}}
+	r.come("it has ended", []string{r.deliver(x, 0)}, receipt.Processed)
+	claim := func(who, account string) *operator.Answer {
+		t.Helper()
+		d := operator.Decision{Verb: operator.VerbClaim, Target: x.own("pi_1"), Why: "the customer's mail", Args: operator.Args{Account: account}}
+		of(who)(&d)
+		a, err := o.Decide(r.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	if a := claim("ada", x.own("acme")); a.Pending == nil || a.Pending.Money["usd"] != 1500 || a.Pending.Args["account"] != x.own("acme") {
+		t.Errorf("ada: %+v", a)
+	}
+	if a := claim("bob", x.own("globex")); a.Pending == nil || !strings.Contains(a.Says, "what ada had asked for") {
+		t.Errorf("bob, for another account: %+v", a)
+	}
+	if a := claim("carol", x.own("globex")); a.Pending != nil || a.Result.(*operator.ClaimResult).For != x.own("globex") {
+		t.Errorf("carol: %+v", a)
+	}
+	r.until("it is booked", func() bool {
+		return len(r.rows(`select account from finance_entries where account = $1`, x.own("globex"))) == 1
+	})
+}
