@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -75,13 +76,18 @@ func (r *recall[K, V]) get(ctx context.Context, key K) (value V, age time.Durati
 	return value, 0, &AwayError{err}
 }
 
-// ask asks the database, once for all who ask for the same at once. Its channel has the answer.
+// ask asks the database, once for all who ask for the same at once. Its channel has the answer. A panic is an error: on
+// a goroutine of its own, nobody else would stop it from ending the process.
 func (r *recall[K, V]) ask(ctx context.Context, key K) <-chan singleflight.Result {
-	return r.flight.DoChan(fmt.Sprint(key), func() (any, error) {
+	return r.flight.DoChan(fmt.Sprint(key), func() (answer any, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				answer, err = recalled[V]{}, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+		}()
 		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recallWithin) // others wait for it, too
 		defer stop()
 		k := recalled[V]{at: r.now()}
-		var err error
 		r.reads.Add(1)
 		switch k.value, k.until, err = r.read(ctx, key); {
 		case err == nil:

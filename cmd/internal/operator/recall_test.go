@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -104,5 +105,24 @@ func TestRecall_ManyAtOnce_OneQuestion(t *testing.T) {
 	close(waiting)
 	if all.Wait(); r.reads.Load() != 1 {
 		t.Errorf("asked %d times", r.reads.Load())
+	}
+}
+
+// A panic in a read is its caller's error, also of those who wait with it; the process and the next read go on.
+func TestRecall_ReadPanics_IsAnError(t *testing.T) {
+	t.Parallel()
+	bad := true
+	r := newRecall(10, 5*time.Second, time.Minute, func(context.Context, string) (int, time.Time, error) {
+		if bad {
+			panic("a row that nobody has thought of")
+		}
+		return 1, time.Time{}, nil
+	})
+	if _, _, err := r.get(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "nobody has thought of") || Away(err) {
+		t.Errorf("%v, want the panic", err)
+	}
+	bad = false
+	if got, _, err := r.get(t.Context(), "a"); got != 1 || err != nil {
+		t.Errorf("%d, %v after the panic", got, err)
 	}
 }
