@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	"github.com/pawlhq/pawl/activities"
@@ -106,78 +105,6 @@ func paymentStep(subject billing.Subject, of string, entry activities.Entry) *st
 		s.comesAfter(financeExport.key(first))
 	}
 	return s
-}
-
-// refundSteps book a refund that succeeded. One that failed after all has both entries, whichever was told first. What
-// its charge has told before is booked by that.
-func refundSteps(subject billing.Subject, r billing.Refund) (steps []*step) {
-	entry := bookedFor(subject, activities.RefundEntry, r.ID, r.Ref)
-	entry.Amount, entry.Tax, entry.Currency, entry.OccurredAt = r.Amount, r.Tax, r.Currency, r.SucceededAt
-	booked := refundEntry.key(object(subject, cmp.Or(r.Within, r.ID)))
-	switch {
-	case r.Within != "":
-	case !r.Succeeded():
-		return nil
-	default:
-		s := refundEntry.step(object(subject, r.ID), entry)
-		steps = append(steps, s.comesAfter(bookedBefore(subject, r.Ref)...))
-	}
-	if r.Failed() {
-		entry.Kind, entry.OccurredAt, entry.Reverses = activities.RefundReversalEntry, r.FailedAt, booked
-		steps = append(steps, refundReversal.step(object(subject, r.ID), entry).comesAfter(booked))
-	}
-	return steps
-}
-
-// disputeSteps book the money that moved because of a dispute, whatever its status. What moved on the provider's
-// balance stands beside it: where that is in another currency than the charge, the whole of what is disputed has moved.
-func disputeSteps(subject billing.Subject, d billing.Dispute) (steps []*step) {
-	before := bookedBefore(subject, d.Ref)
-	for _, m := range inTime(d.Movements) {
-		entry := bookedFor(subject, activities.DisputeEntry, m.ID, d.Ref)
-		entry.Amount, entry.Currency, entry.OccurredAt = m.Amount, m.Currency, m.OccurredAt
-		entry.Settlement = billing.Settled(m.Amount, m.Fee, m.Currency)
-		if m.Currency != d.Currency {
-			if entry.Amount, entry.Currency = d.Amount, d.Currency; m.Amount < 0 {
-				entry.Amount = -d.Amount
-			}
-		}
-		s := disputeEntry.step(object(subject, m.ID), entry).comesAfter(before...)
-		steps, before = append(steps, s), append(before, s.key)
-	}
-	return steps
-}
-
-// inTime returns movements in their order of time: what comes back had gone before.
-func inTime(movements []billing.Movement) []billing.Movement {
-	return slices.SortedStableFunc(slices.Values(movements), func(a, b billing.Movement) int {
-		return a.OccurredAt.Compare(b.OccurredAt)
-	})
-}
-
-// creditSteps book a credit note: what of it went to the customer's balance, which is no cash, and what was given back
-// outside of the provider. One that is void was issued before, also where nothing has told of that.
-func creditSteps(subject billing.Subject, n billing.Credit) (steps []*step) {
-	for _, part := range []struct {
-		how, suffix string
-		amount      int64
-	}{
-		{activities.ByBalance, "", n.Amount - n.OutOfBand}, {activities.OutOfBand, ":out_of_band", n.OutOfBand},
-	} {
-		if part.amount == 0 {
-			continue
-		}
-		of := object(subject, n.ID+part.suffix)
-		entry := bookedFor(subject, activities.CreditEntry, n.ID, n.Ref)
-		entry.Amount, entry.Tax, entry.Currency = part.amount, billing.TaxOf(part.amount, n.Amount, n.Tax), n.Currency
-		entry.How, entry.OccurredAt = part.how, n.IssuedAt
-		booked := creditEntry.step(of, entry).comesAfter(bookedBefore(subject, n.Ref)...)
-		if steps = append(steps, booked); n.Voided() {
-			entry.Kind, entry.OccurredAt, entry.Reverses = activities.CreditReversalEntry, n.VoidedAt, booked.key
-			steps = append(steps, creditReversal.step(of, entry).comesAfter(booked.key))
-		}
-	}
-	return steps
 }
 
 func bookedFor(subject billing.Subject, kind activities.EntryKind, id string, of billing.Ref) activities.Entry {

@@ -1,6 +1,13 @@
 package workflows
 
-import "go.temporal.io/sdk/workflow"
+import (
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/schema/billing"
+)
 
 // DisputeChanged is what happens when a charge is disputed, or suspected by the card's issuer: what moves because of
 // it is booked, access is held or ended where that is the policy. The tasks about it, to hand in evidence or to
@@ -10,3 +17,29 @@ func DisputeChanged(ctx workflow.Context, in EventInput) (EventResult, error) {
 }
 
 var disputeChanged = billingPlan{flow: "DisputeChanged", make: planMoney, forGood: true}
+
+// disputeSteps book the money that moved because of a dispute, whatever its status. What moved on the provider's
+// balance stands beside it: where that is in another currency than the charge, the whole of what is disputed has moved.
+func disputeSteps(subject billing.Subject, d billing.Dispute) (steps []*step) {
+	before := bookedBefore(subject, d.Ref)
+	for _, m := range inTime(d.Movements) {
+		entry := bookedFor(subject, activities.DisputeEntry, m.ID, d.Ref)
+		entry.Amount, entry.Currency, entry.OccurredAt = m.Amount, m.Currency, m.OccurredAt
+		entry.Settlement = billing.Settled(m.Amount, m.Fee, m.Currency)
+		if m.Currency != d.Currency {
+			if entry.Amount, entry.Currency = d.Amount, d.Currency; m.Amount < 0 {
+				entry.Amount = -d.Amount
+			}
+		}
+		s := disputeEntry.step(object(subject, m.ID), entry).comesAfter(before...)
+		steps, before = append(steps, s), append(before, s.key)
+	}
+	return steps
+}
+
+// inTime returns movements in their order of time: what comes back had gone before.
+func inTime(movements []billing.Movement) []billing.Movement {
+	return slices.SortedStableFunc(slices.Values(movements), func(a, b billing.Movement) int {
+		return a.OccurredAt.Compare(b.OccurredAt)
+	})
+}

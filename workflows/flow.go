@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -153,36 +152,6 @@ func (f *flow) goOn(steps []*step) (whyUndo string, err error) {
 	return f.settle(next...)
 }
 
-// follow applies a person's decision to the steps. It returns a reason when that is to take everything back. Steps that
-// the decision is not about stay as they are, and the run asks about them again.
-func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
-	if d.action == UpdateCompensate || d.action == UpdateReject {
-		return fmt.Sprintf("%s decided to %s: %s", d.input.Who, d.action, d.input.Why), nil
-	}
-	// Another run may have settled meanwhile what the decision is about, which leaves nothing to do.
-	keys, _ := CheckDecision(f.waits().Effects, d.action, d.input)
-	var about []*step
-	for _, s := range f.open(steps) {
-		if s.held = !slices.Contains(keys, s.key); !s.held {
-			about = append(about, s)
-		}
-	}
-	switch d.action {
-	case UpdateRetry, UpdateResend:
-		for _, s := range about {
-			s.decided = true
-			if s.begun {
-				s.retry()
-			}
-		}
-	case UpdateSkip:
-		return "", f.skip(d, about)
-	case UpdateDone:
-		return "", f.sayDone(d, about)
-	}
-	return "", nil
-}
-
 // tryAgain has a replay that a person has asked for try again, once, what had failed before it began: like a retry,
 // it is the person's word. A step in doubt stays so.
 func (f *flow) tryAgain(steps []*step) (some bool) {
@@ -237,41 +206,6 @@ func (f *flow) begin(steps []*step) {
 			f.steps = append(f.steps, s)
 		}
 	}
-}
-
-// skip records that steps shall not be done. One that another run has done meanwhile counts as done.
-func (f *flow) skip(d decision, steps []*step) error {
-	for _, s := range steps {
-		reason := fmt.Sprintf("skipped by %s: %s", d.input.Who, d.input.Why)
-		var skipped activities.SkipEffectResult
-		if err := f.execute(attempt{
-			name: "skip:" + s.key, activity: runs.SkipEffect,
-			input: activities.SkipEffectInput{Effect: f.call(s), Reason: reason},
-		}, &skipped); err != nil {
-			return err
-		}
-		if skipped.Met != nil {
-			s.result = *skipped.Met
-			continue
-		}
-		s.skipped, s.decided, s.result = true, true, effect.Result{State: effect.Skipped, Reason: reason}
-	}
-	return nil
-}
-
-// sayDone records that steps have happened, as a person says: nothing is sent. One that another run has done
-// meanwhile is that one's.
-func (f *flow) sayDone(d decision, steps []*step) error {
-	for _, s := range steps {
-		call := f.call(s)
-		call.ByHand = &effect.ByHand{Who: d.input.Who, Why: d.input.Why, Reference: d.input.Reference}
-		// a result is decoded into what stands there: an old reason would stay
-		s.decided, s.result = true, effect.Result{}
-		if err := f.execute(attempt{name: "done:" + s.key, work: s.work, call: call}, &s.result); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // finish closes the receipt and the run.

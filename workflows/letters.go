@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/pawlhq/pawl/activities"
@@ -162,4 +163,34 @@ func taken(c billing.Change, subject billing.Subject, letter activities.Letter,
 		Since: subject.OccurredAt, Series: []string{accessEndedNotice.key(of)}}
 	letter.OccurredAt, letter.Because, letter.Notice = subject.OccurredAt, because, &told
 	return []*step{accessEndedNotice.step(of+strconv.FormatInt(access.Target.Version, 10), letter)}
+}
+
+// invoiceLetter is a letter about an invoice.
+func invoiceLetter(template string, subject billing.Subject, i billing.Invoice) activities.Letter {
+	return activities.Letter{
+		Template: template, Mode: subject.Mode, Account: i.Account, Object: i.ID, Number: i.Number,
+		Customer: i.Customer, Amount: i.Due, Currency: i.Currency, Plan: i.Plan, PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd,
+		OccurredAt: i.PaidAt,
+	}
+}
+
+// subscriptionLetter is a letter about a subscription.
+func subscriptionLetter(template string, subject billing.Subject, s billing.Subscription) activities.Letter {
+	is := s.Given()
+	return activities.Letter{
+		Template: template, Mode: subject.Mode, Account: s.Account, Object: s.ID, Customer: s.Customer,
+		Plan: is.Plan, Quantity: is.Quantity,
+	}
+}
+
+// orderLetter is a letter about a purchase in a session. A guest is known by the session.
+func orderLetter(template string, subject billing.Subject, c billing.Checkout) activities.Letter {
+	l := activities.Letter{
+		Template: template, Mode: subject.Mode, Account: c.Account, Object: c.ID,
+		Customer: cmp.Or(c.Customer, c.ID), Amount: c.Amount, Currency: c.Currency, Plan: c.Plan, OccurredAt: c.PaidAt,
+	}
+	if c.For > 0 {
+		l.PeriodStart, l.PeriodEnd = c.PaidAt, c.PaidAt.Add(c.For)
+	}
+	return l
 }
