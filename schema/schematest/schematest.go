@@ -15,6 +15,7 @@ package schematest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -51,6 +52,17 @@ var shared struct {
 // ends otherwise takes the server with it some moments later.
 func Main(m *testing.M, before ...func() error) {
 	os.Exit(Run(m, before...)) //nolint:forbidigo // called as the last line of TestMain
+}
+
+// AtOnce has n parallel tests run at once, unless -parallel says how many. It is for tests that mostly wait, whatever
+// the number of CPUs. TestMain calls it first.
+func AtOnce(n int) {
+	flag.Parse()
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
+	if !set {
+		_ = flag.Set("test.parallel", strconv.Itoa(n))
+	}
 }
 
 // Run is [Main] for a TestMain that has something left to do: it returns the exit code.

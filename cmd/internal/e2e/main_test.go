@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,15 +28,11 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
-	flag.Parse()
+	schematest.AtOnce(8)
 	os.Exit(testMain(m))
 }
 
 func testMain(m *testing.M) int {
-	// These tests mostly wait for time-outs, so more of them run at once than there are CPUs.
-	if !parallelIsSet() {
-		_ = flag.Set("test.parallel", "8")
-	}
 	if err := build(); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		return 1
@@ -49,11 +44,6 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	return code
-}
-
-func parallelIsSet() (set bool) {
-	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
-	return set
 }
 
 // build builds pawl once, as it is shipped but for the failure hooks.

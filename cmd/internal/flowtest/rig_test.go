@@ -42,7 +42,10 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-func TestMain(m *testing.M) { schematest.Main(m, stopTemporal) }
+func TestMain(m *testing.M) {
+	schematest.AtOnce(6)
+	schematest.Main(m, stopTemporal)
+}
 
 // update makes the tests write anew the golden histories in workflows/testdata, which they otherwise leave alone.
 var update = flag.Bool("update", false, "write golden histories anew")

@@ -2,7 +2,6 @@ package scenario_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -25,9 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	// Stories wait for the clock, so that all of them are played at once, on however few CPUs.
-	_ = flag.Set("test.parallel", "32")
+	schematest.AtOnce(32) // all of them
 	schematest.Main(m)
 }
 
