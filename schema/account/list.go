@@ -38,7 +38,7 @@ type Filter struct {
 	Limit int
 }
 
-// passed are the accounts of a page that pass a [Filter] but for their subscriptions; $4 is a subscription's status.
+// passed are the accounts that pass a [Filter]. Subscriptions are read only if it has a status of theirs, $4.
 const (
 	passed = `
 select mode, account, customer, access, plan, quantity, features, version, held, statuses, until, workspace_version from pawl_accounts

@@ -77,8 +77,8 @@ select id from (select id from rest union all select id from open) found`)
 }()
 
 // listAboutSQL selects by the facts of events: their objects are the provider's, customers among them. A parked event
-// without facts is found by the object that its envelope names. An account may have thousands of objects: each is looked
-// up, and of the receipts the newest, until they are enough. Postgres would read everything, else.
+// without facts is found by the object that its envelope names. An account may have thousands of objects: they are
+// looked up one by one, and so are the newest of the receipts until there are enough. Else Postgres would read all.
 var listAboutSQL = `
 with told as materialized (
     select id from unnest($9::text[]) about cross join lateral (
