@@ -59,7 +59,9 @@ func (s *Store) Items(ctx context.Context, id, only string, limit int) ([]Item, 
 const standingSQL = `
 select coalesce(r.status, split_part(i.note, ':', 1)) as status, coalesce(r.reason_code, '') as reason_code, count(*)::int as events
   from jobs j join job_items i on i.job = j.id
-  left join receipts r on r.id = case when j.action not in ('refold', 'reread', 'reconcile', 'announce', 'close-task') then i.target::uuid end
+  left join lateral (select r.id, r.status, r.reason_code from receipts r
+                      where r.id = case when j.action not in ('refold', 'reread', 'reconcile', 'announce', 'close-task') then i.target::uuid end
+                     offset 0) r on true
  where j.id = $1 and i.result = 'done' and (r.id is not null or j.action = 'reconcile') group by 1, 2 order by 3 desc, 1, 2`
 
 // Standing counts the events with one status and reason, or the accounts of a reconcile that came to the same.

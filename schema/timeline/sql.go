@@ -18,6 +18,8 @@ var Statements = map[string]string{
 	"parked":      parkedSQL,
 	"waiting":     waitingSQL,
 	"oldest":      oldestSQL,
+	"hours":       hoursSQL,
+	"speeds":      speedsSQL,
 }
 
 // columns are the fields of [Receipt].

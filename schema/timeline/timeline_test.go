@@ -54,9 +54,10 @@ func setup(t *testing.T) *pgxpool.Pool {
 }
 
 func TestStatements(t *testing.T) {
-	// A list goes back in time until it has its rows; one by source or type jumps through an index.
+	// A list goes back in time until it has its rows, and speeds for 1,000 events; one by source or type jumps through
+	// an index.
 	schematest.CheckStatements(t, schematest.New(t), timeline.Statements, schematest.OnPurpose{
-		Walks: []string{"list"}, Open: []string{"list kind", "list open", "parked", "waiting", "oldest"},
+		Walks: []string{"list", "speeds"}, Open: []string{"list kind", "list open", "parked", "waiting", "oldest"},
 	})
 }
 

@@ -516,7 +516,7 @@ func TestPages_WhatComesFromOutside_IsText(t *testing.T) {
 		t.Fatalf("a reason with markup: %d", got)
 	}
 	of := url.PathEscape(planted)
-	for _, path := range []string{"/", "/events", "/events?status=dead", "/events/01890000-0000-7000-8000-000000000001",
+	for _, path := range []string{"/", "/overview", "/events", "/events?status=dead", "/events/01890000-0000-7000-8000-000000000001",
 		"/find?q=" + url.QueryEscape(planted), "/find?q=" + url.QueryEscape("x"+planted), "/accounts", "/accounts/live/" + of,
 		"/tasks", "/tasks/" + of, "/sinks", "/sources", "/audit", "/jobs/" + of, "/nowhere" + of,
 		"/decide?verb=retry&target=" + url.QueryEscape(planted), "/decide?verb=" + of,

@@ -53,6 +53,7 @@ func (s *Server) routes() []route {
 		{http.MethodPost, "/sign-out", read, s.door.signOut},
 		{http.MethodGet, "/static/:name", "", s.static},
 		{http.MethodGet, "/", read, s.home},
+		{http.MethodGet, "/overview", read, s.overview},
 		{http.MethodGet, "/find", read, s.find},
 		{http.MethodGet, "/events", read, s.events},
 		{http.MethodGet, "/events/:id", read, s.event},

@@ -103,6 +103,8 @@ func (s *sized) pages() (all []string) {
 		}
 	}
 	q("/")
+	q("/overview")
+	q("/pending")
 	q("/find", "q=A-18", "q="+s.paid, "q=ada5@example.com", "q=acct-5", "q=nothing", "q=job-1", "q=sub_5", "q=cus_5", "q=ch_18", "q=in_18", "q=dp_20",
 		"q=finance-export:stripe:live:in_18", "q=stripe:"+s.paid)
 	for _, at := range []string{"/events", "/api/v1/events"} {
@@ -146,7 +148,7 @@ func (s *sized) asked() (all []string) {
 	for _, path := range []string{"openapi.json", "openapi.yaml", "accounts/acct-5", "accounts/acct-0", "accounts/cus_5", "accounts/acct-5/access", "accounts/cus_5/access",
 		"invoices/in_18", "invoices/A-18", "events/" + s.dead, "events/" + s.paid, "events/" + s.paid + "/payload", "effects", "effects?state=failed", "effects?state=uncertain",
 		"effects?prefix=receipt-email:", "effects?prefix=finance-export:&state=failed", "effects?prefix=unknown:", "effects?cursor=finance-export:stripe:live:in_18",
-		"tasks", "tasks?kind=dispute", "tasks?about=price_1", "tasks?account=acct-400", "tasks?cursor=live/dispute/dp_400", "tasks/dp_400", "jobs", "jobs?cursor=job-2", "jobs/job-1?result=open",
+		"tasks", "tasks?kind=dispute", "tasks?about=price_1", "tasks?account=acct-400", "tasks?cursor=live/dispute/dp_400", "tasks/dp_400", "pending", "jobs", "jobs?cursor=job-2", "jobs/job-1?result=open",
 		"jobs/job-1?result=failed", "sinks", "sources", "audit", "audit?target=unknown", "audit?actor=unknown", "audit?action=skip&cursor=30",
 		"audit?since=2026-01-01T00:00:00Z"} {
 		all = append(all, "/api/v1/"+path)

@@ -136,7 +136,7 @@ func TestConsole_OnCall(t *testing.T) {
 func (b *browser) soundEverywhere(home, invoice string) {
 	b.t.Helper()
 	pages := map[string]string{
-		"now": "/", "events": "/events", "dead": "/events?status=dead", "event": "/events/evt_one",
+		"now": "/", "overview": "/overview", "events": "/events", "dead": "/events?status=dead", "event": "/events/evt_one",
 		"find": "/find?q=" + invoice, "nothing": "/find?q=nothing", "accounts": "/accounts", "tasks": "/tasks",
 		"jobs": "/jobs", "sinks": "/sinks", "sources": "/sources", "audit": "/audit",
 		"tokens": "/tokens", "new token": "/decide?verb=new-token",

@@ -20,7 +20,7 @@ function copies(root) {
 }
 copies(document);
 
-const leads = { n: "/", e: "/events", a: "/accounts", t: "/tasks", j: "/jobs" };
+const leads = { n: "/", o: "/overview", e: "/events", a: "/accounts", t: "/tasks", j: "/jobs" };
 let led = 0;
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select")) return;

@@ -1,0 +1,146 @@
+package console
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// overviewPage is how much comes in, how fast it is done with, and how much waits.
+type overviewPage struct {
+	Charts []chart
+	Parts  []shownTable
+}
+
+func (overviewPage) renews() bool { return true }
+
+// chart is a picture with bars, and the same in words.
+type chart struct {
+	// Says has the figures that count. None stands in the place of an empty picture.
+	Title, Says, None string
+	Width, Height     int
+	Bars              []chartBar
+	Texts             []chartText
+}
+
+type (
+	chartBar struct {
+		X, Y, Width, Height int
+		Class, Title        string
+	}
+	chartText struct {
+		X, Y int
+		Text string
+	}
+)
+
+func (s *Server) overview(v *visit) error {
+	r, err := report.ReadStatus(v.ctx(), s.Config, s.Operator)
+	if err != nil {
+		return err
+	}
+	pace, err := timeline.ReadPace(v.ctx(), s.Operator.DB)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	page := overviewPage{Charts: []chart{hoursChart(pace.Hours, now), speedsChart(pace.Speeds)}}
+	for _, rows := range tables.Status(r, now) {
+		page.Parts = append(page.Parts, newTable(rows))
+	}
+	return s.render(v, http.StatusOK, "overview", "Overview", page)
+}
+
+const (
+	chartWidth  = 720
+	chartHeight = 130
+)
+
+// hoursChart draws the deliveries a minute of each hour.
+func hoursChart(hours []timeline.Hour, now time.Time) chart {
+	c := chart{Title: "Events a minute, in the last 24 hours", None: "No event has come in the last 24 hours.",
+		Width: chartWidth, Height: chartHeight + 20}
+	rates := make([]float64, len(hours))
+	for i, h := range hours {
+		minutes := min(now.Sub(h.At), time.Hour).Minutes()
+		rates[i] = float64(h.Deliveries) / max(minutes, 1)
+	}
+	most := slices.Max(rates)
+	if most == 0 {
+		return c
+	}
+	at := slices.Index(rates, most)
+	last := len(rates) - 1
+	c.Says = fmt.Sprintf("%s a minute in this hour, %s in the one before; at most %s, in the hour from %s. Each "+
+		"authentic delivery counts.", few(rates[last]), few(rates[last-1]), few(most),
+		hours[at].At.Local().Format("15:04 MST"))
+	step := chartWidth / len(rates)
+	for i, rate := range rates {
+		from := hours[i].At.Local().Format("15:04")
+		height := int(math.Ceil(rate / most * (chartHeight - 20)))
+		c.Bars = append(c.Bars, chartBar{i*step + 2, chartHeight - height, step - 4, height, "calm",
+			"from " + from + ": " + few(rate) + " a minute"})
+		if i%4 == 0 {
+			c.Texts = append(c.Texts, chartText{i * step, chartHeight + 15, from})
+		}
+	}
+	return c
+}
+
+// few is a number in few digits.
+func few(n float64) string {
+	if n >= 10 {
+		return strconv.FormatFloat(math.Round(n), 'f', 0, 64)
+	}
+	return strconv.FormatFloat(math.Round(n*10)/10, 'f', -1, 64)
+}
+
+// speedsChart draws how long effects took, the slowest bar over the whole width.
+func speedsChart(speeds []timeline.Speed) chart {
+	c := chart{Title: "Time from an event's receipt to its effects",
+		None: "The newest events have no effects that are done.", Width: nameWidth + chartWidth}
+	most := 0.0
+	for _, s := range speeds {
+		most = max(most, s.Most)
+	}
+	for i, s := range speeds {
+		y := i * laneHeight
+		median, slow := seconds(s.Median), seconds(s.Most)
+		if c.Says != "" {
+			c.Says += "; "
+		}
+		c.Says += fmt.Sprintf("%s: half within %s, 19 of 20 within %s", s.Kind, median, slow)
+		c.Texts = append(c.Texts, chartText{0, y + 13, s.Kind})
+		wide := func(n float64) int { return max(2, int(n/max(most, 0.001)*(chartWidth-160))) }
+		title := fmt.Sprintf("%s, %s: half within %s, 19 of 20 within %s", s.Kind, output.Plural(s.Effects, "effect"),
+			median, slow)
+		c.Bars = append(c.Bars, chartBar{nameWidth, y, wide(s.Most), 16, "most", title},
+			chartBar{nameWidth, y, wide(s.Median), 16, "calm", title})
+		c.Texts = append(c.Texts, chartText{nameWidth + wide(s.Most) + 8, y + 13, median + " · " + slow})
+	}
+	if c.Says != "" {
+		c.Says += fmt.Sprintf(". They are the effects of the newest %d events.", timeline.MostPaced)
+	}
+	c.Height = len(speeds) * laneHeight
+	return c
+}
+
+// seconds is a length of time in few digits.
+func seconds(s float64) string {
+	d := time.Duration(max(s, 0) * float64(time.Second))
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return output.Roughly(d)
+}

@@ -1,0 +1,59 @@
+package timeline
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Pace is how fast events came in and were done with of late.
+type Pace struct {
+	// Hours are the last 24, the running one last.
+	Hours []Hour
+	// Speeds are of the effects of the newest [MostPaced] events, by kind.
+	Speeds []Speed
+}
+
+// Hour is how many authentic deliveries came within an hour.
+type Hour struct {
+	At         time.Time
+	Deliveries int64
+}
+
+// Speed is how long the effects of one kind took from the receipt of their event: half of them at most Median, 19 of
+// 20 at most Most, in seconds.
+type Speed struct {
+	Kind         string
+	Effects      int
+	Median, Most float64
+}
+
+// MostPaced is how many of the newest events a pace is taken of.
+const MostPaced = 1000
+
+// hoursSQL reads counts by hour, which the ingress keeps for some weeks: it does not count receipts.
+const hoursSQL = `
+select h.at, coalesce(sum(s.count), 0)::bigint as deliveries
+  from generate_series(date_trunc('hour', now()) - interval '23 hours', now(), interval '1 hour') h (at)
+  left join source_hours s on s.hour = h.at
+ group by h.at order by h.at`
+
+const speedsSQL = `
+with newest as materialized (select id, received_at from receipts order by id desc limit $1)
+select kind, count(*)::int as effects, percentile_cont(0.5) within group (order by took) as median,
+       percentile_cont(0.95) within group (order by took) as most
+  from newest n
+ cross join lateral (select e.kind, extract(epoch from e.done_at - n.received_at)::float8 as took from effects e
+                      where e.receipt_id = n.id and e.state = 'done' and e.done_at is not null offset 0) done
+ group by kind order by kind`
+
+// ReadPace returns the pace of now.
+func ReadPace(ctx context.Context, db DB) (p Pace, err error) {
+	if p.Hours, err = collect[Hour](ctx, db, hoursSQL); err == nil {
+		p.Speeds, err = collect[Speed](ctx, db, speedsSQL, MostPaced)
+	}
+	if err != nil {
+		return p, fmt.Errorf("read the pace: %w", err)
+	}
+	return p, nil
+}
