@@ -30,7 +30,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// sized is a console with the API, over a database as [schematest.Fill] fills it.
+// sized is a console with the API, over a database as [fill] leaves it.
 type sized struct {
 	t   testing.TB
 	db  *pgxpool.Pool
@@ -53,7 +53,7 @@ func newSized(t testing.TB, dsn string, receipts int) *sized {
 	}
 	t.Cleanup(s.db.Close)
 	if s.text(`select count(*) from (select from receipts limit 1) r`) == "0" {
-		schematest.Fill(t, s.db, receipts)
+		fill(t, s.db, receipts)
 	}
 	s.dead = s.text(`select event_id from receipts where status = 'dead' order by received_at limit 1`)
 	s.middle = s.text(`select id from receipts where id > (select id from receipts where event_id = $1) order by id limit 1`, eventID(receipts/2))

@@ -1,4 +1,4 @@
-package schematest
+package console_test
 
 import (
 	_ "embed"
@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-//go:embed fill.sql
+//go:embed testdata/fill.sql
 var fillSQL string
 
 // secondary are the indexes that no constraint needs: it costs less to make them behind the rows.
@@ -21,9 +21,9 @@ select i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid) from pg_index
  where not exists (select from pg_constraint where conindid = i.indexrelid)
  order by 1`
 
-// Fill makes so many receipts in an empty database, over the year until now, with all that belongs to them: see
-// fill.sql. Ten million take some minutes, and 30 GB.
-func Fill(t testing.TB, pool *pgxpool.Pool, receipts int) {
+// fill makes so many receipts in an empty database, over the year until now, with all that belongs to them: see
+// testdata/fill.sql. Ten million take some minutes, and 30 GB.
+func fill(t testing.TB, pool *pgxpool.Pool, receipts int) {
 	t.Helper()
 	conn, err := pool.Acquire(t.Context())
 	if err != nil {
