@@ -43,6 +43,8 @@ type Account struct {
 	Workspace *Workspace `json:"workspace"`
 	// Tasks lists the open tasks.
 	Tasks []Task `json:"tasks"`
+	// History has the newest [MostChanges] changes of its access, the newest first.
+	History []Change `json:"history"`
 }
 
 // MostInvoices is how many of an account's invoices, and of its entries, are shown.
@@ -291,7 +293,10 @@ func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
 	if len(workspaces) > 0 {
 		a.Workspace = &workspaces[0]
 	}
-	a.Tasks, err = list(ctx, tx, pgx.RowToStructByPos[Task], tasksSQL, a.ID, a.Mode)
+	if a.Tasks, err = list(ctx, tx, pgx.RowToStructByPos[Task], tasksSQL, a.ID, a.Mode); err != nil {
+		return err
+	}
+	a.History, err = changes(ctx, tx, Name{a.Mode, a.ID})
 	return err
 }
 

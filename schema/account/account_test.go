@@ -37,7 +37,7 @@ func setup(t *testing.T) *pgxpool.Pool {
 			Subscription: &billing.SubscriptionFact{Status: "active", Account: "acme", Items: []billing.Item{{Price: "price_1", Quantity: 3}}},
 		}}}
 		err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error {
-			_, err := billing.Apply(t.Context(), tx, facts, billing.Policy{Prices: map[string]billing.Price{"price_1": {Plan: "pro"}}, Order: []string{"pro"}, Features: map[string][]string{"pro": {"sso"}}}, "apply", at)
+			_, err := billing.Apply(t.Context(), tx, facts, billing.Policy{Prices: map[string]billing.Price{"price_1": {Plan: "pro"}}, Order: []string{"pro"}, Features: map[string][]string{"pro": {"sso"}}}, "apply-facts:x", at)
 			return err
 		})
 		if err != nil {
@@ -111,6 +111,43 @@ func TestFind_EveryNameOfAnAccount(t *testing.T) {
 		if err != nil || !slices.Equal(got, tt.want) {
 			t.Errorf("Find(%q, %q) = %v, %v; want %v", tt.id, tt.mode, got, err, tt.want)
 		}
+	}
+}
+
+// What moved access is told by the news of each change: an event, the clock, a person, or facts that were read anew.
+func TestShow_HistoryOfAccess(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	exec(t, db, `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status)
+		values ('00000000-0000-0000-0000-000000000001', 's', 'stripe', 'live', 'evt_live', 'id', 'customer.subscription.created', now(), '', 'processed')`)
+	for _, c := range [][]string{{"apply-due:x", "evt_live", "suspended", ""}, {"hold-account:operator-1", "operator-1", "suspended", ""},
+		{"release-account:operator-2", "operator-2", "active", "pro"}, {"meaning", "evt_live", "active", "max"}} {
+		exec(t, db, `insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data) values (gen_random_uuid(), 'live', 'acme', 'access.changed',
+			'00000000-0000-0000-0000-000000000001', $1, jsonb_build_object('source_event', $2::text, 'state', $3::text, 'plan', $4::text, 'quantity', 3, 'version', 2, 'features', array['sso']))`,
+			c[0], c[1], c[2], c[3])
+	}
+	a, err := account.Show(t.Context(), db, account.Name{Mode: "live", ID: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range a.History {
+		from := "?"
+		if c.Before != nil {
+			from = c.Before.State + " " + c.Before.Plan
+		}
+		got = append(got, fmt.Sprintf("%s > %s %s by %s: %s", from, c.After.State, c.After.Plan, c.Event, c.Why))
+	}
+	want := []string{
+		"active pro > active max by evt_live: what was told is read anew: meaning", "suspended  > active pro by : a person gave it back",
+		"suspended  > suspended  by : a person held it back", "active pro > suspended  by evt_live: its time had come, after customer.subscription.created",
+		"? > active pro by evt_live: customer.subscription.created",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if other, err := account.Show(t.Context(), db, account.Name{Mode: "test", ID: "acme"}); err != nil || len(other.History) != 1 {
+		t.Errorf("in test mode: %+v, %v", other.History, err)
 	}
 }
 

@@ -23,6 +23,7 @@ var Statements = map[string]string{
 	"find invoice":  findInvoiceSQL, "invoice entries": invoiceEntriesSQL, "invoice claims": invoiceClaimsSQL,
 	"due":         dueSQL,
 	"workspace":   workspaceSQL,
+	"changes":     changesSQL,
 	"tasks":       tasksSQL,
 	"open tasks":  openTasksSQL,
 	"tasks about": tasksAboutSQL,

@@ -758,6 +758,8 @@ create table outbox (
 create index outbox_unpublished on outbox (mode, account, id) where published_at is null;
 create index outbox_due on outbox (next_at, id) where published_at is null;
 create index outbox_receipt on outbox (receipt_id);
+-- The history of an account's access.
+create index outbox_access on outbox (mode, account, id) where type = 'access.changed';
 
 -- Subscribers are told of every task, whoever opens or closes it: in the commit that does. News of one task have its
 -- object in the place of the account, which may become known later: so they keep their order.

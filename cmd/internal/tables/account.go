@@ -26,7 +26,28 @@ func Account(acc *account.Account) [][][]string {
 	head = append(head, whyOf(acc, time.Now())...)
 	head = append(head, []string{"workspace", workspaceOf(acc)})
 	return [][][]string{head, subscriptions(acc.Subscriptions), invoices(acc), claims(acc.Claims), entries(acc.Entries),
-		due(acc.Due), Tasks(acc.Tasks)}
+		due(acc.Due), Tasks(acc.Tasks), history(acc.History)}
+}
+
+// history is what has moved the account's access.
+func history(changes []account.Change) [][]string {
+	rows := [][]string{{"ACCESS CHANGED", "FROM", "TO", "WHY", "BY"}}
+	for _, c := range changes {
+		from := ""
+		if c.Before != nil {
+			from = usesOf(*c.Before)
+		}
+		rows = append(rows, []string{output.Time(c.At), from, usesOf(c.After), c.Why, c.Event})
+	}
+	return rows
+}
+
+// usesOf is access in a few words.
+func usesOf(x account.Access) string {
+	if x.Plan == "" {
+		return x.State
+	}
+	return x.State + ": " + operator.Uses(x.Plan, x.Quantity)
 }
 
 // whyOf says what gives an account its access, or why nothing does.
@@ -45,10 +66,7 @@ func accessOf(x account.Access) string {
 	if x.Version == 0 {
 		return "none: nothing was ever granted"
 	}
-	text := x.State
-	if x.Plan != "" {
-		text += ": " + operator.Uses(x.Plan, x.Quantity)
-	}
+	text := usesOf(x)
 	if x.Held {
 		text += "; held back by a hold on the whole account"
 	}

@@ -101,6 +101,10 @@ insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data,
 select receipt_id, 'live', 'acct-' || a, 'invoice.paid', receipt_id, 'apply-facts:stripe:live:' || event_id, '{}', received_at, '{shop}',
        case when n < $1 - 50 then received_at + interval '2 seconds' end from made where k >= 7 order by n
 
+insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, created_at, published_at)
+select receipt_id, 'live', 'acct-' || a, 'access.changed', receipt_id, 'apply-facts:stripe:live:' || event_id, jsonb_build_object('version', n, 'state', 'active', 'plan', 'pro',
+       'quantity', 3, 'features', '[]'::jsonb, 'source_event', event_id), received_at, received_at from made where k = 3 and n % 50 = 3
+
 insert into tasks (mode, kind, object, account, state, title, effect_key, due_by, created_at)
 select 'live', kind, object || a, 'acct-' || a, case when a % 400 = 0 then 'open' else 'done' end, 'See to it', 'apply-facts:stripe:live:evt_' || lpad(to_hex(a * 10 + 3), 24, '0'),
        case when kind = 'dispute' then now() + a % 9 * interval '1 day' end, now() - a % 100 * interval '1 day'

@@ -1,0 +1,70 @@
+package account
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Change is a change of what an account may use, as subscribers were told of it.
+type Change struct {
+	At time.Time `json:"at"`
+	// Before is nil where it is not known: for the first change, say. Neither has Held.
+	Before *Access `json:"before"`
+	After  Access  `json:"after"`
+	// Event is the one that has moved it, or that made something due; "" where none has. Why says what did, in words.
+	Event string `json:"event"`
+	Why   string `json:"why"`
+}
+
+// MostChanges is how many of an account's changes are shown, the newest.
+const MostChanges = 50
+
+const changesSQL = `
+select o.created_at, o.data, split_part(o.effect_key, ':', 1), coalesce(r.type, '')
+  from outbox o left join receipts r on r.id = o.receipt_id
+ where o.type = 'access.changed' and o.mode = $1 and o.account = $2 order by o.id desc limit $3`
+
+// changes returns the newest changes of an account's access, the newest first.
+func changes(ctx context.Context, tx pgx.Tx, of Name) ([]Change, error) {
+	all, err := list(ctx, tx, func(row pgx.CollectableRow) (c Change, err error) {
+		var told struct {
+			Access
+			Event string `json:"source_event"`
+		}
+		var by, eventType string
+		if err := row.Scan(&c.At, &told, &by, &eventType); err != nil {
+			return c, err
+		}
+		c.After, c.Why = told.Access, why(by, eventType)
+		if !strings.HasPrefix(told.Event, "operator-") {
+			c.Event = told.Event
+		}
+		return c, nil
+	}, changesSQL, of.Mode, of.ID, MostChanges+1)
+	for i := range all {
+		if i+1 < len(all) {
+			all[i].Before = &all[i+1].After
+		}
+	}
+	return all[:min(len(all), MostChanges)], err
+}
+
+// why says what has moved access, by the kind of the effect that did, and the type of its event.
+func why(kind, eventType string) string {
+	switch kind {
+	case "apply-facts":
+		return eventType
+	case "apply-due":
+		return "its time had come, after " + eventType
+	case "hold-account":
+		return "a person held it back"
+	case "release-account":
+		return "a person gave it back"
+	case "withhold-grant":
+		return "its effect was refused"
+	}
+	return "what was told is read anew: " + kind
+}
