@@ -50,12 +50,13 @@ var table = []rule{
 		packages: "ingress/...", but: []string{"ingress", "ingress/webhook/...", "ingress/dispatch", "ingress/rejected"},
 		may: []string{"ingress/webhook", "ingress/hmac"}, never: []string{pgx, temporal, echo},
 	},
-	{packages: "cmd/internal/config", may: []string{"ingress/webhook", "activities/letters"}, never: []string{pgx, echo}},
+	{packages: "cmd/internal/role", may: []string{}, never: []string{pgx, temporal, echo}},
+	{packages: "cmd/internal/config", may: []string{"cmd/internal/role", "ingress/webhook", "activities/letters"}, never: []string{pgx, echo}},
 	{packages: "cmd/internal/forge", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/output", may: []string{}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/report", may: []string{"cmd/internal/config", "cmd/internal/operator", "cmd/internal/output", "ingress/rejected", "workflows", "schema/..."}, never: []string{echo}},
 	{packages: "cmd/internal/send", may: []string{"cmd/internal/config", "cmd/internal/forge", "ingress/webhook"}, never: []string{pgx, temporal, echo}},
-	{packages: "cmd/internal/operator/...", may: []string{"workflows", "activities", "activities/stripe", "schema/..."}, never: []string{echo}},
+	{packages: "cmd/internal/operator/...", may: []string{"cmd/internal/role", "workflows", "activities", "activities/stripe", "schema/..."}, never: []string{echo}},
 	{
 		packages: "cmd/internal/process",
 		may: []string{
@@ -65,10 +66,10 @@ var table = []rule{
 		never: []string{echo},
 	},
 	{packages: "cmd/internal/tables", may: []string{"cmd/internal/operator", "cmd/internal/output", "cmd/internal/report", "activities/stripe", "workflows", "schema/..."}, never: []string{pgx, temporal, echo}},
-	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/operator", "cmd/internal/config", "cmd/internal/output", "cmd/internal/report", "cmd/internal/tables", "schema/..."}, never: []string{pgx, temporal}},
+	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/operator", "cmd/internal/role", "cmd/internal/config", "cmd/internal/output", "cmd/internal/report", "cmd/internal/tables", "schema/..."}, never: []string{pgx, temporal}},
 	{
 		packages: "cmd/internal/api",
-		may:      []string{"cmd/internal/operator", "cmd/internal/report", "cmd/internal/config", "schema/..."},
+		may:      []string{"cmd/internal/operator", "cmd/internal/role", "cmd/internal/report", "cmd/internal/config", "schema/..."},
 		never:    []string{pgx, temporal, stripeGo},
 	},
 }

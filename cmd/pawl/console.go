@@ -14,11 +14,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pawlhq/pawl/cmd/internal/api"
-	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/console"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema"
 )
 
@@ -83,18 +82,18 @@ file console.users as a hash of argon2id. A person who is there gets the new pas
 --print writes the line to standard output, for a file that is elsewhere: a secret of a container, say.`,
 	}
 	cmd.Flags().BoolVar(&prints, "print", false, "write the line and change no file")
-	cmd.Flags().StringSliceVar(&roles, "role", nil, "a `role`: "+output.OneOf(config.ConsoleRoles)+"; may be repeated")
+	cmd.Flags().StringSliceVar(&roles, "role", nil, "a `role`: "+role.Names()+"; may be repeated")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		p := operator.Person{Name: args[0]}
 		for _, name := range roles {
-			role, err := operator.ParseRole(name)
+			named, err := role.Parse(name)
 			if err != nil {
 				return usagef("--role: %v", err)
 			}
-			p.Roles = append(p.Roles, role)
+			p.Roles = append(p.Roles, named)
 		}
 		if len(p.Roles) == 0 {
-			return usagef("console adduser needs --role: %s", output.OneOf(config.ConsoleRoles))
+			return usagef("console adduser needs --role: %s", role.Names())
 		}
 		if prints {
 			password, err := a.password()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
 // Prefix is where the API is. Another version of it gets another prefix.
@@ -55,7 +56,7 @@ type route struct {
 	// path is as the document has it: {id} and {object} stand for a segment.
 	path string
 	// needs is the right; "" is for everybody, also for who is not known.
-	needs operator.Right
+	needs role.Right
 	// query are the parameters that it takes.
 	query []string
 	serve func(*call) error
@@ -98,12 +99,12 @@ func Mount(g *echo.Group, o Options) error {
 }
 
 // nothing is the route of paths that are not served, which only who may read is told.
-var nothing = route{needs: operator.RightRead, serve: func(c *call) error {
+var nothing = route{needs: role.RightRead, serve: func(c *call) error {
 	return problem(http.StatusNotFound, "no_route", "nothing is served there: see %s/openapi.json", Prefix)
 }}
 
 func wrongMethod(allowed string) route {
-	return route{needs: operator.RightRead, serve: func(c *call) error {
+	return route{needs: role.RightRead, serve: func(c *call) error {
 		c.Response().Header().Set("Allow", allowed)
 		return problem(http.StatusMethodNotAllowed, "wrong_method", "this takes %s", allowed)
 	}}

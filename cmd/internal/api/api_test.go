@@ -29,6 +29,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -68,8 +69,8 @@ func setup(t testing.TB) *served {
 	if err := Mount(e.Group(Prefix), Options{
 		Operator: o, Config: cfg, Accesses: accesses, Log: slog.New(slog.DiscardHandler),
 		Person: func(r *http.Request) (*operator.Person, error) {
-			if role := r.Header.Get("Role"); role != "" {
-				return &operator.Person{Name: cmp.Or(r.Header.Get("Name"), "ada"), Roles: []operator.Role{operator.Role(role)}}, nil
+			if named := r.Header.Get("Role"); named != "" {
+				return &operator.Person{Name: cmp.Or(r.Header.Get("Name"), "ada"), Roles: []role.Role{role.Role(named)}}, nil
 			}
 			text, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			if !is {
@@ -315,11 +316,11 @@ func TestRead_Problems(t *testing.T) {
 func TestRights_RoleByRouteByMethod(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	roles := append([]operator.Role{""}, operator.Roles()...)
+	roles := append([]role.Role{""}, role.All()...)
 	walked := 0
 	for path, item := range s.doc.Paths.Map() {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
-			needed := operator.RightRead // who may not read is not told what a path takes
+			needed := role.RightRead // who may not read is not told what a path takes
 			op := item.GetOperation(method)
 			if method == http.MethodHead { // answered as GET, without the body
 				op = item.Get
@@ -327,18 +328,18 @@ func TestRights_RoleByRouteByMethod(t *testing.T) {
 			if op != nil {
 				needed = needs(s.doc, op)
 			}
-			for _, role := range roles {
+			for _, named := range roles {
 				walked++
-				person := &operator.Person{Roles: []operator.Role{role}}
-				got := s.ask(method, path, "none", "", string(role), "")
+				person := &operator.Person{Roles: []role.Role{named}}
+				got := s.ask(method, path, "none", "", string(named), "")
 				switch status := got.StatusCode; {
 				case needed == "" && status != http.StatusOK,
-					needed != "" && role == "" && status != http.StatusUnauthorized,
-					needed != "" && role != "" && !person.May(needed) && status != http.StatusForbidden,
+					needed != "" && named == "" && status != http.StatusUnauthorized,
+					needed != "" && named != "" && !person.May(needed) && status != http.StatusForbidden,
 					needed != "" && person.May(needed) && (status == http.StatusUnauthorized || status == http.StatusForbidden),
 					op == nil && person.May(needed) && (status != http.StatusMethodNotAllowed || got.Header.Get("Allow") == ""),
 					op != nil && method == http.MethodPost && person.May(needed) && status < 400:
-					t.Errorf("%s %s as %q answered %d: %s", method, path, role, status, got.body)
+					t.Errorf("%s %s as %q answered %d: %s", method, path, named, status, got.body)
 				}
 			}
 		}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/job"
@@ -88,7 +89,7 @@ func verbPaths() string {
 		if v.Long != "" {
 			fmt.Fprintf(&b, "      description: %s\n", quote(v.Long))
 		}
-		fmt.Fprintf(&b, "      security: [{token: [%s]}]\n", cmp.Or(v.Needs, operator.RightDecide))
+		fmt.Fprintf(&b, "      security: [{token: [%s]}]\n", cmp.Or(v.Needs, role.RightDecide))
 		fmt.Fprintf(&b, "      parameters: [{name: id, in: path, required: true, description: %s, schema: {type: string}}, {$ref: \"#/components/parameters/dryRun\"}, {$ref: \"#/components/parameters/idempotencyKey\"}]\n", quote(v.Target))
 		fmt.Fprintf(&b, "      requestBody:\n        content:\n          application/json:\n            schema:\n              type: object\n              additionalProperties: false\n              properties:\n")
 		fmt.Fprintf(&b, "                why: {type: string, description: %s}\n", quote(cmp.Or(v.Why, "why, for the audit trail (required)")))
@@ -327,7 +328,7 @@ func TestDocument_RoutesAreThoseServed(t *testing.T) {
 	}
 }
 
-func summary(query []string, needs operator.Right) string {
+func summary(query []string, needs role.Right) string {
 	return fmt.Sprintf("%s needs %q", strings.Join(query, " "), needs)
 }
 
@@ -343,7 +344,7 @@ func documented(op *openapi3.Operation) (names []string) {
 }
 
 // needs is the right that an operation names.
-func needs(doc *openapi3.T, op *openapi3.Operation) operator.Right {
+func needs(doc *openapi3.T, op *openapi3.Operation) role.Right {
 	all := doc.Security
 	if op.Security != nil {
 		all = *op.Security
@@ -351,5 +352,5 @@ func needs(doc *openapi3.T, op *openapi3.Operation) operator.Right {
 	if len(all) == 0 {
 		return ""
 	}
-	return operator.Right(all[0]["token"][0])
+	return role.Right(all[0]["token"][0])
 }

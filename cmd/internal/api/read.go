@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/job"
@@ -23,7 +24,7 @@ import (
 // reading are the routes that change nothing.
 func reading() []route {
 	get := func(path string, serve func(*call) error, query ...string) route {
-		return route{http.MethodGet, path, operator.RightRead, query, serve}
+		return route{http.MethodGet, path, role.RightRead, query, serve}
 	}
 	return []route{
 		{http.MethodGet, "/openapi.json", "", nil, func(c *call) error {

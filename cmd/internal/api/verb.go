@@ -10,13 +10,14 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
 // deciding are the routes of the verbs.
 func deciding() (all []route) {
 	for _, v := range operator.Verbs() {
 		if path := verbPath(v); path != "" {
-			all = append(all, route{http.MethodPost, path, cmp.Or(v.Needs, operator.RightDecide), []string{"dry_run"},
+			all = append(all, route{http.MethodPost, path, cmp.Or(v.Needs, role.RightDecide), []string{"dry_run"},
 				func(c *call) error { return c.decide(v) }})
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
 // Console is the listener of the operator's pages and of the API, and who may use them.
@@ -21,7 +23,7 @@ type Console struct {
 	OIDC  OIDC   `yaml:"oidc"`
 	Proxy Proxy  `yaml:"proxy"`
 	// Roles are those of groups, as the identity provider or the proxy names them.
-	Roles map[string]string `yaml:"roles"`
+	Roles map[string]role.Role `yaml:"roles"`
 	// Session is how long a sign-in lasts at most.
 	Session time.Duration `yaml:"session" default:"12h" min:"1m" max:"168h"`
 }
@@ -59,9 +61,6 @@ func (c *Console) under(path string) string {
 	return strings.TrimSuffix(c.URL, "/") + path
 }
 
-// ConsoleRoles are the roles that a group may have.
-var ConsoleRoles = []string{"viewer", "support", "operator", "finance", "reveal", "admin"}
-
 // SignsIn reports whether anybody but a developer can sign in.
 func (c *Console) SignsIn() bool { return c.Users != "" || c.OIDC.Issuer != "" || c.Proxy.Header != "" }
 
@@ -89,9 +88,8 @@ func (c *Console) check(k *checker) {
 		k.bad("console.roles", "is missing, so that nobody may do anything", "give groups roles: {oncall: operator}")
 	}
 	for _, group := range slices.Sorted(maps.Keys(c.Roles)) {
-		if role := c.Roles[group]; !slices.Contains(ConsoleRoles, role) {
-			k.bad("console.roles."+group, fmt.Sprintf("%q is no role", role),
-				"use one of "+strings.Join(ConsoleRoles, ", "))
+		if named := c.Roles[group]; !slices.Contains(role.All(), named) {
+			k.bad("console.roles."+group, fmt.Sprintf("%q is no role", named), "use one of "+role.Names())
 		}
 	}
 }

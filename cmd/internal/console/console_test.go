@@ -24,6 +24,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/console"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/workflows"
@@ -99,7 +100,7 @@ func (s *stand) browser() *browser {
 }
 
 // as is a browser in which a person of these roles has signed in.
-func (s *stand) as(name string, roles ...operator.Role) *browser {
+func (s *stand) as(name string, roles ...role.Role) *browser {
 	s.t.Helper()
 	if err := s.auth.Add(operator.Person{Name: name, Roles: roles}, password); err != nil {
 		s.t.Fatal(err)
@@ -173,13 +174,13 @@ func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 		t.Fatalf("only %d routes", len(routes))
 	}
 	fill := regexp.MustCompile(`:\w+`)
-	browsers := map[operator.Role]*browser{"": s.browser()}
-	for _, role := range operator.Roles() {
-		browsers[role] = s.as("of "+string(role), role)
+	browsers := map[role.Role]*browser{"": s.browser()}
+	for _, named := range role.All() {
+		browsers[named] = s.as("of "+string(named), named)
 	}
 	methods := []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
-	for role, b := range browsers {
-		p := &operator.Person{Name: "x", Roles: []operator.Role{role}}
+	for named, b := range browsers {
+		p := &operator.Person{Name: "x", Roles: []role.Role{named}}
 		for _, r := range routes {
 			path := fill.ReplaceAllString(r.Path, "x")
 			if path == "/sign-out" { // it would end the walk
@@ -198,25 +199,25 @@ func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 				switch {
 				case !served:
 					if got != http.StatusMethodNotAllowed && got != http.StatusNotFound {
-						t.Errorf("%s %s as %q: %d, and is no route", method, path, role, got)
+						t.Errorf("%s %s as %q: %d, and is no route", method, path, named, got)
 					}
 				case as != r.Method || r.Needs == "":
-				case role == "":
+				case named == "":
 					if got != http.StatusSeeOther {
 						t.Errorf("%s %s as nobody: %d", method, path, got)
 					}
 				case p.May(r.Needs) == (got == http.StatusForbidden):
-					t.Errorf("%s %s as %s: %d", method, path, role, got)
+					t.Errorf("%s %s as %s: %d", method, path, named, got)
 				}
 			}
 		}
 	}
 	// Looking is not deciding: each verb has a right of its own, behind one route.
-	for role, b := range browsers {
-		if role == "" {
+	for named, b := range browsers {
+		if named == "" {
 			continue
 		}
-		p := &operator.Person{Roles: []operator.Role{role}}
+		p := &operator.Person{Roles: []role.Role{named}}
 		for _, v := range operator.Verbs() {
 			form := url.Values{"verb": {v.Name}, "target": {"x"}, "why": {"walk"}}
 			for _, f := range v.Flags {
@@ -225,10 +226,10 @@ func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 			got := b.post("/decide", form).StatusCode
 			if v.Command == "" {
 				if got != http.StatusNotFound {
-					t.Errorf("%s as %s: %d, and is not for a form", v.Name, role, got)
+					t.Errorf("%s as %s: %d, and is not for a form", v.Name, named, got)
 				}
 			} else if p.May(v.Right()) == (got == http.StatusForbidden) {
-				t.Errorf("%s as %s: %d", v.Name, role, got)
+				t.Errorf("%s as %s: %d", v.Name, named, got)
 			}
 		}
 	}
@@ -238,7 +239,7 @@ func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 func TestSegment_EscapedID_ReadOnce(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
-	b := s.as("ada", operator.RoleViewer)
+	b := s.as("ada", role.Viewer)
 	for _, id := range []string{"a%2Fb", "100%", "a/b", "a/b%41", "ä %zz"} {
 		if got := b.get("/jobs/" + url.PathEscape(id)); got.StatusCode != http.StatusNotFound || !strings.Contains(got.text, html.EscapeString(strconv.Quote(id))) {
 			t.Errorf("%q: %d: %s", id, got.StatusCode, got.text)
@@ -249,7 +250,7 @@ func TestSegment_EscapedID_ReadOnce(t *testing.T) {
 func TestSignIn_WrongNameAndWrongPassword_OneAnswer(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
-	s.as("ada", operator.RoleViewer)
+	s.as("ada", role.Viewer)
 	token := regexp.MustCompile(`value="[^"]*"`)
 	answers := map[string]bool{}
 	for _, try := range [][2]string{{"ada", "wrong wrong wrong"}, {"eve", password}} {
@@ -267,7 +268,7 @@ func TestSignIn_WrongNameAndWrongPassword_OneAnswer(t *testing.T) {
 func TestSignIn_TooManyTries_NotEvenTheRightOne(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
-	s.as("ada", operator.RoleViewer)
+	s.as("ada", role.Viewer)
 	b := s.browser()
 	for range 10 {
 		b.post("/sign-in", url.Values{"name": {"ada"}, "password": {"wrong"}})
@@ -281,7 +282,7 @@ func TestSignIn_TooManyTries_NotEvenTheRightOne(t *testing.T) {
 func TestSignIn_LeadsNowhereElse(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
-	s.as("ada", operator.RoleViewer)
+	s.as("ada", role.Viewer)
 	for next, want := range map[string]string{"/events?status=dead": "/events?status=dead", "": "/",
 		"https://evil.example": "/", "//evil.example": "/", `/\evil.example`: "/", "/x\r\nSet-Cookie: a=b": "/",
 		"javascript:alert(1)": "/"} {
@@ -298,7 +299,7 @@ func TestSignIn_LeadsNowhereElse(t *testing.T) {
 func TestSession_EndedOrStolenAfterwards_IsNobodys(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
-	ada := s.as("ada", operator.RoleViewer)
+	ada := s.as("ada", role.Viewer)
 	at, err := url.Parse(s.url)
 	if err != nil {
 		t.Fatal(err)
@@ -318,7 +319,7 @@ func TestSession_EndedOrStolenAfterwards_IsNobodys(t *testing.T) {
 	if got := thief.get("/").StatusCode; got != http.StatusSeeOther {
 		t.Errorf("the cookie of a session that has ended: %d", got)
 	}
-	first, second := s.as("ada", operator.RoleViewer), s.as("ada", operator.RoleViewer)
+	first, second := s.as("ada", role.Viewer), s.as("ada", role.Viewer)
 	first.post("/sign-out", url.Values{"everywhere": {"yes"}})
 	if got := second.get("/").StatusCode; got != http.StatusSeeOther {
 		t.Errorf("after signing out everywhere: %d", got)
@@ -328,7 +329,7 @@ func TestSession_EndedOrStolenAfterwards_IsNobodys(t *testing.T) {
 func TestSession_SignInAgain_NewSecretAndTheOldOneEnds(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
-	ada := s.as("ada", operator.RoleViewer)
+	ada := s.as("ada", role.Viewer)
 	at, _ := url.Parse(s.url)
 	before := ada.Jar.Cookies(at)[0]
 	ada.post("/sign-in", url.Values{"name": {"ada"}, "password": {password}})
@@ -340,9 +341,9 @@ func TestSession_SignInAgain_NewSecretAndTheOldOneEnds(t *testing.T) {
 func TestUsers_RemovedOrOtherRoles_AtOnce(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
-	ada := s.as("ada", operator.RoleAdmin)
+	ada := s.as("ada", role.Admin)
 	pause := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "why": {"test"}}
-	if err := s.auth.Add(operator.Person{Name: "ada", Roles: []operator.Role{operator.RoleViewer}}, password); err != nil {
+	if err := s.auth.Add(operator.Person{Name: "ada", Roles: []role.Role{role.Viewer}}, password); err != nil {
 		t.Fatal(err)
 	}
 	if got := ada.post("/decide", pause).StatusCode; got != http.StatusForbidden {
@@ -359,7 +360,7 @@ func TestUsers_RemovedOrOtherRoles_AtOnce(t *testing.T) {
 func TestRequests_OfOtherSitesAndHosts_Refused(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
-	ada := s.as("ada", operator.RoleAdmin)
+	ada := s.as("ada", role.Admin)
 	form := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "why": {"test"}}
 	for name, header := range map[string]map[string]string{
 		"another origin":   {"Origin": "https://evil.example"},
@@ -386,7 +387,7 @@ func TestRequests_OfOtherSitesAndHosts_Refused(t *testing.T) {
 func TestAnswers_HeadersAndSize(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, func(c *config.Config) { c.Console.URL = "https://pawl.example" })
-	if err := s.auth.Add(operator.Person{Name: "ada", Roles: []operator.Role{operator.RoleViewer}}, password); err != nil {
+	if err := s.auth.Add(operator.Person{Name: "ada", Roles: []role.Role{role.Viewer}}, password); err != nil {
 		t.Fatal(err)
 	}
 	host := map[string]string{"Host": "pawl.example"}
@@ -419,7 +420,7 @@ func TestProxy_BelievedFromItsNetworksAlone(t *testing.T) {
 			c.Console.Users = ""
 			c.Console.Proxy = config.Proxy{Header: "X-Forwarded-User", Groups: "X-Forwarded-Groups",
 				From: []config.Network{{Prefix: netip.MustParsePrefix(network)}}}
-			c.Console.Roles = map[string]string{"oncall": "operator"}
+			c.Console.Roles = map[string]role.Role{"oncall": "operator"}
 		})
 		b := s.browser()
 		named := map[string]string{"X-Forwarded-User": "ada", "X-Forwarded-Groups": "staff, oncall"}
@@ -441,7 +442,7 @@ func TestProxy_BelievedFromItsNetworksAlone(t *testing.T) {
 func TestDecide_PreviewChangesNothing_TwiceIsOnce_NameIsVerified(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
-	ada := s.as("ada", operator.RoleOperator)
+	ada := s.as("ada", role.Operator)
 	shown := ada.get("/decide?verb=pause-sink&target=finance")
 	request := regexp.MustCompile(`name="request" value="([^"]+)"`).FindStringSubmatch(shown.text)
 	if shown.StatusCode != http.StatusOK || request == nil || s.count(`select count(*) from operator_actions`) != 0 {
@@ -472,7 +473,7 @@ func TestDecide_PreviewChangesNothing_TwiceIsOnce_NameIsVerified(t *testing.T) {
 func TestTokens_MadeOnAPage_ShownOnce(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
-	root := s.as("root", operator.RoleAdmin)
+	root := s.as("root", role.Admin)
 	form := url.Values{"verb": {"new-token"}, "target": {"shop"}, "role": {"viewer"}, "expires": {"90d"}, "why": {"the shop asks"},
 		"request": {"one"}}
 	made := regexp.MustCompile(`pawl_[A-Za-z0-9]{40,}`)
@@ -501,7 +502,7 @@ const planted = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'\u202eg
 func TestPages_WhatComesFromOutside_IsText(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
-	ada := s.as("ada", operator.RoleAdmin)
+	ada := s.as("ada", role.Admin)
 	s.exec(`insert into receipts (id, source, provider, account, mode, event_id, identity, type, object_id, received_at, body_hash,
 		secret_label, correlation_id, status, reason, last_error)
 		values ('01890000-0000-7000-8000-000000000001', $1, $1, $1, 'live', $1, 'id', $1, $1, now(), '\x01', $1, $1, 'dead',
@@ -542,7 +543,7 @@ func TestReveal_ByRight_AndAudited(t *testing.T) {
 	s.exec(`insert into receipt_bodies (receipt_id, body, headers) values ($1, $2, '{}')`, id,
 		[]byte(`{"data":{"object":{"customer_email":"ada@customer.example"}}}`))
 	why := url.Values{"why": {"she asked"}}
-	finance, reveal := s.as("fin", operator.RoleFinance), s.as("rev", operator.RoleReveal)
+	finance, reveal := s.as("fin", role.Finance), s.as("rev", role.Reveal)
 	for _, b := range []*browser{finance, reveal} {
 		if got := b.get("/events/" + id); got.StatusCode != http.StatusOK || strings.Contains(got.text, "ada@customer.example") {
 			t.Errorf("the page: %d, or it shows an address", got.StatusCode)
@@ -559,18 +560,6 @@ func TestReveal_ByRight_AndAudited(t *testing.T) {
 	}
 	if n := s.count(`select count(*) from operator_actions where action = 'reveal' and actor = 'rev' and reason = 'she asked'`); n != 1 {
 		t.Errorf("%d in the audit trail", n)
-	}
-}
-
-// The roles that a configuration may name are those that there are.
-func TestRoles_OfTheConfiguration(t *testing.T) {
-	t.Parallel()
-	known := []string{}
-	for _, r := range operator.Roles() {
-		known = append(known, string(r))
-	}
-	if strings.Join(known, " ") != strings.Join(config.ConsoleRoles, " ") {
-		t.Errorf("%v and %v", known, config.ConsoleRoles)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -165,7 +166,7 @@ func (s *Server) showEvent(v *visit, revealed *operator.Body) error {
 	}
 	page := eventPage{Evidence: e, Choices: buttons(e.Choices), Head: pairs(tables.EventHead(e, "")),
 		Story: newTable(tables.Timeline(e.Timeline)), Picture: newPicture(&e.Event),
-		Temporal: s.Page(e.Receipt.WorkflowID, e.LatestRun()), Reveals: v.person.May(operator.RightReveal)}
+		Temporal: s.Page(e.Receipt.WorkflowID, e.LatestRun()), Reveals: v.person.May(role.RightReveal)}
 	done, undone, asked := newTable(tables.Done(e)), newTable(tables.Undone(e)), tables.AskedFor(e)
 	page.Answers = []answer{
 		{Question: "When did it come, how often was it tried, and what is next?", Pairs: pairs(tables.Received(e))},

@@ -5,12 +5,13 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
 // Route is a route as tests walk over them.
 type Route struct {
 	Method, Path string
-	Needs        operator.Right
+	Needs        role.Right
 }
 
 // Routes are all routes of a console.

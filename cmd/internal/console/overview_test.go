@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
 // The overview says in words all that it draws.
 func TestOverview_FiguresInWordsAndPictures(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
-	ada := s.as("ada", operator.RoleViewer)
+	ada := s.as("ada", role.Viewer)
 	for _, none := range []string{"No event has come", "have no effects that are done"} {
 		if got := ada.get("/overview"); got.StatusCode != http.StatusOK || !strings.Contains(got.text, none) {
 			t.Errorf("without an event: %d, without %q", got.StatusCode, none)

@@ -9,13 +9,14 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
 // route is one page or one thing to do.
 type route struct {
 	method, path string
 	// needs is the right that it needs. A route without one is for everybody: to sign in, say.
-	needs  operator.Right
+	needs  role.Right
 	handle func(*visit) error
 }
 
@@ -41,7 +42,7 @@ func (v *visit) segment(name string) (string, error) {
 	return value, nil
 }
 
-const read = operator.RightRead
+const read = role.RightRead
 
 // routes are all routes: nothing else is served.
 func (s *Server) routes() []route {
@@ -57,7 +58,7 @@ func (s *Server) routes() []route {
 		{http.MethodGet, "/find", read, s.find},
 		{http.MethodGet, "/events", read, s.events},
 		{http.MethodGet, "/events/:id", read, s.event},
-		{http.MethodPost, "/events/:id/reveal", operator.RightReveal, s.reveal},
+		{http.MethodPost, "/events/:id/reveal", role.RightReveal, s.reveal},
 		{http.MethodGet, "/accounts", read, s.accounts},
 		{http.MethodGet, "/accounts/:mode/:id", read, s.account},
 		{http.MethodGet, "/decide", read, s.showDecision},
@@ -71,7 +72,7 @@ func (s *Server) routes() []route {
 		{http.MethodGet, "/sinks", read, s.sinks},
 		{http.MethodGet, "/sources", read, s.sources},
 		{http.MethodGet, "/audit", read, s.audit},
-		{http.MethodGet, "/tokens", operator.RightAdmin, s.tokens},
+		{http.MethodGet, "/tokens", role.RightAdmin, s.tokens},
 	}
 }
 
@@ -103,7 +104,7 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 }
 
 // forbidden means that a person has no role with the right of a route.
-type forbidden struct{ needs operator.Right }
+type forbidden struct{ needs role.Right }
 
 func (f *forbidden) Error() string {
 	return "this needs the right \"" + string(f.needs) + "\", and none of your roles has it"

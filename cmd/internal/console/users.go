@@ -15,6 +15,7 @@ import (
 	"github.com/alexedwards/argon2id"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
 // LeastPassword is how many characters a password has at least.
@@ -92,7 +93,7 @@ func parseUser(line string) (one user, err error) {
 		return one, fmt.Errorf("the hash of %s is not argon2id's: %w", one.Name, err)
 	}
 	for name := range strings.SplitSeq(parts[1], ",") {
-		role, err := operator.ParseRole(strings.TrimSpace(name))
+		role, err := role.Parse(strings.TrimSpace(name))
 		if err != nil {
 			return one, err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/session"
 )
 
@@ -29,7 +30,7 @@ type door struct {
 }
 
 // developer is whoever opens the console of `pawl dev`.
-var developer = operator.Person{Name: "dev", Roles: []operator.Role{operator.RoleAdmin}}
+var developer = operator.Person{Name: "dev", Roles: []role.Role{role.Admin}}
 
 // personOf returns the person who sends a request: named by a trusted proxy, or signed in by a cookie. The error is
 // [operator.ErrNobody] where nobody is.
@@ -94,10 +95,10 @@ func (d *door) proxied(r *http.Request) *operator.Person {
 }
 
 // rolesOf are the roles that groups have. Nobody without one may do anything.
-func (d *door) rolesOf(groups []string) (roles []operator.Role) {
+func (d *door) rolesOf(groups []string) (roles []role.Role) {
 	for _, group := range groups {
-		if role, known := d.cfg.Console.Roles[group]; known {
-			roles = append(roles, operator.Role(role))
+		if named, known := d.cfg.Console.Roles[group]; known {
+			roles = append(roles, named)
 		}
 	}
 	return roles

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -31,7 +32,7 @@ func (f failsOnce) UpdateWorkflow(ctx context.Context, o client.UpdateWorkflowOp
 // of is who decides about money in the name.
 func of(name string) func(*operator.Decision) {
 	return func(d *operator.Decision) {
-		d.By, d.Request = &operator.Person{Name: name, Roles: []operator.Role{operator.RoleAdmin}}, "by-"+name
+		d.By, d.Request = &operator.Person{Name: name, Roles: []role.Role{role.Admin}}, "by-"+name
 	}
 }
 

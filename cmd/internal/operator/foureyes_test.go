@@ -21,6 +21,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 	ingress "github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/job"
@@ -38,10 +39,10 @@ type office struct {
 }
 
 var (
-	ada  = &operator.Person{Name: "ada", Roles: []operator.Role{operator.RoleFinance}}
-	bob  = &operator.Person{Name: "bob", Roles: []operator.Role{operator.RoleAdmin}}
-	eve  = &operator.Person{Name: "eve", Roles: []operator.Role{operator.RoleViewer}}
-	shop = &operator.Person{Name: "token:shop", Roles: []operator.Role{operator.RoleAdmin}}
+	ada  = &operator.Person{Name: "ada", Roles: []role.Role{role.Finance}}
+	bob  = &operator.Person{Name: "bob", Roles: []role.Role{role.Admin}}
+	eve  = &operator.Person{Name: "eve", Roles: []role.Role{role.Viewer}}
+	shop = &operator.Person{Name: "token:shop", Roles: []role.Role{role.Admin}}
 )
 
 func newOffice(t *testing.T) *office {
@@ -306,7 +307,7 @@ func TestFourEyes_Withdrawn(t *testing.T) {
 	o := newOffice(t)
 	id := o.paid("evt_1", 240000, "usd")
 	p := o.asks(ada, "approve", "evt_1")
-	support := &operator.Person{Name: "sue", Roles: []operator.Role{operator.RoleSupport}}
+	support := &operator.Person{Name: "sue", Roles: []role.Role{role.Support}}
 	if _, err := o.by(support, "withdraw", p.ID); err == nil || !strings.Contains(err.Error(), `needs the right "money"`) {
 		t.Errorf("support: %v", err)
 	}

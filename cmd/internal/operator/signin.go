@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/session"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -58,7 +59,7 @@ func SignedIn(ctx context.Context, db session.DB, secret string) (p *Person, via
 	}
 	p = &Person{Name: found.Name}
 	for _, r := range found.Roles {
-		p.Roles = append(p.Roles, Role(r))
+		p.Roles = append(p.Roles, role.Role(r))
 	}
 	return p, found.Via, nil
 }

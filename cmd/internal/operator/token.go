@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/token"
 )
 
@@ -36,8 +37,8 @@ const (
 
 // TokenResult is a token that was made or revoked.
 type TokenResult struct {
-	Name string `json:"name"`
-	Role Role   `json:"role,omitempty"`
+	Name string    `json:"name"`
+	Role role.Role `json:"role,omitempty"`
 	// Token is its text. It is there once: in the first answer to the request that made it.
 	Token string `json:"token,omitempty"`
 }
@@ -45,10 +46,10 @@ type TokenResult struct {
 // tokenVerbs are making and revoking a token.
 func tokenVerbs() []Verb {
 	return []Verb{{
-		Name: VerbNewToken, Command: "tokens new", Target: "NAME", Needs: RightAdmin,
+		Name: VerbNewToken, Command: "tokens new", Target: "NAME", Needs: role.RightAdmin,
 		Short: "Make a token for a program, and show it once", rule: newTokenRule,
 		Flags: []Flag{
-			{Name: "role", Usage: "what it may do, as the `role` of a person: viewer, support, operator, finance, reveal, admin (required)",
+			{Name: "role", Usage: "what it may do, as the `role` of a person: " + role.Names() + " (required)",
 				Required: true, Value: func(a *Args) *string { return &a.Role }},
 			{Name: "expires", Usage: "`when` it ends: 90d, 2027-01-31, a time, or never (required)", Required: true,
 				Value: func(a *Args) *string { return &a.Expires }},
@@ -58,7 +59,7 @@ func tokenVerbs() []Verb {
 		Long: `Make a token for a program that uses the API, and show it. It is shown this once: pawl keeps its hash. The audit trail
 names it as token:NAME. A name is never given again, also not after its token was revoked.`,
 	}, {
-		Name: VerbRevokeToken, Command: "tokens revoke", Target: "NAME", Needs: RightAdmin,
+		Name: VerbRevokeToken, Command: "tokens revoke", Target: "NAME", Needs: role.RightAdmin,
 		Short: "End a token at once", rule: revokeTokenRule,
 		Long: `End a token. Processes that have just seen it accept it for five seconds more. What it has decided stays.`,
 	}}
@@ -76,8 +77,8 @@ var newTokenRule = rule[*newToken]{
 		if t.Name == "" || len(t.Name) > maxTokenName || strings.Trim(t.Name, tokenNames) != "" {
 			return nil, "", invalid("the name of a token is 1 to %d letters, digits, and of - _ .", maxTokenName)
 		}
-		if _, err := ParseRole(d.Role); err != nil {
-			return nil, "", err
+		if _, err := role.Parse(d.Role); err != nil {
+			return nil, "", invalid("%v", err)
 		}
 		var err error
 		if t.ExpiresAt, err = expiry(d.Expires, time.Now()); err != nil {
@@ -103,7 +104,7 @@ var newTokenRule = rule[*newToken]{
 		if rec.repeated {
 			return "its text was shown then", &TokenResult{Name: t.Name}, nil
 		}
-		return "this is shown once, and kept nowhere", &TokenResult{t.Name, Role(t.Role), t.text}, nil
+		return "this is shown once, and kept nowhere", &TokenResult{t.Name, role.Role(t.Role), t.text}, nil
 	},
 }
 
@@ -227,7 +228,7 @@ func (t *Tokens) Person(ctx context.Context, text, address string) (*Person, err
 	if last, _ := t.used.Swap(found.Name, minute); age < tokenFresh && last != minute {
 		_ = token.Used(ctx, t.db, found.Name) // that its use cannot be written is no reason to refuse it
 	}
-	return &Person{Name: "token:" + found.Name, Roles: []Role{Role(found.Role)}}, nil
+	return &Person{Name: "token:" + found.Name, Roles: []role.Role{role.Role(found.Role)}}, nil
 }
 
 // ListTokens returns all tokens, without their texts.

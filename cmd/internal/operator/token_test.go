@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/token"
 )
 
-var admin = &operator.Person{Name: "ada", Roles: []operator.Role{operator.RoleAdmin}}
+var admin = &operator.Person{Name: "ada", Roles: []role.Role{role.Admin}}
 
 func newToken(name, request string, args operator.Args) operator.Decision {
 	return operator.Decision{Verb: operator.VerbNewToken, Target: name, By: admin, Why: "the shop asks", Request: request, Args: args}
@@ -51,7 +52,7 @@ func TestToken_ShownOnceAndKeptNowhere(t *testing.T) {
 	tokens := operator.NewTokens(db, time.Minute)
 	for from, want := range map[string]error{"10.9.8.7": nil, "192.0.2.7": nil, "192.0.2.8": operator.ErrToken, "::1": operator.ErrToken} {
 		p, err := tokens.Person(t.Context(), text, from)
-		if !errors.Is(err, want) || err == nil && (p.Name != "token:shop" || !p.May(operator.RightRead) || p.May(operator.RightTasks)) {
+		if !errors.Is(err, want) || err == nil && (p.Name != "token:shop" || !p.May(role.RightRead) || p.May(role.RightTasks)) {
 			t.Errorf("from %s: %+v, %v", from, p, err)
 		}
 	}

@@ -3,6 +3,7 @@ package operator
 import (
 	"slices"
 
+	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
@@ -56,8 +57,8 @@ type Verb struct {
 	// ManyTasks is set where it acts on many tasks.
 	Many      []string
 	ManyTasks bool
-	// Needs is the right that the verb needs; "" stands for [RightDecide].
-	Needs Right
+	// Needs is the right that the verb needs; "" stands for [role.RightDecide].
+	Needs role.Right
 	// Judges is set for a verb by which somebody says what becomes of money: over [Operator.FourEyes] that takes two
 	// persons. A retry and a replay do what the rules have decided, and each effect once: they judge nothing.
 	Judges bool
@@ -144,17 +145,17 @@ outside. It is done in the ledger then, with the reference, and a later compensa
 If the first one did happen, it happens twice: the customer has two mails. So it always asks, for the
 effect's key, and --yes does not stand for that; a script that has made sure gives --confirm KEY.`,
 		},
-		{Name: VerbCompensate, Needs: RightMoney, Judges: true, Command: "events compensate", Target: "ID",
+		{Name: VerbCompensate, Needs: role.RightMoney, Judges: true, Command: "events compensate", Target: "ID",
 			Short: "Let a parked run take its effects back", rule: parkedRule, Previews: true},
 		{
 			Name: VerbApprove, Judges: true, Command: "events approve", Target: "ID", Short: "Answer a review with yes",
-			Needs: RightMoney, rule: approveRule, Previews: true, Many: parked,
+			Needs: role.RightMoney, rule: approveRule, Previews: true, Many: parked,
 			Long: `Answer what a rule asks about an event that needs a review, with yes. The consequence is shown first.
 docs/operations.md lists the questions and what each answer does.`,
 		},
 		{
 			Name: VerbReject, Judges: true, Command: "events reject", Target: "ID", Short: "Answer a review with no",
-			Needs: RightMoney, rule: rejectRule, Previews: true, Many: parked,
+			Needs: role.RightMoney, rule: rejectRule, Previews: true, Many: parked,
 			Long: `Answer what a rule asks about an event that needs a review, with no. The consequence is shown first.
 docs/operations.md lists the questions and what each answer does.`,
 		},
@@ -202,20 +203,20 @@ workspace meanwhile. pawl accounts release gives back what there is then.` + ofA
 			Long: `Give back what a hold on an account has taken: access and workspace are brought to what there is now.` + ofAccount,
 		},
 		{
-			Name: VerbTakeTask, Needs: RightTasks, Command: "tasks take", Target: "OBJECT",
+			Name: VerbTakeTask, Needs: role.RightTasks, Command: "tasks take", Target: "OBJECT",
 			Short: "Say that you see to the open task about an object", rule: taskRule,
 			Flags: []Flag{flagKind, flagMode},
 			Long: `Say that you see to the open task about an object, so that nobody else does. It takes the task over from
 anybody who has it. OBJECT is as pawl tasks list shows it.`,
 		},
 		{
-			Name: VerbNoteTask, Needs: RightTasks, Command: "tasks note", Target: "OBJECT",
+			Name: VerbNoteTask, Needs: role.RightTasks, Command: "tasks note", Target: "OBJECT",
 			Short: "Note something about the open task about an object", rule: taskRule,
 			Flags: []Flag{flagKind, flagMode}, Why: "the note (required)",
 			Long: `Note something about the open task about an object. pawl tasks show has all notes, with who and when.`,
 		},
 		{
-			Name: VerbClaim, Judges: true, Needs: RightMoney, Command: "money claim", Target: "ID",
+			Name: VerbClaim, Judges: true, Needs: role.RightMoney, Command: "money claim", Target: "ID",
 			Short: "Give money that is not booked to an account, and book it", rule: claimRule,
 			Flags: []Flag{{Name: "account", Usage: "the `account` that it is of (required)", Required: true,
 				Value: func(a *Args) *string { return &a.Account }}, flagMode}, Previews: true,
@@ -225,7 +226,7 @@ claim none of those, but their refund or dispute. A checkout session comes whole
 the letter goes out. The audit trail has who and why.`,
 		},
 		{
-			Name: VerbCorrect, Judges: true, Needs: RightMoney, Command: "money correct", Target: "ID",
+			Name: VerbCorrect, Judges: true, Needs: role.RightMoney, Command: "money correct", Target: "ID",
 			Short: "Book the difference to what was booked of an invoice or a refund", rule: correctRule,
 			Flags: []Flag{flagMode}, Previews: true,
 			Long: `Book the difference between what is booked of an object and what its facts say. A task entry_differs
@@ -233,7 +234,7 @@ asks for that where bodies were read again, or another meaning came into force. 
 and finance gets it within seconds. pawl tasks close lets things stand instead. The audit trail has who and why.`,
 		},
 		{
-			Name: VerbCloseTask, Needs: RightTasks, Command: "tasks close", Target: "OBJECT",
+			Name: VerbCloseTask, Needs: role.RightTasks, Command: "tasks close", Target: "OBJECT",
 			Short: "Say that the open task about an object is done, or all of one cause", rule: taskRule,
 			Flags: []Flag{flagKind, flagMode}, ManyTasks: true,
 			Long: `Say that the open task about an object is done. OBJECT is as pawl tasks list shows it. The audit trail has who and
@@ -243,13 +244,13 @@ Without OBJECT all open tasks of one cause are closed, as a job: those of --kind
 --dry-run lists them. pawl jobs show has a result for each, and the audit trail a line.`,
 		},
 		{
-			Name: VerbWithdraw, Command: "pending withdraw", Target: "ID", Needs: RightTasks, rule: withdrawRule,
+			Name: VerbWithdraw, Command: "pending withdraw", Target: "ID", Needs: role.RightTasks, rule: withdrawRule,
 			Short: "Drop a decision that waits for a second person",
 			Long: `Drop a decision that waits for a second person: whoever asked for it thinks better of it, or the second one says no.
 It takes the right that the decision takes. pawl status lists what waits, with the ID of each.`,
 		},
 		{
-			Name: "forget", Needs: RightAdmin, Command: "forget", Target: "CUSTOMER",
+			Name: "forget", Needs: role.RightAdmin, Command: "forget", Target: "CUSTOMER",
 			Short: "Erase what is held of a customer: address, bodies, kept requests", rule: forgetRule,
 			Flags: []Flag{flagMode}, Previews: true,
 			Long: `Erase what is held of a customer and may be personal data: the address, the bodies of all events that name the
@@ -263,7 +264,7 @@ CUSTOMER is the provider's ID, cus_…, or of a guest the checkout session's.`,
 		},
 		{
 			Name: "export", Command: "export", Target: "CUSTOMER", Short: "Show what is held of a customer, whole",
-			Needs: RightReveal, rule: exportRule, Flags: []Flag{flagMode},
+			Needs: role.RightReveal, rule: exportRule, Flags: []Flag{flagMode},
 			Long: `Show what is held of a customer and may be personal data, as pawl forget would erase it: the address, the bodies of all
 events that name the customer, and refused requests. It goes into the audit trail, without the data; --json has all.
 
@@ -276,11 +277,11 @@ CUSTOMER is the provider's ID, cus_…, or of a guest the checkout session's.`,
 it came, and take it in as if it came now. A request that is still refused stays out.`,
 		},
 		{Name: VerbReveal, Target: "ID", Short: "Show the payload of an event, whole",
-			Needs: RightReveal, rule: revealRule},
+			Needs: role.RightReveal, rule: revealRule},
 		{Name: VerbRevealLetters, Target: "ID", Short: "Show the letters of an event with their addresses",
-			Needs: RightReveal, rule: revealLettersRule},
+			Needs: role.RightReveal, rule: revealLettersRule},
 		{Name: VerbRevealRejection, Target: "ID", Short: "Show a refused request, whole",
-			Needs: RightReveal, rule: revealRejectionRule},
+			Needs: role.RightReveal, rule: revealRejectionRule},
 		{Name: VerbStartJob, Target: "ID", Short: "Decide about many events at once", rule: startJobRule},
 		{Name: VerbFileGaps, Target: "SOURCE", Short: "Take in what a provider has sent and never came",
 			rule: gapsRule},
@@ -289,11 +290,11 @@ it came, and take it in as if it came now. A request that is still refused stays
 		{Name: VerbRebuild, Target: "ACCOUNT", Short: "Bring an account's rows to what its facts come to",
 			rule: rebuildRule, Flags: []Flag{flagMode}},
 		{Name: VerbApplyMeaning, Target: "HASH", Short: "Bring another meaning of the facts into force",
-			Needs: RightAdmin, rule: applyMeaningRule},
+			Needs: role.RightAdmin, rule: applyMeaningRule},
 		{Name: VerbRefold, Target: "MODE/ACCOUNT", Short: "Fold an account anew, by the meaning in force",
 			rule: refoldRule},
 		{Name: VerbApplyReading, Target: "READING", Short: "Have the facts of another reading of kept bodies count",
-			Needs: RightAdmin, rule: applyReadingRule},
+			Needs: role.RightAdmin, rule: applyReadingRule},
 		{Name: job.Reread, Target: "MODE/ACCOUNT", Short: "Fold an account anew, of which bodies were read again",
 			rule: refoldRule},
 		{Name: job.Announce, Target: "MODE/ACCOUNT", Short: "Tell subscribers what an account may use",

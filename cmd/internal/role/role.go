@@ -1,0 +1,79 @@
+// Package role says which roles there are, and what people and programs may do by them.
+package role
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Right is what a person may do.
+type Right string
+
+// The rights. Reading shows payloads masked; revealing shows them whole.
+const (
+	RightRead   Right = "read"
+	RightTasks  Right = "tasks"
+	RightDecide Right = "decide"
+	RightMoney  Right = "money"
+	RightReveal Right = "reveal"
+	RightAdmin  Right = "admin"
+)
+
+// Role is a set of rights with a name.
+type Role string
+
+// The roles. Admin has every right. Reveal is given beside another role.
+const (
+	Viewer   Role = "viewer"
+	Support  Role = "support"
+	Operator Role = "operator"
+	Finance  Role = "finance"
+	Reveal   Role = "reveal"
+	Admin    Role = "admin"
+)
+
+// all is the one list of roles, with their rights.
+var all = []struct {
+	Role
+	rights []Right
+}{
+	{Viewer, []Right{RightRead}},
+	{Support, []Right{RightRead, RightTasks}},
+	{Operator, []Right{RightRead, RightTasks, RightDecide}},
+	{Finance, []Right{RightRead, RightTasks, RightMoney}},
+	{Reveal, []Right{RightRead, RightReveal}},
+	{Admin, []Right{RightRead, RightTasks, RightDecide, RightMoney, RightReveal, RightAdmin}},
+}
+
+// All lists the roles.
+func All() []Role {
+	list := make([]Role, len(all))
+	for i, r := range all {
+		list[i] = r.Role
+	}
+	return list
+}
+
+// Names are their names in a sentence: "viewer, support, …".
+func Names() string {
+	var names []string
+	for _, r := range all {
+		names = append(names, string(r.Role))
+	}
+	return strings.Join(names, ", ")
+}
+
+// Parse returns the role of a name.
+func Parse(name string) (Role, error) {
+	if r := Role(name); slices.Contains(All(), r) {
+		return r, nil
+	}
+	return "", fmt.Errorf("there is no role %.40q: use one of %s", name, Names())
+}
+
+// May says whether a role has a right. One that there is not has none.
+func (r Role) May(right Right) bool {
+	i := slices.Index(All(), r)
+	return i >= 0 && slices.Contains(all[i].rights, right)
+}
