@@ -1,9 +1,6 @@
 package api
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -25,12 +22,8 @@ func (c *call) access() error {
 	if err != nil {
 		return err
 	}
-	representation, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(representation)
-	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+	representation, sum := e.Representation()
+	tag := `"` + sum + `"`
 	holds := operator.AccessFresh
 	if ends := e.Ends(time.Now()); ends >= 0 {
 		holds = min(holds, age+ends)

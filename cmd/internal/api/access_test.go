@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -83,8 +84,10 @@ func number(name string, otherwise int) int {
 
 // The benchmark reads the access of accounts at a fixed rate, beside intake. PAWL_READS and PAWL_INTAKE are a second,
 // PAWL_SECONDS is how long it lasts, PAWL_ACCOUNTS how many accounts there are: it asks for some of them often. A time
-// counts from when its request was due. The client runs on the same machine.
+// counts from when its request was due. The client runs on the same machine, and shares the headroom of a process.
 func BenchmarkAccess_AtRate(b *testing.B) {
+	headroom := make([]byte, 24<<20)
+	defer runtime.KeepAlive(headroom)
 	s := setup(b)
 	reads, intake, seconds, accounts := number("PAWL_READS", 1000), number("PAWL_INTAKE", 0), number("PAWL_SECONDS", 3), number("PAWL_ACCOUNTS", 2000)
 	s.exec(fmt.Sprintf(`insert into accounts (mode, id, provider, target_version, target_state, target_plan, target_quantity) select 'live', 'a' || n, 'stripe', 1, 'active', 'pro', 3 from generate_series(0, %d) n`, accounts),

@@ -2,6 +2,9 @@ package operator
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +33,20 @@ type Entitled struct {
 
 	// changes is when the clock next ends something of it, zero for never.
 	changes time.Time
+	// representation is the answer as JSON, and tag its hash: both are made once for all who ask.
+	representation []byte
+	tag            string
+}
+
+// Representation returns the answer as JSON, which nobody may change, and a hash of it.
+func (e *Entitled) Representation() (body []byte, tag string) { return e.representation, e.tag }
+
+// represent makes the representation.
+func (e *Entitled) represent() (err error) {
+	e.representation, err = json.Marshal(e)
+	sum := sha256.Sum256(e.representation)
+	e.tag = base64.RawURLEncoding.EncodeToString(sum[:16])
+	return err
 }
 
 // Reason is why an account has its access, or has none.
@@ -152,7 +169,7 @@ func NewAccesses(db account.DB, stale time.Duration) *Accesses {
 				of.ID)
 		}
 		e := entitled(&found[0], time.Now())
-		return e, e.changes, nil
+		return e, e.changes, e.represent()
 	}
 	return &Accesses{newRecall(mostAccounts, AccessFresh, stale, read)}
 }
