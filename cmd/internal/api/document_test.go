@@ -96,13 +96,37 @@ func verbPaths() string {
 		for _, f := range v.Flags {
 			fmt.Fprintf(&b, "                %s: {type: string, description: %s}\n", f.Name, quote(f.Usage))
 		}
-		b.WriteString("      responses:\n        \"200\": {description: \"What came of it; or the preview, for a dry run.\", content: {application/json: {schema: {anyOf: [{$ref: \"#/components/schemas/OperatorAnswer\"}, {$ref: \"#/components/schemas/OperatorPreview\"}]}}}}\n")
+		fmt.Fprintf(&b, "      responses:\n        \"200\": {description: \"What came of it; or the preview, for a dry run.\", content: {application/json: {schema: {anyOf: [{$ref: \"#/components/schemas/%s\"}, {$ref: \"#/components/schemas/OperatorPreview\"}]}}}}\n", answerOf(v.Result()))
 		if v.Judges || v.Name == operator.VerbRetry {
-			b.WriteString("        \"202\": {description: \"Nothing is done: it waits for a second person.\", content: {application/json: {schema: {$ref: \"#/components/schemas/OperatorAnswer\"}}}}\n")
+			b.WriteString("        \"202\": {description: \"Nothing is done: it waits for a second person.\", content: {application/json: {schema: {$ref: \"#/components/schemas/" + answerOf(v.Result()) + "\"}}}}\n")
 		}
 		b.WriteString("        default: {$ref: \"#/components/responses/problem\"}\n")
 	}
 	return b.String()
+}
+
+// answerOf names the schema of the answers with a type of result, nil for none.
+func answerOf(result reflect.Type) string {
+	switch {
+	case result == nil:
+		return "OperatorAnswer"
+	case result.Kind() == reflect.Slice:
+		return "AnswerOfAll" + nameOf(result.Elem())
+	}
+	return "AnswerOf" + nameOf(shownAs(result))
+}
+
+// shownAs is a type of result as the API has it.
+func shownAs(result reflect.Type) reflect.Type {
+	switch result {
+	case reflect.TypeFor[*operator.Body]():
+		return reflect.TypeFor[Payload]()
+	case reflect.TypeFor[*operator.RevealedRejection]():
+		return reflect.TypeFor[RefusedRequest]()
+	case reflect.TypeFor[[]operator.PreviewedLetter]():
+		return result
+	}
+	return result.Elem()
 }
 
 // schemas makes schemas of types.
@@ -116,6 +140,17 @@ func typeSchemas(t *testing.T) string {
 	s := schemas{t, map[string]string{}, map[string]map[string]string{}}
 	for _, v := range answers {
 		s.of(reflect.TypeOf(v))
+	}
+	general := s.made["OperatorAnswer"]
+	result := regexp.MustCompile(`(?m)^        result: .*\n`).FindString(general)
+	for _, v := range operator.Verbs() {
+		of := ""
+		if v.Result() != nil {
+			of = "        result: {" + s.of(shownAs(v.Result())) + "}\n"
+		}
+		if verbPath(v) != "" {
+			s.made[answerOf(v.Result())] = strings.Replace(general, result, of, 1)
+		}
 	}
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(s.made)) {

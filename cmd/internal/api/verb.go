@@ -73,19 +73,28 @@ func (c *call) decide(v operator.Verb) error {
 	if err != nil {
 		return err
 	}
-	switch r := made.Result.(type) {
-	case *operator.Body:
-		made.Result = payloadOf(r)
-	case *operator.RevealedRejection:
-		made.Result = struct {
-			*operator.RevealedRejection
-			Body []byte `json:"body_base64"`
-		}{r, r.Body}
-	}
+	made.Result = shown(made.Result)
 	if made.Pending != nil {
 		return c.JSON(http.StatusAccepted, made)
 	}
 	return c.JSON(http.StatusOK, made)
+}
+
+// RefusedRequest is a refused request, whole.
+type RefusedRequest struct {
+	*operator.Rejection
+	Body []byte `json:"body_base64"`
+}
+
+// shown is a result of a verb as the API has it: bytes that people look at, programs get.
+func shown(result any) any {
+	switch r := result.(type) {
+	case *operator.Body:
+		return payloadOf(r)
+	case *operator.RevealedRejection:
+		return &RefusedRequest{r.Rejection, r.Body}
+	}
+	return result
 }
 
 // arguments reads the body: why, and the flags of the verb by their names.

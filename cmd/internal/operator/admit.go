@@ -38,7 +38,7 @@ func filed(d receipt.Delivery, outcomes []receipt.Outcome) []Receipt {
 
 // admitRule takes a refused request in after all: it is verified again against its own receive time and accepted as a
 // live one is. The dispatcher of a running ingress finds the admitted events.
-var admitRule = rule[rejection.Rejection]{
+var admitRule = rule[rejection.Rejection, *Admission]{
 	find: findRejection,
 	check: func(ctx context.Context, o *Operator, _ *Decision, r rejection.Rejection) (*change, error) {
 		d, err := o.verify(ctx, r)
@@ -56,8 +56,8 @@ var admitRule = rule[rejection.Rejection]{
 			after: map[string]any{"secret": d.Secret, "provider": d.Provider, "events": events},
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, r rejection.Rejection, rec recorded) (string, any,
-		error) {
+	answer: func(ctx context.Context, o *Operator, _ *Decision, r rejection.Rejection,
+		rec recorded) (string, *Admission, error) {
 		if rec.repeated && r.AdmittedAt != nil {
 			admission, err := o.admitted(ctx, r, rec)
 			return "", admission, err

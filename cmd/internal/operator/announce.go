@@ -24,7 +24,7 @@ func AnnounceJob(to billing.Announcement, accounts []account.Listed) *NewJob {
 }
 
 // announceRule tells subscribers what an account may use. A job decides it.
-var announceRule = rule[billing.Scope]{
+var announceRule = rule[billing.Scope, nothing]{
 	find: findScope,
 	check: func(ctx context.Context, o *Operator, d *Decision, of billing.Scope) (*change, error) {
 		last, err := of.LastFact(ctx, o.DB)
@@ -47,15 +47,15 @@ var announceRule = rule[billing.Scope]{
 			},
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, d *Decision, of billing.Scope, _ recorded) (string, any, error) {
+	answer: func(ctx context.Context, o *Operator, d *Decision, of billing.Scope, _ recorded) (string, nothing, error) {
 		found, err := account.List(ctx, o.DB, account.Filter{Mode: of.Mode, ID: of.Account, Limit: 1})
 		if err != nil || len(found) == 0 {
-			return "", nil, err
+			return "", nothing{}, err
 		}
 		says := fmt.Sprintf("version %d: %s", found[0].Version, Uses(found[0].Plan, found[0].Quantity))
 		if d.To.Provision && found[0].Workspace < found[0].Version {
 			says += "; its workspace follows"
 		}
-		return says, nil, nil
+		return says, nothing{}, nil
 	},
 }

@@ -44,7 +44,7 @@ func (o *Operator) ShowBody(ctx context.Context, id string) (*Body, error) {
 
 // revealRule returns the payload of an event, whole, except for signatures and secrets among its headers. It is
 // recorded before it is returned.
-var revealRule = rule[*timeline.Receipt]{
+var revealRule = rule[*timeline.Receipt, *Body]{
 	find: findEvent,
 	check: func(ctx context.Context, o *Operator, _ *Decision, r *timeline.Receipt) (*change, error) {
 		b, err := o.readBody(ctx, r, VerbReveal)
@@ -53,7 +53,8 @@ var revealRule = rule[*timeline.Receipt]{
 		}
 		return &change{target: r.EventID, before: map[string]any{"receipt": r.ID, "bytes": b.Size}}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, r *timeline.Receipt, _ recorded) (string, any, error) {
+	answer: func(ctx context.Context, o *Operator, _ *Decision, r *timeline.Receipt, _ recorded) (string, *Body,
+		error) {
 		b, err := o.readBody(ctx, r, VerbReveal)
 		if err != nil {
 			return "", nil, err

@@ -11,7 +11,7 @@ import (
 )
 
 // cancelRule stops a run that is at work: one that waits for a sink, say. The run parks for a decision.
-var cancelRule = rule[*timeline.Receipt]{
+var cancelRule = rule[*timeline.Receipt, *EventResult]{
 	find: findEvent, answer: answerEvent,
 	check: func(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt) (*change, error) {
 		if err := o.processable(ctx, d, r); err != nil {

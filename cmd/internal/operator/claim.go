@@ -24,7 +24,7 @@ type ClaimResult struct {
 
 // claimRule gives money that nobody has to an account: a person's fact, which is folded like any other. A run of the
 // clock books it.
-var claimRule = rule[billing.Money]{
+var claimRule = rule[billing.Money, *ClaimResult]{
 	find: func(ctx context.Context, o *Operator, d *Decision) (billing.Money, string, error) {
 		found, err := billing.New(o.DB).Money(ctx, d.Mode, d.Target)
 		switch {
@@ -55,7 +55,8 @@ var claimRule = rule[billing.Money]{
 			},
 		}, nil
 	},
-	answer: func(_ context.Context, _ *Operator, d *Decision, m billing.Money, _ recorded) (string, any, error) {
+	answer: func(_ context.Context, _ *Operator, d *Decision, m billing.Money, _ recorded) (string, *ClaimResult,
+		error) {
 		when := "within seconds"
 		if m.Session != "" {
 			when += " with its checkout session, or once a review of that is answered"

@@ -17,7 +17,7 @@ import (
 
 // correctRule answers the question about an entry that is booked otherwise than the facts say: the difference is
 // booked, by a run of the clock. [VerbCloseTask] is the other answer.
-var correctRule = rule[*account.Task]{
+var correctRule = rule[*account.Task, *TaskResult]{
 	find: func(ctx context.Context, o *Operator, d *Decision) (*account.Task, string, error) {
 		about, err := account.TasksAbout(ctx, o.DB, d.Target)
 		if err != nil {
@@ -55,7 +55,8 @@ var correctRule = rule[*account.Task]{
 			},
 		}, nil
 	},
-	answer: func(_ context.Context, _ *Operator, _ *Decision, _ *account.Task, r recorded) (string, any, error) {
+	answer: func(_ context.Context, _ *Operator, _ *Decision, _ *account.Task, r recorded) (string, *TaskResult,
+		error) {
 		var after struct {
 			TaskResult
 			Says string `json:"says"`

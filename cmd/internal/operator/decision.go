@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/google/uuid"
@@ -177,23 +178,22 @@ func (r recorded) read(before, after any) error {
 	return nil
 }
 
-// rule is how a verb is decided about a T.
-type rule[T any] struct {
+// rule is how a verb is decided about a T, with an R as its result.
+type rule[T, R any] struct {
 	// find finds the target, and returns it with what names it in the IDs of requests.
 	find func(ctx context.Context, o *Operator, d *Decision) (T, string, error)
 	// check says what the decision changes, or refuses it. It changes nothing.
 	check func(ctx context.Context, o *Operator, d *Decision, target T) (*change, error)
-	// answer does what remains to be done after the commit, and says what came of it. A repeated request calls it
-	// again.
-	answer func(ctx context.Context, o *Operator, d *Decision, target T, r recorded) (says string, result any,
-		err error)
+	// answer does what remains to be done after the commit, and says what came of it; a zero result is none. A repeated
+	// request calls it again.
+	answer func(ctx context.Context, o *Operator, d *Decision, target T, r recorded) (says string, result R, err error)
 	// forecast completes a preview; nil where the check says all.
 	forecast func(ctx context.Context, o *Operator, d *Decision, target T, p *Preview) error
 	// stake adds what the decision is about, in money; nil for what its forecast says.
 	stake func(ctx context.Context, o *Operator, d *Decision, target T, s *stake) error
 }
 
-func (r rule[T]) decide(ctx context.Context, o *Operator, d *Decision) (*Answer, error) {
+func (r rule[T, R]) decide(ctx context.Context, o *Operator, d *Decision) (*Answer, error) {
 	target, key, err := r.find(ctx, o, d)
 	if err != nil {
 		return nil, err
@@ -238,7 +238,10 @@ func (r rule[T]) decide(ctx context.Context, o *Operator, d *Decision) (*Answer,
 			known.Action, known.Target, known.Actor)
 	}
 	answer := &Answer{Verb: d.Verb, Target: known.Target, Request: d.Request, Who: known.Actor, Repeated: repeated}
-	answer.Says, answer.Result, err = r.answer(ctx, o, d, target, recorded{known, key, repeated})
+	says, result, err := r.answer(ctx, o, d, target, recorded{known, key, repeated})
+	if answer.Says = says; !reflect.ValueOf(&result).Elem().IsZero() {
+		answer.Result = result
+	}
 	if repeated && err == nil {
 		answer.Says = fmt.Sprintf("this %s of %s was decided before, by %s; nothing was decided now", d.Verb,
 			known.Target, known.Actor) + because(answer.Says)
@@ -250,7 +253,7 @@ func (r rule[T]) decide(ctx context.Context, o *Operator, d *Decision) (*Answer,
 var errRolledBack = errors.New("rolled back")
 
 // checked is the check of a decision. The change is that of the first or of the second person, if it takes two.
-func (r rule[T]) checked(ctx context.Context, o *Operator, d *Decision, target T, subject string) (*change, error) {
+func (r rule[T, R]) checked(ctx context.Context, o *Operator, d *Decision, target T, subject string) (*change, error) {
 	c, err := r.check(ctx, o, d, target)
 	if err != nil || o.FourEyes == nil {
 		return c, err
@@ -262,7 +265,7 @@ func (r rule[T]) checked(ctx context.Context, o *Operator, d *Decision, target T
 	return e.change(d, target, subject, c), nil
 }
 
-func (r rule[T]) preview(ctx context.Context, o *Operator, d *Decision) (*Preview, error) {
+func (r rule[T, R]) preview(ctx context.Context, o *Operator, d *Decision) (*Preview, error) {
 	p := newPreview(d.Verb)
 	target, key, err := r.find(ctx, o, d)
 	if err != nil {
@@ -302,6 +305,21 @@ type decides interface {
 	preview(ctx context.Context, o *Operator, d *Decision) (*Preview, error)
 	// risk adds what a decision about one of many is about, in money.
 	risk(ctx context.Context, o *Operator, d *Decision, s *stake) error
+	// result is the type of what comes of it.
+	result() reflect.Type
+}
+
+// nothing is the result of a verb that says all in a sentence.
+type nothing struct{}
+
+func (r rule[T, R]) result() reflect.Type { return reflect.TypeFor[R]() }
+
+// Result is the type of [Answer]'s for the verb, nil for none.
+func (v *Verb) Result() reflect.Type {
+	if of := v.rule.result(); of != reflect.TypeFor[nothing]() {
+		return of
+	}
+	return nil
 }
 
 // Preview says what a decision would do, and changes nothing: it makes the same check, does the change in a

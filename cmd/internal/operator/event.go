@@ -62,7 +62,7 @@ func eventChange(r *timeline.Receipt, after map[string]any) *change {
 // answerEvent says what a decision about an event came to. A parked run is told of its decision, and a run at work of
 // its end, if that was not done yet.
 func answerEvent(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt, rec recorded) (says string,
-	result any, err error) {
+	result *EventResult, err error) {
 	before, after := new(eventBefore), new(eventAfter)
 	if err := rec.read(before, after); err != nil {
 		return "", nil, err

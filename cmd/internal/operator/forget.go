@@ -36,7 +36,7 @@ func forgets(t *account.Traces) string {
 
 // forgetRule erases what is held of a customer, in one commit with its record. It refuses while an event about the
 // customer is not at rest: its run may still need the body.
-var forgetRule = rule[*account.Traces]{
+var forgetRule = rule[*account.Traces, nothing]{
 	find: findTraces,
 	check: func(_ context.Context, _ *Operator, d *Decision, t *account.Traces) (*change, error) {
 		if open := t.Open(); len(open) > 0 {
@@ -56,11 +56,11 @@ var forgetRule = rule[*account.Traces]{
 			},
 		}, nil
 	},
-	answer: func(_ context.Context, _ *Operator, _ *Decision, t *account.Traces, r recorded) (string, any, error) {
+	answer: func(_ context.Context, _ *Operator, _ *Decision, t *account.Traces, r recorded) (string, nothing, error) {
 		if r.repeated {
-			return "it is forgotten", nil, nil
+			return "it is forgotten", nothing{}, nil
 		}
-		return forgets(t), nil, nil
+		return forgets(t), nothing{}, nil
 	},
 	forecast: func(_ context.Context, _ *Operator, _ *Decision, t *account.Traces, p *Preview) error {
 		p.Says = forgets(t)
@@ -69,12 +69,13 @@ var forgetRule = rule[*account.Traces]{
 }
 
 // exportRule shows what is held of a customer. It is recorded before it is shown.
-var exportRule = rule[*account.Traces]{
+var exportRule = rule[*account.Traces, *account.Traces]{
 	find: findTraces,
 	check: func(_ context.Context, _ *Operator, d *Decision, t *account.Traces) (*change, error) {
 		return &change{target: d.Target, before: tracesOf(t)}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, d *Decision, t *account.Traces, _ recorded) (string, any, error) {
+	answer: func(ctx context.Context, o *Operator, d *Decision, t *account.Traces, _ recorded) (string, *account.Traces,
+		error) {
 		err := lookAt(ctx, o, d.Verb, t.In()...)
 		if err == nil {
 			err = t.Read(ctx, o.DB)

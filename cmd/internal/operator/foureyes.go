@@ -39,7 +39,7 @@ type eyes struct {
 
 // look returns how a decision stands that takes two persons, nil for one that takes one. It refuses who can be neither
 // of them.
-func (r rule[T]) look(ctx context.Context, o *Operator, d *Decision, target T, subject string, c *change) (*eyes,
+func (r rule[T, R]) look(ctx context.Context, o *Operator, d *Decision, target T, subject string, c *change) (*eyes,
 	error) {
 	made, item := d.Found.(*job.Job)
 	if item && made.AskedBy != "" || !judges(d.Verb, target) {

@@ -165,7 +165,7 @@ const filedAtOnce = 50
 
 // gapsRule takes in what a [*GapReport] says is missing, by the same way as a delivery: should one of the events come
 // after all, it is a duplicate. The dispatcher of a running ingress starts their runs.
-var gapsRule = rule[*GapReport]{
+var gapsRule = rule[*GapReport, *GapReport]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (*GapReport, string, error) {
 		report, ok := d.Found.(*GapReport)
 		if !ok {
@@ -183,7 +183,8 @@ var gapsRule = rule[*GapReport]{
 			before: map[string]any{"from": report.From, "to": report.To, "listed": report.Listed, "missing": len(ids)},
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, report *GapReport, _ recorded) (string, any, error) {
+	answer: func(ctx context.Context, o *Operator, _ *Decision, report *GapReport, _ recorded) (string, *GapReport,
+		error) {
 		for gaps := range slices.Chunk(report.Missing, filedAtOnce) {
 			all := gaps[0].delivery
 			all.Events = nil

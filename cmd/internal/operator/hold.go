@@ -23,7 +23,7 @@ type AccountResult struct {
 
 // holdRule holds back all access that an account has, or gives it back: a person's fact, which is folded like any
 // other. The workspace follows by a run of the clock.
-var holdRule = rule[*account.Account]{
+var holdRule = rule[*account.Account, *AccountResult]{
 	find: func(ctx context.Context, o *Operator, d *Decision) (*account.Account, string, error) {
 		shown, err := ShowAccount(ctx, o.DB, d.Target, d.Mode)
 		if err != nil {
@@ -47,7 +47,8 @@ var holdRule = rule[*account.Account]{
 			},
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, a *account.Account, _ recorded) (string, any, error) {
+	answer: func(ctx context.Context, o *Operator, _ *Decision, a *account.Account, _ recorded) (string, *AccountResult,
+		error) {
 		now, err := account.Show(ctx, o.DB, account.Name{ID: a.ID, Mode: a.Mode})
 		if err != nil {
 			return "", nil, err

@@ -104,7 +104,7 @@ func (j *NewJob) what() string {
 
 // startJobRule makes the job of a [*NewJob] and starts it. The audit trail has who decides and why before the
 // first event is touched. The request's ID is the job's. A worker starts a job that Temporal did not take.
-var startJobRule = rule[*NewJob]{
+var startJobRule = rule[*NewJob, *job.Job]{
 	stake: stakeOfMany,
 	find: func(_ context.Context, _ *Operator, d *Decision) (*NewJob, string, error) {
 		j, ok := d.Found.(*NewJob)
@@ -132,7 +132,7 @@ var startJobRule = rule[*NewJob]{
 			do: func(ctx context.Context, tx pgx.Tx) error { return job.MakeIn(ctx, tx, j.Job, items) },
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, d *Decision, j *NewJob, _ recorded) (string, any, error) {
+	answer: func(ctx context.Context, o *Operator, d *Decision, j *NewJob, _ recorded) (string, *job.Job, error) {
 		known, err := getJob(ctx, o, j.ID)
 		if err != nil {
 			return "", nil, err
@@ -225,7 +225,7 @@ const verbCancelJob = "cancel-job"
 
 // jobRule pauses, resumes or cancels a job. A pause and an end let the events go on that are under way, and need no
 // Temporal. A resumed job without a run is started: Temporal never took it, or somebody ended it there.
-var jobRule = rule[*job.Job]{
+var jobRule = rule[*job.Job, *job.Job]{
 	find: func(ctx context.Context, o *Operator, d *Decision) (*job.Job, string, error) {
 		j, err := getJob(ctx, o, d.Target)
 		return j, "job/" + d.Target, err
@@ -252,7 +252,7 @@ var jobRule = rule[*job.Job]{
 			},
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, d *Decision, j *job.Job, _ recorded) (string, any, error) {
+	answer: func(ctx context.Context, o *Operator, d *Decision, j *job.Job, _ recorded) (string, *job.Job, error) {
 		j, err := getJob(ctx, o, j.ID)
 		if err != nil {
 			return "", nil, err

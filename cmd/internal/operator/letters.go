@@ -63,12 +63,13 @@ func (o *Operator) letters(ctx context.Context, r *timeline.Receipt) ([]Previewe
 }
 
 // revealLettersRule returns the letters of an event whole. It is recorded before they are returned.
-var revealLettersRule = rule[*timeline.Receipt]{
+var revealLettersRule = rule[*timeline.Receipt, []PreviewedLetter]{
 	find: findEvent,
 	check: func(_ context.Context, _ *Operator, _ *Decision, r *timeline.Receipt) (*change, error) {
 		return &change{target: r.EventID, before: map[string]any{"receipt": r.ID}}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, r *timeline.Receipt, _ recorded) (string, any, error) {
+	answer: func(ctx context.Context, o *Operator, _ *Decision, r *timeline.Receipt,
+		_ recorded) (string, []PreviewedLetter, error) {
 		found, err := o.letters(ctx, r)
 		return "they are shown", found, err
 	},

@@ -155,7 +155,7 @@ const foldBegins = 10 * time.Minute
 
 // applyMeaningRule switches to a meaning, and makes the job that folds the accounts anew which it hits, in one commit.
 // The request's ID is the job's. The job is also about accounts that were folded by the meaning before since the diff.
-var applyMeaningRule = rule[*MeaningSwitch]{
+var applyMeaningRule = rule[*MeaningSwitch, *job.Job]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (*MeaningSwitch, string, error) {
 		s, ok := d.Found.(*MeaningSwitch)
 		if !ok {
@@ -178,8 +178,9 @@ var applyMeaningRule = rule[*MeaningSwitch]{
 			do: func(ctx context.Context, tx pgx.Tx) error { return s.apply(ctx, tx, d) },
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, d *Decision, s *MeaningSwitch, _ recorded) (string, any, error) {
-		says, result := "it is in force", any(nil)
+	answer: func(ctx context.Context, o *Operator, d *Decision, s *MeaningSwitch, _ recorded) (string, *job.Job,
+		error) {
+		says, result := "it is in force", (*job.Job)(nil)
 		for _, id := range []string{d.Request, d.Request + ofEvents} {
 			made, err := job.New(o.DB).Get(ctx, id)
 			if errors.Is(err, job.ErrNotFound) {
@@ -191,7 +192,7 @@ var applyMeaningRule = rule[*MeaningSwitch]{
 			if err != nil {
 				return "", nil, err
 			}
-			says, result = says+"; "+made.Says(), cmp.Or(result, any(made))
+			says, result = says+"; "+made.Says(), cmp.Or(result, made)
 		}
 		if result == nil {
 			says += ", and hits no account"
@@ -283,13 +284,14 @@ func findScope(_ context.Context, _ *Operator, d *Decision) (of billing.Scope, k
 }
 
 // refoldRule folds an account anew, by the meaning in force and the newest reading of each event. A job decides it.
-var refoldRule = rule[billing.Scope]{
+var refoldRule = rule[billing.Scope, *RebuildResult]{
 	find: findScope,
 	check: func(ctx context.Context, o *Operator, _ *Decision, of billing.Scope) (*change, error) {
 		was, err := usedBy(ctx, o, of)
 		return &change{target: of.Account, before: map[string]any{"mode": of.Mode, "uses": was}}, err
 	},
-	answer: func(ctx context.Context, o *Operator, d *Decision, of billing.Scope, r recorded) (string, any, error) {
+	answer: func(ctx context.Context, o *Operator, d *Decision, of billing.Scope, r recorded) (string, *RebuildResult,
+		error) {
 		var before struct{ Uses string }
 		if err := r.read(&before, nil); err != nil {
 			return "", nil, err

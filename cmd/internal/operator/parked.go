@@ -22,12 +22,12 @@ import (
 
 // parkedRule decides about an event's parked run. The decision is recorded first: the run takes only one that the audit
 // trail holds.
-var parkedRule = rule[*timeline.Receipt]{find: findEvent, check: checkParked, answer: answerEvent,
+var parkedRule = rule[*timeline.Receipt, *EventResult]{find: findEvent, check: checkParked, answer: answerEvent,
 	forecast: forecastParked}
 
 // approveRule and rejectRule answer a review. An event that was asked about before it ran is run, or left.
 var (
-	approveRule = rule[*timeline.Receipt]{
+	approveRule = rule[*timeline.Receipt, *EventResult]{
 		find: findEvent, answer: answerEvent,
 		check: func(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt) (*change, error) {
 			if askedBeforeRun(r) {
@@ -42,7 +42,7 @@ var (
 			return forecastParked(ctx, o, d, r, p)
 		},
 	}
-	rejectRule = rule[*timeline.Receipt]{
+	rejectRule = rule[*timeline.Receipt, *EventResult]{
 		find: findEvent, answer: answerEvent,
 		check: func(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt) (*change, error) {
 			if askedBeforeRun(r) {

@@ -71,8 +71,8 @@ func pauseVerbs() (rows []Verb) {
 
 // pauseRule pauses a sink, a consumer or a source, or lets it go on. The effects of a paused sink wait without a try,
 // and their time does not go on. A paused source takes and keeps its deliveries; their runs are not started.
-func pauseRule(kind string, begins bool) rule[paused] {
-	return rule[paused]{
+func pauseRule(kind string, begins bool) rule[paused, *PauseResult] {
+	return rule[paused, *PauseResult]{
 		find: func(ctx context.Context, o *Operator, d *Decision) (paused, string, error) {
 			p, err := findPaused(ctx, o, d, kind, begins)
 			return p, d.Verb + "/" + d.Target, err
@@ -80,7 +80,8 @@ func pauseRule(kind string, begins bool) rule[paused] {
 		check: func(ctx context.Context, o *Operator, d *Decision, p paused) (*change, error) {
 			return p.change(ctx, o, d, kind, begins)
 		},
-		answer: func(ctx context.Context, o *Operator, _ *Decision, p paused, rec recorded) (string, any, error) {
+		answer: func(ctx context.Context, o *Operator, _ *Decision, p paused, rec recorded) (string, *PauseResult,
+			error) {
 			res := new(PauseResult)
 			if err := rec.read(nil, res); err != nil {
 				return "", nil, err

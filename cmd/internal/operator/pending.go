@@ -9,7 +9,7 @@ import (
 )
 
 // withdrawRule drops a decision that waits for a second person.
-var withdrawRule = rule[*pending.Decision]{
+var withdrawRule = rule[*pending.Decision, *pending.Decision]{
 	find: func(ctx context.Context, o *Operator, d *Decision) (*pending.Decision, string, error) {
 		p, err := pending.Get(ctx, o.DB, d.Target)
 		if err == nil && p == nil {
@@ -39,7 +39,8 @@ var withdrawRule = rule[*pending.Decision]{
 				return err
 			}}, nil
 	},
-	answer: func(_ context.Context, _ *Operator, _ *Decision, p *pending.Decision, _ recorded) (string, any, error) {
+	answer: func(_ context.Context, _ *Operator, _ *Decision, p *pending.Decision,
+		_ recorded) (string, *pending.Decision, error) {
 		return p.Verb + " of " + p.Target + " waits for a second person no more", p, nil
 	},
 }

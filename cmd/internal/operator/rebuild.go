@@ -59,7 +59,7 @@ type RebuildResult struct {
 
 // rebuildRule writes what the facts of an account come to over its rows. It is about a [*Drift] that [CheckRows] has
 // found.
-var rebuildRule = rule[*Drift]{
+var rebuildRule = rule[*Drift, *RebuildResult]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (*Drift, string, error) {
 		drift, ok := d.Found.(*Drift)
 		if !ok {
@@ -78,7 +78,8 @@ var rebuildRule = rule[*Drift]{
 			after:  map[string]any{"differences": []string{}},
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, drift *Drift, _ recorded) (string, any, error) {
+	answer: func(ctx context.Context, o *Operator, _ *Decision, drift *Drift, _ recorded) (string, *RebuildResult,
+		error) {
 		n, err := billing.Repair(ctx, o.DB, drift.Scope, o.Policy, time.Time{}) // the database's time
 		return fmt.Sprintf("%d objects are folded anew", n), &RebuildResult{n}, err
 	},

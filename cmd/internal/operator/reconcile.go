@@ -265,7 +265,7 @@ func (r *Reconciler) wouldChange(ctx context.Context, facts []billing.Fact) (cha
 
 // reconcileRule files what a [*Reconciliation] found to differ: receipts whose runs bring our rows, and what follows
 // from them, to what the provider says. The dispatcher of a running ingress starts them.
-var reconcileRule = rule[*Reconciliation]{
+var reconcileRule = rule[*Reconciliation, *Reconciliation]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (*Reconciliation, string, error) {
 		found, ok := d.Found.(*Reconciliation)
 		if !ok {
@@ -286,8 +286,8 @@ var reconcileRule = rule[*Reconciliation]{
 			before: map[string]any{"mode": found.Mode, "customers": found.Customers, "compared": found.Compared},
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, found *Reconciliation, _ recorded) (string, any,
-		error) {
+	answer: func(ctx context.Context, o *Operator, _ *Decision, found *Reconciliation,
+		_ recorded) (string, *Reconciliation, error) {
 		for _, c := range found.drift {
 			d := receipt.Delivery{
 				Source: found.source, Provider: "stripe", ReceivedAt: time.Now(), Secret: receipt.ByAPI,

@@ -95,13 +95,14 @@ type RevealedRejection struct {
 	Kept rejection.Rejection `json:"-"`
 }
 
-var revealRejectionRule = rule[rejection.Rejection]{
+var revealRejectionRule = rule[rejection.Rejection, *RevealedRejection]{
 	find: findRejection,
 	check: func(_ context.Context, _ *Operator, d *Decision, r rejection.Rejection) (*change, error) {
 		return &change{target: r.ID,
 			before: map[string]any{"rejection": r.ID, "source": r.Source, "bytes": len(r.Body), "kind": d.Kind}}, nil
 	},
-	answer: func(_ context.Context, o *Operator, _ *Decision, r rejection.Rejection, _ recorded) (string, any, error) {
+	answer: func(_ context.Context, o *Operator, _ *Decision, r rejection.Rejection,
+		_ recorded) (string, *RevealedRejection, error) {
 		return "it is shown", &RevealedRejection{o.reveal(r), r}, nil
 	},
 }

@@ -30,7 +30,7 @@ const stuckAfter = 3
 //
 // The dispatcher of a running ingress starts the run, once for each request, and the runs hold who asked, why, and
 // after which run.
-var replayRule = rule[*timeline.Receipt]{find: findEvent, check: checkReplay, answer: answerEvent,
+var replayRule = rule[*timeline.Receipt, *EventResult]{find: findEvent, check: checkReplay, answer: answerEvent,
 	forecast: forecastReplay}
 
 func checkReplay(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt) (*change, error) {

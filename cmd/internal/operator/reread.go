@@ -180,7 +180,7 @@ type RereadDecision struct {
 
 // applyReadingRule appends a reading, and makes the job that folds the accounts anew which it is about, in one commit.
 // The request's ID is that of both.
-var applyReadingRule = rule[*RereadDecision]{
+var applyReadingRule = rule[*RereadDecision, *job.Job]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (*RereadDecision, string, error) {
 		r, ok := d.Found.(*RereadDecision)
 		if !ok {
@@ -203,7 +203,8 @@ var applyReadingRule = rule[*RereadDecision]{
 			do: func(ctx context.Context, tx pgx.Tx) error { return r.apply(ctx, tx, d) },
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, d *Decision, _ *RereadDecision, _ recorded) (string, any, error) {
+	answer: func(ctx context.Context, o *Operator, d *Decision, _ *RereadDecision, _ recorded) (string, *job.Job,
+		error) {
 		made, err := getJob(ctx, o, d.Request)
 		if err == nil && made.State == job.Running {
 			err = o.runJob(ctx, made)

@@ -18,7 +18,8 @@ import (
 //     replayed;
 //   - an event that was parked before any run: a suspected replay, a start that Temporal refused;
 //   - an event whose run in Temporal is another receipt's ([receipt.AnotherRun]): it gets a run under an ID of its own.
-var runRule = rule[*timeline.Receipt]{find: findEvent, check: checkRun, answer: answerEvent, forecast: forecastRun}
+var runRule = rule[*timeline.Receipt, *EventResult]{find: findEvent, check: checkRun, answer: answerEvent,
+	forecast: forecastRun}
 
 func checkRun(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt) (*change, error) {
 	if err := o.processable(ctx, d, r); err != nil {

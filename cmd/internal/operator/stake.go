@@ -69,7 +69,7 @@ func (s *stake) over(limits map[string]int64) bool {
 }
 
 // weigh adds what a decision is about.
-func (r rule[T]) weigh(ctx context.Context, o *Operator, d *Decision, target T, s *stake) error {
+func (r rule[T, R]) weigh(ctx context.Context, o *Operator, d *Decision, target T, s *stake) error {
 	if r.stake != nil {
 		return r.stake(ctx, o, d, target, s)
 	}
@@ -82,7 +82,7 @@ func (r rule[T]) weigh(ctx context.Context, o *Operator, d *Decision, target T, 
 	return nil
 }
 
-func (r rule[T]) risk(ctx context.Context, o *Operator, d *Decision, s *stake) error {
+func (r rule[T, R]) risk(ctx context.Context, o *Operator, d *Decision, s *stake) error {
 	target, _, err := r.find(ctx, o, d)
 	if err == nil && judges(d.Verb, target) {
 		if _, err = r.check(ctx, o, d, target); err == nil {

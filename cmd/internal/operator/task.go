@@ -26,7 +26,7 @@ type TaskResult struct {
 
 // taskRule decides about the open task about an object: somebody takes it, notes something, or closes it as done. A
 // note stands in the audit trail alone. Kind and Mode may be "" if one is open.
-var taskRule = rule[struct{}]{
+var taskRule = rule[struct{}, *TaskResult]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (struct{}, string, error) {
 		return struct{}{}, "task/" + d.Target, nil
 	},
@@ -63,7 +63,7 @@ var taskRule = rule[struct{}]{
 			},
 		}, nil
 	},
-	answer: func(_ context.Context, _ *Operator, d *Decision, _ struct{}, rec recorded) (string, any, error) {
+	answer: func(_ context.Context, _ *Operator, d *Decision, _ struct{}, rec recorded) (string, *TaskResult, error) {
 		res := new(TaskResult)
 		if err := rec.read(nil, res); err != nil {
 			return "", nil, err

@@ -71,7 +71,7 @@ type newToken struct {
 	text string
 }
 
-var newTokenRule = rule[*newToken]{
+var newTokenRule = rule[*newToken, *TokenResult]{
 	find: func(_ context.Context, _ *Operator, d *Decision) (*newToken, string, error) {
 		t := &newToken{token.Token{Name: d.Target, Role: d.Role, MadeBy: d.Who}, token.New()}
 		if t.Name == "" || len(t.Name) > maxTokenName || strings.Trim(t.Name, tokenNames) != "" {
@@ -100,7 +100,7 @@ var newTokenRule = rule[*newToken]{
 			},
 		}, nil
 	},
-	answer: func(_ context.Context, _ *Operator, _ *Decision, t *newToken, rec recorded) (string, any, error) {
+	answer: func(_ context.Context, _ *Operator, _ *Decision, t *newToken, rec recorded) (string, *TokenResult, error) {
 		if rec.repeated {
 			return "its text was shown then", &TokenResult{Name: t.Name}, nil
 		}
@@ -108,7 +108,7 @@ var newTokenRule = rule[*newToken]{
 	},
 }
 
-var revokeTokenRule = rule[*token.Token]{
+var revokeTokenRule = rule[*token.Token, *TokenResult]{
 	find: func(ctx context.Context, o *Operator, d *Decision) (*token.Token, string, error) {
 		t, err := token.Get(ctx, o.DB, d.Target)
 		if errors.Is(err, token.ErrNotFound) {
@@ -133,7 +133,8 @@ var revokeTokenRule = rule[*token.Token]{
 			},
 		}, nil
 	},
-	answer: func(_ context.Context, _ *Operator, _ *Decision, t *token.Token, _ recorded) (string, any, error) {
+	answer: func(_ context.Context, _ *Operator, _ *Decision, t *token.Token, _ recorded) (string, *TokenResult,
+		error) {
 		return "it is accepted no more", &TokenResult{Name: t.Name}, nil
 	},
 }
