@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"mime/quotedprintable"
 	"net"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/pawlhq/pawl/activities/letters"
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 func (b *bundle) mail(box *activitiestest.Mailbox, atLeastOnce bool) *activities.Mail {
@@ -360,5 +362,39 @@ func TestMailer_TLS(t *testing.T) {
 				t.Errorf("mails %+v, %v", mails, err)
 			}
 		})
+	}
+}
+
+// Names of others stand in a letter as text, and add neither headers nor lines to it.
+func TestSendLetter_WhatComesFromOutside_IsText(t *testing.T) {
+	b := setup(t)
+	box := activitiestest.NewMailbox(t, false)
+	m := b.mail(box, false)
+	b.told("ada@example.com")
+	const planted = schematest.Planted + "\r\nBcc: eve@example.com\n\nPay to eve"
+	for _, template := range []string{"receipt", "correction", "dunning", "trial-ending", "order"} {
+		in := letterAbout(template)
+		in.For.Account, in.For.Number, in.For.Plan, in.For.Currency, in.For.Because, in.For.Unpaid = planted, planted, planted, planted, planted, planted
+		must(b, effect.Done, m.SendLetter, in)
+	}
+	mails := box.Mails()
+	if len(mails) != 5 {
+		t.Fatalf("%d mails", len(mails))
+	}
+	for _, mail := range mails {
+		_, body, _ := strings.Cut(mail.Data, "\r\n\r\n")
+		text, err := io.ReadAll(quotedprintable.NewReader(strings.NewReader(body)))
+		subject, failed := new(mime.WordDecoder).DecodeHeader(mail.Header("Subject"))
+		if err != nil || failed != nil || mail.Header("Bcc") != "" || len(mail.To) != 1 {
+			t.Errorf("%v, %v, to %v: %s", err, failed, mail.To, mail.Data)
+		}
+		for _, said := range []string{subject, strings.ReplaceAll(string(text), "\r\n", "\n")} {
+			if strings.ContainsAny(said, schematest.HiddenIn) {
+				t.Errorf("a hidden character: %q", said)
+			}
+			if strings.Contains(said, "\nBcc") || strings.Contains(said, "\nPay to eve") {
+				t.Errorf("a line of others': %q", said)
+			}
+		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/wneessen/go-mail"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/letters"
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/notice"
@@ -78,6 +79,7 @@ func inShort(err error) string {
 
 // Tell sends a message once. The errors name the host alone: a URL may be a secret.
 func (s NotifySink) Tell(ctx context.Context, m notice.Message) error {
+	m.What, m.Command = letters.Line(m.What), letters.Line(m.Command)
 	if s.Mailer != nil {
 		data, err := s.compose(m)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/pawlhq/pawl/activities/effect"
@@ -128,9 +129,10 @@ func (f *flow) command(verb string, flags ...string) string {
 }
 
 // markup is what Markdown would take for more than text.
-var markup = strings.NewReplacer("\r", "", "\n", " ", "`", "'", "*", `\*`, "[", `\[`, "<", `\<`, "|", `\|`)
+var markup = strings.NewReplacer("\r", "", "\n", " ", "`", "'", `\`, `\\`, "*", `\*`, "[", `\[`, "<", `\<`, "|", `\|`)
 
-// prose makes text stand in Markdown as it is, in bounded length: people and outside systems say what they like.
+// prose makes text stand in Markdown as it is, in bounded length: people and outside systems say what they like. It
+// leaves out what hides or turns round the text beside it.
 func prose(text string) string {
 	if len(text) > longestWhy {
 		end := longestWhy
@@ -139,5 +141,10 @@ func prose(text string) string {
 		}
 		text = text[:end] + "…"
 	}
-	return markup.Replace(text)
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, markup.Replace(text))
 }

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"text/template"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // The letters that there are.
@@ -154,13 +156,30 @@ func read(dir, file string) ([]byte, error) {
 // Off reports whether a letter is not sent.
 func (s *Set) Off(name string) bool { return slices.Contains(s.off, name) }
 
-// Write fills a letter's template.
+// Write fills a letter's template. What others have said stands in it as [Line] makes it.
 func (s *Set) Write(name string, c Content) (subject, text string, err error) {
 	t, known := s.templates[name]
 	if !known {
 		return "", "", fmt.Errorf("there is no letter %q", name)
 	}
+	for _, said := range []*string{&c.Account, &c.Number, &c.Plan, &c.Amount, &c.URL, &c.Because, &c.Unpaid} {
+		*said = Line(*said)
+	}
 	return write(t, c)
+}
+
+// Line makes what others have said a part of a line that reads as it is: without characters that end the line, hide, or
+// turn round the text beside them.
+func Line(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return utf8.RuneError
+		}
+		return r
+	}, text)
 }
 
 func write(t *template.Template, c Content) (subject, text string, err error) {

@@ -53,6 +53,7 @@ type app struct {
 
 // newApp returns a call of the program that reads and writes there.
 func newApp(io stdio, env func(string) (string, bool)) *app {
+	io.out, io.err = output.Terminal{To: io.out}, output.Terminal{To: io.err}
 	return &app{stdio: io, Printer: output.Printer{Out: io.out}, env: env, queryWithin: queryWithin,
 		progressEvery: progressEvery}
 }
@@ -72,10 +73,10 @@ func run(ctx context.Context, args []string, io stdio, env func(string) (string,
 	case errors.Is(err, output.ErrFailed):
 		return exitFailed
 	case errors.As(err, &usage) || !started:
-		fmt.Fprintf(io.err, "pawl: %v (see %s --help)\n", err, cmd.CommandPath())
+		fmt.Fprintf(a.err, "pawl: %v (see %s --help)\n", err, cmd.CommandPath())
 		return exitUsage
 	}
-	fmt.Fprintf(io.err, "pawl: %v\n", err)
+	fmt.Fprintf(a.err, "pawl: %v\n", err)
 	return exitFailed
 }
 

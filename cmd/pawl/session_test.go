@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,5 +162,47 @@ func TestSession_SecretsMissing_AsksAllTheSame(t *testing.T) {
 	}
 	if r := s.pawl(t, "pause", "source", "stripe", "--why", "x"); r.code != 1 || !strings.Contains(r.err, "the variable SECRET is not set") {
 		t.Errorf("pause: exit %d, %s; want it refused", r.code, r.err)
+	}
+}
+
+// Names, types and errors from outside are text on a terminal, whichever command shows them, in tables, words, JSON, errors
+// and logs.
+func TestCommands_WhatComesFromOutside_IsText(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	schematest.Plant(t, pool)
+	s := setup(t, pool.Config().ConnString(), map[string]string{"stripe": "stripe"}).at(t, away)
+	const x, id = schematest.Planted, schematest.PlantedID
+	commands := [][]string{
+		{"status"}, {"events", "list"}, {"events", "list", "--status", "dead"}, {"events", "show", id}, {"events", "show", x}, {"events", "body", id},
+		{"events", "retry", id, "--dry-run"}, {"events", "retry", "x" + x, "--why", x}, {"events", "resend", id, "--confirm", x, "--why", x},
+		{"events", "retry", "--status", "dead", "--dry-run"}, {"pending", "list"}, {"jobs", "list"}, {"jobs", "show", "job-1"}, {"jobs", "show", x},
+		{"accounts", "list"}, {"accounts", "show", x}, {"accounts", "show", "x" + x}, {"accounts", "hold", x, "--dry-run"}, {"accounts", "links"},
+		{"rebuild", "--check"}, {"letters", "preview", "--event", id}, {"meaning", "show"}, {"money", "unclaimed"}, {"money", "claim", x, "--account", x, "--dry-run"},
+		{"tasks", "list"}, {"tasks", "show", x}, {"tasks", "close", x, "--why", x, "--dry-run"}, {"rejections", "list"},
+		{"rejections", "show", "01890000-0000-7000-8000-000000000002"}, {"rejections", "show", x}, {"rejections", "admit", "01890000-0000-7000-8000-000000000002", "--why", x},
+		{"audit", "list"}, {"audit", "verify"}, {"sources"}, {"sinks"}, {"tokens", "list"}, {"export", x, "--why", x}, {"forget", x, "--dry-run"},
+		{"pause", "sink", x, "--why", x}, {x}, {"events", x}, {"events", "list", "--" + x}, {"--config", x, "status"}, {"status", "--log-level", x},
+	}
+	seen := 0
+	for _, args := range commands {
+		for _, more := range [][]string{nil, {"--json"}, {"--log-format", "json", "--log-level", "debug"}} {
+			args := slices.Concat(args, more)
+			r := s.pawl(t, args...)
+			for _, said := range []string{r.out, r.err} {
+				if at := strings.IndexAny(said, schematest.HiddenIn); at >= 0 {
+					t.Errorf("%q writes a hidden character: %q", args, said[max(0, at-80):at+10])
+				}
+			}
+			if strings.Contains(r.out, "alert(1)") {
+				seen++
+			}
+			if len(more) == 1 && r.out != "" && !json.Valid([]byte(r.out)) {
+				t.Errorf("%q writes what is no JSON: %.200s", args, r.out)
+			}
+		}
+	}
+	if seen < 40 {
+		t.Errorf("%d commands show what was planted: the walk is past it", seen)
 	}
 }

@@ -91,7 +91,7 @@ func visible(page []byte) []byte {
 	var clean bytes.Buffer
 	for _, r := range string(page) {
 		if deceptive(r) {
-			fmt.Fprintf(&clean, "\\u%04x", r)
+			clean.WriteString(output.Escape(r))
 		} else {
 			clean.WriteRune(r)
 		}
@@ -99,16 +99,7 @@ func visible(page []byte) []byte {
 	return clean.Bytes()
 }
 
-func deceptive(r rune) bool {
-	switch {
-	case r == '\n' || r == '\t' || r == '\r':
-		return false
-	case r < ' ', r >= 0x7f && r < 0xa0, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069,
-		r == 0x200e, r == 0x200f, r == 0x061c, r == 0xfeff, r >= 0x200b && r <= 0x200d, r >= 0xe0000 && r <= 0xe007f:
-		return true
-	}
-	return false
-}
+func deceptive(r rune) bool { return output.Hidden(r) && r != '\n' && r != '\t' && r != '\r' }
 
 // problem is an error as a page tells it.
 type problem struct {

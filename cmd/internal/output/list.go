@@ -16,6 +16,9 @@ func Columns(out io.Writer, env func(string) (string, bool)) int {
 	if n, err := strconv.Atoi(said); err == nil && n > 0 {
 		return n
 	}
+	if t, ok := out.(Terminal); ok {
+		out = t.To
+	}
 	if f, ok := out.(*os.File); ok {
 		return terminalColumns(f)
 	}

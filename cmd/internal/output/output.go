@@ -2,6 +2,7 @@
 package output
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,17 +64,22 @@ func (p *Printer) encode(v any, indent string) error {
 func escapeJSON(text string) string {
 	var b strings.Builder
 	for _, r := range text {
-		switch {
-		case r == '\n' || !hidden(r):
+		if r == '\n' || !Hidden(r) {
 			b.WriteRune(r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteString(Escape(r))
 		}
 	}
 	return b.String()
+}
+
+// Escape shows a character by its number, as JSON does.
+func Escape(r rune) string {
+	if r > 0xffff {
+		high, low := utf16.EncodeRune(r)
+		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+	}
+	return fmt.Sprintf(`\u%04x`, r)
 }
 
 // Table writes rows in columns; the first one is the heading.
@@ -109,7 +115,7 @@ func (p *Printer) Tables(parts ...[][]string) error {
 // Clean shows control characters instead of sending them to the terminal: event IDs, types and
 // errors come from outside.
 func Clean(s string) string {
-	if utf8.ValidString(s) && !strings.ContainsFunc(s, hidden) {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, Hidden) {
 		return s
 	}
 	var b strings.Builder
@@ -118,8 +124,8 @@ func Clean(s string) string {
 		// no UTF-8; 0x9b is a control character alone, and 0xff one of tabwriter's
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case hidden(r):
-			fmt.Fprintf(&b, `\u%04x`, r)
+		case Hidden(r):
+			b.WriteString(Escape(r))
 		default:
 			b.WriteRune(r)
 		}
@@ -127,7 +133,30 @@ func Clean(s string) string {
 	return b.String()
 }
 
-// hidden reports whether r moves the cursor, or the text around it (bidirectional marks).
-func hidden(r rune) bool {
+// Hidden reports whether r moves the cursor, or the text around it (bidirectional marks), or cannot be seen.
+func Hidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
+}
+
+// Terminal writes text to a terminal, or what may become one. It shows hidden characters instead of sending them, but
+// for the ends of lines and tabs: whatever a command, an error or a log says, it says it as text. JSON stays the same
+// JSON.
+type Terminal struct{ To io.Writer }
+
+func (t Terminal) Write(text []byte) (int, error) {
+	var clean bytes.Buffer
+	for line := range bytes.SplitAfterSeq(text, []byte("\n")) {
+		kept := bytes.TrimRight(line, "\n")
+		for i, part := range bytes.Split(kept, []byte("\t")) {
+			if i > 0 {
+				clean.WriteByte('\t')
+			}
+			clean.WriteString(Clean(string(part)))
+		}
+		clean.Write(line[len(kept):])
+	}
+	if _, err := t.To.Write(clean.Bytes()); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"mime"
+	"mime/quotedprintable"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -376,5 +378,46 @@ func TestBeat_WhileItWorks(t *testing.T) {
 	}
 	if !slices.Equal(calls, []string{"/ping/secret-ingress"}) {
 		t.Errorf("called %q", calls)
+	}
+}
+
+// Words of others reach people as text in one line, by each way that a message goes.
+func TestNotify_WhatComesFromOutside_IsText(t *testing.T) {
+	t.Parallel()
+	hook, box := newPeople(t), activitiestest.NewMailbox(t, false)
+	w := tells(t, schematest.NewDSN(t), hook.URL, "  sinks:\n    team: {kind: webhook, url: env:URL}\n    chat: {kind: slack, url: env:URL}\n"+
+		"    mail: {kind: mail, address: \""+box.Address+"\", tls: none, from: pawl@example.com, to: oncall@example.com}\n")
+	for _, s := range w.sinks {
+		m := notice.Message{Key: "k", At: time.Now(), Cause: notice.Cause{Severity: "page", Since: time.Now(),
+			What: schematest.Planted + "\nBcc: eve@example.com <!channel>", Command: "events show " + schematest.Planted + "\nrm -rf /"}}
+		if err := s.Tell(t.Context(), m); err != nil {
+			t.Fatalf("%s: %v", s.Name, err)
+		}
+	}
+	said := hook.bodies
+	for _, m := range box.Mails() {
+		if m.Header("Bcc") != "" {
+			t.Error("a word of others is a header of the mail")
+		}
+		subject, err := new(mime.WordDecoder).DecodeHeader(m.Header("Subject"))
+		_, body, _ := strings.Cut(m.Data, "\r\n\r\n")
+		text, failed := io.ReadAll(quotedprintable.NewReader(strings.NewReader(body)))
+		if err != nil || failed != nil {
+			t.Fatal(err, failed)
+		}
+		said = append(said, subject, strings.ReplaceAll(string(text), "\r\n", "\n"))
+	}
+	if len(said) != 4 {
+		t.Fatalf("said %q", said)
+	}
+	for _, text := range said {
+		if strings.ContainsAny(text, schematest.HiddenIn) || strings.Contains(text, "<!channel>") && strings.HasPrefix(text, `{"text"`) {
+			t.Errorf("people read %q", text)
+		}
+		for line := range strings.SplitSeq(strings.ReplaceAll(text, `\n`, "\n"), "\n") {
+			if strings.HasPrefix(line, "Bcc:") || strings.HasPrefix(line, "rm ") {
+				t.Errorf("a line of others': %q in %q", line, text)
+			}
+		}
 	}
 }

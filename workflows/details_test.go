@@ -1,0 +1,27 @@
+package workflows
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// Whatever others say stands in Temporal's Markdown as text: nothing of it is a link, markup or a line of its own.
+func TestProse_WhatComesFromOutside_IsText(t *testing.T) {
+	t.Parallel()
+	live := regexp.MustCompile("(?:^|[^\\\\])(?:\\\\\\\\)*[*\\[<|`\\n]")
+	due := EventInput{Due: &DueInput{Account: schematest.Planted}}
+	due.Type = schematest.Planted
+	event := EventInput{}
+	event.Type, event.ObjectID = schematest.Planted, "\\"+schematest.Planted
+	for _, text := range []string{prose(schematest.Planted), prose(`\[x](javascript:1)`), prose(`\\<b>`), prose("a\n# b\r\n```"), due.Summary(), event.Summary()} {
+		if found := live.FindString(text); found != "" {
+			t.Errorf("%q has %q", text, found)
+		}
+		if at := strings.IndexAny(text, schematest.HiddenIn); at >= 0 {
+			t.Errorf("%q has a hidden character", text)
+		}
+	}
+}
