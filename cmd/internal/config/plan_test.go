@@ -73,6 +73,10 @@ policy: {grace: 3 weeks, renewal: -4d, end: never, cancel: "no", zero_invoices: 
 		"policy.grant_plan_on":       "change or payment",
 		"policy.unknown":             "ask or leave",
 	})
+	wantFaults(t, faultsOf(t, noSinks+"policy: {cancel: compensate, four_eyes: {eur: 1, EURO: 1, JPY: -1, KWD: 10.5, USD: 0}}\n"), map[string]string{
+		"policy.cancel": "what takes two persons", "policy.four_eyes.eur": "write its code in capitals", "policy.four_eyes.EURO": "is no currency",
+		"policy.four_eyes.JPY": "not between 0 and", "policy.four_eyes.KWD": "write a whole number",
+	})
 	wantFaults(t, faultsOf(t, noSinks+"policy: {dunning: [0d, 7d, 3d, -1d]}\n"), map[string]string{
 		"policy.dunning[2]": "(line 4): does not come after", "policy.dunning[3]": "negative",
 	})

@@ -92,11 +92,15 @@ func (c *Config) Watches(source string) bool {
 	return c.Policy.Endpoint == "watch" && s.APIKey.Value() != "" && s.Options["payload"] != "thin"
 }
 
-// policy checks the order of the steps of dunning, that a share of the accounts is compared each day, and the names of
-// currencies.
+// policy checks the order of the steps of dunning, that a share of the accounts is compared each day, and that two
+// persons are asked by the names of currencies, and nowhere passed by.
 func (c *checker) policy() {
 	if every := c.cfg.Policy.Reconcile; every%day != 0 {
 		c.bad("policy.reconcile", "is not in whole days", "write 7d, or 0s for never")
+	}
+	if len(c.cfg.Policy.FourEyes) > 0 && c.cfg.Policy.Cancel == "compensate" {
+		c.bad("policy.cancel", "lets one click in Temporal take back what takes two persons (policy.four_eyes)",
+			"write park")
 	}
 	for _, currency := range slices.Sorted(maps.Keys(c.cfg.Policy.FourEyes)) {
 		if len(currency) != 3 || strings.Trim(currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
