@@ -18,8 +18,8 @@ import (
 func status(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show what is parked and why, what waits, and which sinks are out", Args: noArgument,
-		Long: `Show how pawl stands, on one screen: the parked events by cause, with age and money; people's tasks by kind; the work
-that goes on by itself; what people are told by notify; each sink; the bulk jobs that are under way; everything that is
+		Long: `Show how pawl stands, on one screen: the parked events by cause, with age and money; the decisions that wait for a second
+person; people's tasks by kind; the work that goes on by itself; what people are told by notify; each sink; the bulk jobs that are under way; everything that is
 paused, refused, or not taken by a subscriber, and whether anybody works. It ends with the commands that go on from there. Money is counted once for each
 object; of an event that was parked before it was read it is not known.`,
 	}

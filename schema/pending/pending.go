@@ -3,6 +3,7 @@
 package pending
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,9 @@ type Decision struct {
 	// Until is when it lapses.
 	Until time.Time `json:"until"`
 }
+
+// Does is the verb, in words: that of a job is the one that it decides by.
+func (d Decision) Does() string { return cmp.Or(d.Args["verb"], d.Verb) }
 
 // DB is a pool or a transaction of pgx.
 type DB interface {

@@ -40,6 +40,8 @@ type stand struct {
 	cfg  *config.Config
 	url  string
 	auth *console.Users
+	// operator may be changed before the first request.
+	operator *operator.Operator
 }
 
 const password = "correct horse battery"
@@ -59,6 +61,7 @@ func newStand(t *testing.T, change func(*config.Config)) *stand {
 	o := &operator.Operator{DB: s.role, Audit: audit.New(s.role, slog.New(slog.DiscardHandler)), Temporal: away{}, TaskQueue: "pawl",
 		Outlook: func(context.Context) (workflows.Outlook, func(), error) { return nil, nil, errAway },
 		Places:  map[string][]string{operator.Source: {"stripe"}, operator.Sink: {"finance"}}}
+	s.operator = o
 	server, err := console.New(console.Options{Config: s.cfg, Operator: o, Log: log,
 		Page: func(string, string) string { return "" }})
 	if err != nil {

@@ -46,7 +46,7 @@ func (s *Server) home(v *visit) error {
 	page := nowPage{At: when{now, now}, Oldest: r.Oldest}
 	since := func(t time.Time) *when { return &when{t, now} }
 	for _, p := range r.Pending {
-		page.Wrong = append(page.Wrong, wrong{Word: "second person", Badge: "ask", What: p.Verb + " of " + p.Target,
+		page.Wrong = append(page.Wrong, wrong{Word: "second person", Badge: "ask", What: p.Does() + " of " + p.Target,
 			More: operator.Sums(p.Money) + ", asked for by " + p.AskedBy, Since: since(p.AskedAt),
 			Does: button{Label: "look", Does: "decide it, as the second person", Href: pendingHref(p)},
 			See:  "/decide?" + url.Values{"verb": {operator.VerbWithdraw}, "target": {p.ID}}.Encode()})

@@ -243,7 +243,15 @@ func TestReread_TaxAlone_AskedAndCorrected(t *testing.T) {
 	if n := w.done("finance"); n != 1 {
 		t.Errorf("finance has %d entries before the answer", n)
 	}
-	w.says("ada", operator.VerbCorrect, x.own("in_1"), "the reader read no tax", operator.Args{})
+	o := w.operator()
+	o.FourEyes = map[string]int64{"usd": 300} // tax alone counts, too
+	for i, who := range []string{"ada", "bob"} {
+		d := operator.Decision{Verb: operator.VerbCorrect, Target: x.own("in_1"), Why: "the reader read no tax"}
+		of(who)(&d)
+		if a, err := o.Decide(t.Context(), d); err != nil || (a.Pending != nil) != (i == 0) || i == 0 && a.Pending.Money["usd"] != 319 {
+			t.Fatalf("%s: %+v, %v", who, a, err)
+		}
+	}
 	w.until("finance has the correction", func() bool { return w.done("finance") == 2 })
 	w.settled()
 	correction := w.journal("finance")[1].Body

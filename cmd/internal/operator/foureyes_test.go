@@ -359,7 +359,7 @@ func TestFourEyes_Job_BySum(t *testing.T) {
 		o.paid(fmt.Sprint("evt_", i), 40000, "usd")
 	}
 	p := o.asks(ada, "start-job", "x", jobOf(t, o.DB, "approve"))
-	if p.Money["usd"] != 120000 || p.Target != "approve of 3 events" || p.Args["verb"] != "approve" || p.Args["status"] != "needs_review" {
+	if p.Money["usd"] != 120000 || p.Target != "3 events" || p.Does() != "approve" || p.Args["status"] != "needs_review" {
 		t.Errorf("waits: %+v", p)
 	}
 	made, err := o.PreviewJob(t.Context(), bob, newJob(jobOf(t, o.DB, "approve")))

@@ -97,10 +97,8 @@ func (j *NewJob) items() []job.Item {
 	return items
 }
 
-// what says it in a line: "approve of 12 events".
-func (j *NewJob) what() string {
-	return fmt.Sprintf("%s of %d %ss", j.Action, len(j.items()), j.Noun())
-}
+// what says what it is about: "12 events".
+func (j *NewJob) what() string { return fmt.Sprintf("%d %ss", len(j.items()), j.Noun()) }
 
 // startJobRule makes the job of a [*NewJob] and starts it. The audit trail has who decides and why before the
 // first event is touched. The request's ID is the job's. A worker starts a job that Temporal did not take.

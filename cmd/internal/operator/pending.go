@@ -19,10 +19,7 @@ var withdrawRule = rule[*pending.Decision, *pending.Decision]{
 		return p, "pending/" + d.Target, err
 	},
 	check: func(_ context.Context, _ *Operator, d *Decision, p *pending.Decision) (*change, error) {
-		needs := VerbNamed(p.Verb)
-		if verb := VerbNamed(p.Args["verb"]); verb != nil { // of a job
-			needs = verb
-		}
+		needs := VerbNamed(p.Does())
 		if d.By != nil && !d.By.May(needs.Right()) {
 			return nil, &ForbiddenError{Verb: d.Verb + " of " + needs.Name, Needs: needs.Right()}
 		}
@@ -41,7 +38,7 @@ var withdrawRule = rule[*pending.Decision, *pending.Decision]{
 	},
 	answer: func(_ context.Context, _ *Operator, _ *Decision, p *pending.Decision,
 		_ recorded) (string, *pending.Decision, error) {
-		return p.Verb + " of " + p.Target + " waits for a second person no more", p, nil
+		return p.Does() + " of " + p.Target + " waits for a second person no more", p, nil
 	},
 }
 
@@ -53,5 +50,5 @@ func ListPending(ctx context.Context, db pending.DB) ([]pending.Decision, error)
 // withdraws is its withdrawal.
 func withdraws(p pending.Decision) Choice {
 	return Choice{[]string{"pawl", "pending", "withdraw", p.ID, "--why", reasonWanted},
-		"drops the " + p.Verb + " that " + p.AskedBy + " has asked for, and that waits for a second person"}
+		"drops the " + p.Does() + " that " + p.AskedBy + " has asked for, and that waits for a second person"}
 }

@@ -58,7 +58,7 @@ func Tasks(tasks []account.Task) [][]string {
 func Pending(waiting []pending.Decision) [][]string {
 	rows := [][]string{{"WAITS FOR A SECOND PERSON", "OF", "MONEY", "ASKED BY", "WHY", "UNTIL", "PENDING"}}
 	for _, p := range waiting {
-		rows = append(rows, []string{p.Verb, p.Target, operator.Sums(p.Money), p.AskedBy, p.Why, output.Time(p.Until),
+		rows = append(rows, []string{p.Does(), p.Target, operator.Sums(p.Money), p.AskedBy, p.Why, output.Time(p.Until),
 			p.ID})
 	}
 	return rows

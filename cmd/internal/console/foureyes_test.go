@@ -1,0 +1,74 @@
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/cmd/internal/role"
+	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/schema/receipt"
+)
+
+// SignalWithStartWorkflow takes the run of a job.
+func (away) SignalWithStartWorkflow(context.Context, string, string, any, client.StartWorkflowOptions, any, ...any) (client.WorkflowRun, error) {
+	return nil, nil
+}
+
+// A decision about many that moves too much waits on the first page, whose link leads a second person to the same one.
+func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	receipts := receipt.NewStore(s.db, receipt.Options{})
+	t.Cleanup(receipts.Close)
+	s.operator.FourEyes, s.operator.Outlook = map[string]int64{"usd": 100000}, process.Outlook(s.cfg, s.db, receipts)
+	for i := range 3 {
+		e, err := forge.New(forge.Params{Provider: stripe.Provider, EventID: fmt.Sprint("evt_", i), Type: "invoice.paid", Live: true, Amount: 40000, At: time.Now()}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := receipts.Insert(t.Context(), receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Header: http.Header{},
+			Events: []receipt.New{{Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Status: receipt.Received, Body: e.Body}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.exec(`update receipts set status = 'needs_review', reason = 'id_collision: x'`)
+	ada, bob := s.as("ada", role.Finance), s.as("bob", role.Finance)
+	many := func(b *browser, request string) *answer {
+		t.Helper()
+		return b.post("/decide/many", url.Values{"verb": {"approve"}, "status": {"needs_review"}, "source": {"stripe"}, "count": {"3"}, "rate": {"7"}, "why": {"<i>"}, "request": {request}})
+	}
+	if got := many(ada, "ADAADAADA"); got.StatusCode != http.StatusAccepted || !strings.Contains(got.text, "Waits for a second person") {
+		t.Fatalf("ada: %d: %s", got.StatusCode, got.text)
+	}
+	home := bob.get("/")
+	link := regexp.MustCompile(`href="(/decide/many[^"]*)" title="decide it, as the second person"`).FindStringSubmatch(home.text)
+	if link == nil || !strings.Contains(home.text, "approve of 3 events") || !strings.Contains(home.text, "1200.00 USD, asked for by ada") {
+		t.Fatalf("the first page leads nowhere: %s", home.text)
+	}
+	if got := bob.get(html.UnescapeString(link[1])); got.StatusCode != http.StatusOK || !strings.Contains(got.text, "you are the second person") || !strings.Contains(got.text, "&lt;i&gt;") {
+		t.Errorf("bob sees %d: %s", got.StatusCode, got.text)
+	}
+	if got := ada.get(html.UnescapeString(link[1])); !strings.Contains(got.text, "since you have asked for it") {
+		t.Errorf("ada sees %s", got.text)
+	}
+	if got := many(bob, "BOBBOBBOB"); got.StatusCode != http.StatusSeeOther {
+		t.Errorf("bob: %d: %s", got.StatusCode, got.text)
+	}
+	if n := s.count(`select count(*) from jobs where who = 'bob' and asked_by = 'ada' and items = 3`); n != 1 || s.count(`select count(*) from pending_decisions`) != 0 {
+		t.Errorf("%d jobs of both", n)
+	}
+	if got := bob.get("/"); strings.Contains(got.text, "second person") {
+		t.Error("it is made, and still waits on the first page")
+	}
+}
