@@ -34,7 +34,7 @@ type Decision struct {
 	// AskedBy is the first person, and Why that person's reason.
 	AskedBy string `json:"asked_by"`
 	Why     string `json:"why"`
-	// Money is what it decides about, in minor units by currency; empty where nobody knows yet.
+	// Money is at stake, in minor units by currency; empty where nobody knows yet.
 	Money map[string]int64 `json:"money"`
 	// State is a hash of all that it was asked for.
 	State   []byte    `json:"-"`
@@ -53,7 +53,7 @@ type DB interface {
 }
 
 const (
-	// columns leaves out what has lapsed.
+	// columns leaves out lapsed rows.
 	columns = `
 select id, subject, coalesce(receipt_id::text, '') as receipt, event_at, verb, target, args, asked_by, why, money, state, asked_at, until
   from pending_decisions p

@@ -184,8 +184,8 @@ type rule[T, R any] struct {
 	find func(ctx context.Context, o *Operator, d *Decision) (T, string, error)
 	// check says what the decision changes, or refuses it. It changes nothing.
 	check func(ctx context.Context, o *Operator, d *Decision, target T) (*change, error)
-	// answer does what remains to be done after the commit, and says what came of it; a zero result is none. A repeated
-	// request calls it again.
+	// answer does what remains to be done after the commit, and says what came of it. A zero result is left out. A
+	// repeated request calls it again.
 	answer func(ctx context.Context, o *Operator, d *Decision, target T, r recorded) (says string, result R, err error)
 	// forecast completes a preview; nil where the check says all.
 	forecast func(ctx context.Context, o *Operator, d *Decision, target T, p *Preview) error
@@ -305,7 +305,7 @@ type decides interface {
 	preview(ctx context.Context, o *Operator, d *Decision) (*Preview, error)
 	// risk adds what a decision about one of many is about, in money.
 	risk(ctx context.Context, o *Operator, d *Decision, s *stake) error
-	// result is the type of what comes of it.
+	// result is the type of a rule's result.
 	result() reflect.Type
 }
 

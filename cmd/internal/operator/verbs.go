@@ -59,8 +59,8 @@ type Verb struct {
 	ManyTasks bool
 	// Needs is the right that the verb needs; "" stands for [role.RightDecide].
 	Needs role.Right
-	// Judges is set for a verb by which somebody says what becomes of money: over [Operator.FourEyes] that takes two
-	// persons. A retry and a replay do what the rules have decided, and each effect once: they judge nothing.
+	// Judges is set for a verb that says what becomes of money. It takes two persons over [Operator.FourEyes]. A retry
+	// and a replay follow the rules, and do each effect once: they judge nothing.
 	Judges bool
 	// Previews is set where a dry run shows more than the check.
 	Previews bool
