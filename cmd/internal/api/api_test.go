@@ -42,6 +42,7 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 type served struct {
 	t        testing.TB
 	db       *pgxpool.Pool
+	operator *operator.Operator
 	accesses *operator.Accesses
 	handler  http.Handler
 	url      string
@@ -83,7 +84,7 @@ func setup(t testing.TB) *served {
 	}
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
-	return &served{t, owner, accesses, e, server.URL, loaded(t), map[string]bool{}}
+	return &served{t, owner, o, accesses, e, server.URL, loaded(t), map[string]bool{}}
 }
 
 func (s *served) exec(statements ...string) {

@@ -40,7 +40,7 @@ var answers = map[string]any{
 	"/events/{id}/payload": Payload{}, "/effects": Page[ledger.Listed]{}, "/tasks": Page[account.Task]{},
 	"/tasks/{id}": Page[operator.ShownTask]{}, "/pending": Page[pending.Decision]{}, "/jobs": Page[job.Job]{}, "/jobs/{id}": operator.JobDetails{},
 	"/sinks": Page[report.Sink]{}, "/sources": Page[report.Source]{}, "/audit": Page[audit.Row]{},
-	"": Problem{}, "verb": operator.Answer{}, "dry run": operator.Preview{},
+	"": Problem{}, "verb": operator.Answer{}, "dry run": operator.Preview{}, "dry run of a job": operator.JobPreview{},
 }
 
 // The generated parts of the document are those that the table of verbs and the types give.

@@ -14,7 +14,8 @@ import (
 )
 
 // deciding are the routes of the verbs.
-func deciding() (all []route) {
+func deciding() []route {
+	all := []route{{http.MethodPost, "/jobs", role.RightRead, []string{"dry_run"}, (*call).startJob}}
 	for _, v := range operator.Verbs() {
 		if path := verbPath(v); path != "" {
 			all = append(all, route{http.MethodPost, path, cmp.Or(v.Needs, role.RightDecide), []string{"dry_run"},
@@ -97,25 +98,33 @@ func shown(result any) any {
 	return result
 }
 
-// arguments reads the body: why, and the flags of the verb by their names.
-func (c *call) arguments(v operator.Verb, d *operator.Decision, dry bool) error {
+// body reads the body, an object of strings.
+func (c *call) body() (given map[string]string, err error) {
 	body, err := io.ReadAll(c.Request().Body)
 	switch {
 	case tooLarge(err):
-		return problem(http.StatusRequestEntityTooLarge, "too_large", "a body has %d bytes at most", maxBody)
+		return nil, problem(http.StatusRequestEntityTooLarge, "too_large", "a body has %d bytes at most", maxBody)
 	case err != nil:
-		return wrong("the body cannot be read")
+		return nil, wrong("the body cannot be read")
 	case len(body) == 0:
 		body = []byte("{}")
 	}
 	if kind, _, _ := mime.ParseMediaType(c.Request().Header.Get("Content-Type")); len(body) > 2 &&
 		kind != "application/json" {
 		// A form of another site sends no JSON.
-		return problem(http.StatusUnsupportedMediaType, "no_json", "send the body as application/json")
+		return nil, problem(http.StatusUnsupportedMediaType, "no_json", "send the body as application/json")
 	}
-	var given map[string]string
 	if err := json.Unmarshal(body, &given); err != nil {
-		return wrong("the body is no JSON object of strings")
+		return nil, wrong("the body is no JSON object of strings")
+	}
+	return given, nil
+}
+
+// arguments reads the body: why, and the flags of the verb by their names.
+func (c *call) arguments(v operator.Verb, d *operator.Decision, dry bool) error {
+	given, err := c.body()
+	if err != nil {
+		return err
 	}
 	d.Why = given["why"]
 	for name := range given {

@@ -1,11 +1,14 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"go.temporal.io/sdk/client"
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
@@ -50,6 +53,48 @@ func TestDecide_OncePerKey_DryRunNever(t *testing.T) {
 	var status string
 	if err := s.db.QueryRow(t.Context(), `select status from receipts where event_id = 'evt_3'`).Scan(&status); err != nil || status != "received" || actions() != 3 {
 		t.Errorf("%+v: it is %s (%v), with %d actions", ran, status, err, actions())
+	}
+}
+
+// taking is a Temporal that takes the runs of jobs.
+type taking struct{ operator.Temporal }
+
+func (taking) SignalWithStartWorkflow(context.Context, string, string, any, client.StartWorkflowOptions, any, ...any) (client.WorkflowRun, error) {
+	return nil, nil
+}
+
+// A program decides about many: it sees what that would do, and says how many they were.
+func TestJobs_StartedByFilter(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.exec(world...)
+	s.operator.Temporal = taking{}
+	asked := func(more string) string { return `{"verb":"retry","status":"dead","source":"stripe"` + more + `}` }
+	dry := want[operator.JobPreview](t, s.post("/jobs", "", "dry_run=true", asked("")), http.StatusOK)
+	if dry.Count != 1 || dry.Events[0].EventID != "evt_1" || dry.Previewed != 1 {
+		t.Errorf("a dry run: %+v", dry)
+	}
+	for body, code := range map[string]string{
+		asked(`,"why":"x"`): "count", asked(`,"why":"x","count":"2"`): "count", asked(`,"count":"1"`): "invalid",
+		asked(`,"why":"x","count":"1","rate":"1000"`): "invalid", asked(`,"why":"x","count":"1","since":"1h"`): "invalid",
+		`{"verb":"retry","status":"processed","why":"x","count":"1"}`: "invalid", `{"verb":"pause-sink","status":"dead","why":"x","count":"1"}`: "invalid",
+	} {
+		if got := s.post("/jobs", "", "", body); got.StatusCode < 400 || want[Problem](t, got, got.StatusCode).Code != code {
+			t.Errorf("%s: %d, %s; want %s", body, got.StatusCode, got.body, code)
+		}
+	}
+	whole := asked(`,"why":"finance is back","count":"1"`)
+	if got := s.ask(http.MethodPost, "/jobs", "", "", "viewer", whole); got.StatusCode != http.StatusForbidden {
+		t.Errorf("a viewer starts a job: %d", got.StatusCode)
+	}
+	first := want[operator.Answer](t, s.post("/jobs", "", "", whole, "Idempotency-Key", "night"), http.StatusOK)
+	s.exec(`update receipts set status = 'processed' where event_id = 'evt_1'`) // the job has done its work
+	again := want[operator.Answer](t, s.post("/jobs", "", "", whole, "Idempotency-Key", "night"), http.StatusOK)
+	if first.Target != "night" || first.Repeated || !again.Repeated {
+		t.Errorf("%+v, and again %+v", first, again)
+	}
+	if got := s.get("/jobs/{id}", "night", ""); !strings.Contains(string(got.body), `"name":"evt_1"`) || !strings.Contains(string(got.body), `"items":1`) {
+		t.Errorf("the job: %s", got.body)
 	}
 }
 

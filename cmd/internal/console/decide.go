@@ -180,7 +180,7 @@ func (s *Server) manyOf(v *visit) (operator.Decision, *operator.Verb, operator.C
 	if err != nil {
 		return d, nil, operator.Chosen{}, err
 	}
-	f := eventFilter(v)
+	f := operator.EventsOf(criteria(v))
 	if !slices.Contains(verb.Many, f.Status) {
 		return d, nil, operator.Chosen{}, &problem{http.StatusBadRequest, "The status does not fit",
 			verb.Name + " acts on events that are " + output.OneOf(verb.Many)}
@@ -195,12 +195,8 @@ func (s *Server) manyOf(v *visit) (operator.Decision, *operator.Verb, operator.C
 
 // newJob is the job of a form.
 func newJob(v *visit, d operator.Decision, chosen operator.Chosen) *operator.NewJob {
-	filter := map[string]string{}
-	for name, values := range filterQuery(v) {
-		filter[name] = values[0]
-	}
-	return &operator.NewJob{Job: job.Job{Action: d.Verb, Effect: d.Effect, Reference: d.Reference, Filter: filter},
-		Chosen: chosen}
+	return &operator.NewJob{Job: job.Job{Action: d.Verb, Effect: d.Effect, Reference: d.Reference,
+		Filter: criteria(v)}, Chosen: chosen}
 }
 
 // showMany previews a decision about many events.
@@ -211,9 +207,9 @@ func (s *Server) showMany(v *visit) error {
 	}
 	page := newDecisionPage(v, d, verb)
 	page.Target = output.Plural(len(chosen.Events), "event") + tables.InBrackets(operator.Sums(chosen.Money))
-	q := filterQuery(v)
-	for _, name := range filterNames {
-		if value := q.Get(name); value != "" {
+	q := criteria(v)
+	for _, name := range operator.Criteria {
+		if value := q[name]; value != "" {
 			page.Filter = append(page.Filter, field{Name: name, Label: name, Value: value})
 		}
 	}

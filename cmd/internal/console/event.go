@@ -14,7 +14,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/receipt"
-	"github.com/pawlhq/pawl/schema/timeline"
 )
 
 // listed is how many rows a list has on one page.
@@ -45,33 +44,21 @@ func older(list string, filters []filter, behind, row string) string {
 	return list + "?" + q.Encode()
 }
 
-// eventFilter reads the filter of a list from the query.
-func eventFilter(v *visit) operator.Events {
-	q := func(name string) string { return strings.TrimSpace(v.FormValue(name)) }
-	return operator.Events{
-		Filter: timeline.Filter{Status: q("status"), ReasonCode: q("reason"), Source: q("source"), Type: q("type"),
-			OlderThan: q("older")},
-		Object: q("object"), Account: q("account"),
-	}
-}
-
-// filterNames are the filters of events by the names of the command line's flags, in the order in which they are shown.
-var filterNames = []string{"status", "reason", "source", "type", "account", "object"}
-
-// filterQuery is the query of a filter's list.
-func filterQuery(v *visit) url.Values {
-	q := url.Values{}
-	for _, name := range filterNames {
+// criteria are those of the events of a list, in the query or a form.
+func criteria(v *visit) map[string]string {
+	given := map[string]string{}
+	for _, name := range operator.Criteria {
 		if value := strings.TrimSpace(v.FormValue(name)); value != "" {
-			q.Set(name, value)
+			given[name] = value
 		}
 	}
-	return q
+	return given
 }
 
 func (s *Server) events(v *visit) error {
-	f := eventFilter(v)
-	f.Limit = listed + 1
+	q := criteria(v)
+	f := operator.EventsOf(q)
+	f.OlderThan, f.Limit = strings.TrimSpace(v.FormValue("older")), listed+1
 	if f.Status != "" && !slices.Contains(receipt.Statuses, receipt.Status(f.Status)) {
 		return &problem{http.StatusBadRequest, "There is no such status", f.Status}
 	}
@@ -79,10 +66,9 @@ func (s *Server) events(v *visit) error {
 	if err != nil {
 		return err
 	}
-	q := filterQuery(v)
 	var page eventsPage
-	for _, name := range filterNames {
-		one := filter{Name: name, Label: name, Value: q.Get(name)}
+	for _, name := range operator.Criteria {
+		one := filter{Name: name, Label: name, Value: q[name]}
 		if name == "status" {
 			for _, status := range receipt.Statuses {
 				one.Options = append(one.Options, string(status))
@@ -100,13 +86,13 @@ func (s *Server) events(v *visit) error {
 }
 
 // manyButtons are the decisions about all events of a list.
-func manyButtons(p *operator.Person, status string, q url.Values) (all []button) {
+func manyButtons(p *operator.Person, status string, q map[string]string) (all []button) {
 	for _, verb := range operator.Verbs() {
 		for _, acts := range verb.Many {
 			if acts == status && status != "" && p.May(verb.Right()) {
 				of := url.Values{"verb": {verb.Name}}
-				for name := range q {
-					of.Set(name, q.Get(name))
+				for name, value := range q {
+					of.Set(name, value)
 				}
 				all = append(all, button{Label: verb.Name + " all", Does: verb.Short,
 					Href: "/decide/many?" + of.Encode(), Grave: verb.Name == operator.VerbCompensate})

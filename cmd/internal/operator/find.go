@@ -69,6 +69,15 @@ type Events struct {
 	Object, Account string
 }
 
+// Criteria are those of [EventsOf], by the names of the command line's flags.
+var Criteria = []string{"status", "reason", "source", "type", "account", "object"}
+
+// EventsOf makes a filter of criteria by their names.
+func EventsOf(criteria map[string]string) Events {
+	return Events{Object: criteria["object"], Account: criteria["account"], Filter: timeline.Filter{
+		Status: criteria["status"], ReasonCode: criteria["reason"], Source: criteria["source"], Type: criteria["type"]}}
+}
+
 // ListEvents returns the receipts that pass f, the newest first. An account that is not known is an error.
 func ListEvents(ctx context.Context, db timeline.DB, f Events) ([]timeline.Receipt, error) {
 	if f.Object != "" {

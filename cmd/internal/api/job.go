@@ -1,0 +1,98 @@
+package api
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/job"
+)
+
+// jobFields are what the body of a job may have beside the criteria of its events, [operator.Criteria].
+var jobFields = []string{"verb", "why", "effect", "reference", "rate", "count"}
+
+// defaultRate is in events a second.
+const defaultRate = "5"
+
+// startJob decides about all events that pass a filter, as a job, or says what that would do. Nobody decides about
+// another number of events than they have seen: the body has it.
+func (c *call) startJob() error {
+	dry, err := c.oneOf("dry_run", "true", "false")
+	if err != nil {
+		return err
+	}
+	given, err := c.body()
+	if err != nil {
+		return err
+	}
+	j, err := jobOf(given)
+	if err != nil {
+		return err
+	}
+	j.Chosen, err = operator.ChooseEvents(c.ctx(), c.Operator.DB, operator.EventsOf(j.Filter))
+	if err != nil {
+		return err
+	}
+	if dry == "true" {
+		made, err := c.Operator.PreviewJob(c.ctx(), c.person, j)
+		if err != nil {
+			return err
+		}
+		return c.JSON(http.StatusOK, made)
+	}
+	request := c.Request().Header.Get("Idempotency-Key")
+	known := false
+	if request != "" { // a repeated request is about the events of the first
+		_, err := job.New(c.Operator.DB).Get(c.ctx(), request)
+		known = err == nil
+	}
+	if n := strconv.Itoa(len(j.Chosen.Events)); !known && given["count"] != n {
+		return problem(http.StatusConflict, "count", "%s events pass the filter, and count is %.20q: nothing was done. "+
+			"Look at what a dry run shows, and send its count", n, given["count"])
+	}
+	made, err := c.Operator.Decide(c.ctx(), operator.Decision{Verb: operator.VerbStartJob, By: c.person,
+		Request: cmp.Or(request, j.Action+"-"+uuid.NewString()[:8]), Why: given["why"],
+		Args: operator.Args{Found: j}})
+	switch {
+	case err != nil:
+		return err
+	case made.Pending != nil:
+		return c.JSON(http.StatusAccepted, made)
+	}
+	return c.JSON(http.StatusOK, made)
+}
+
+// jobOf reads a job, without its events.
+func jobOf(given map[string]string) (*operator.NewJob, error) {
+	j := &operator.NewJob{Job: job.Job{Action: given["verb"], Effect: given["effect"], Reference: given["reference"],
+		Filter: map[string]string{}}}
+	for name, value := range given {
+		switch {
+		case slices.Contains(operator.Criteria, name):
+			if value != "" {
+				j.Filter[name] = value
+			}
+		case !slices.Contains(jobFields, name):
+			return nil, wrong("a job takes no %.40q", name)
+		}
+	}
+	v := operator.VerbNamed(j.Action)
+	if v == nil || len(v.Many) == 0 {
+		return nil, wrong("verb: %.40q cannot be about many events", j.Action)
+	}
+	if !slices.Contains(v.Many, given["status"]) {
+		return nil, wrong("status: %s acts on events that are %s", v.Name, strings.Join(v.Many, " or "))
+	}
+	rate, err := strconv.ParseFloat(cmp.Or(given["rate"], defaultRate), 64)
+	if err != nil || rate < operator.LeastJobRate || rate > operator.MostJobRate {
+		return nil, wrong("rate: write a number of events a second, from %g to %g", operator.LeastJobRate,
+			operator.MostJobRate)
+	}
+	j.Rate = rate
+	return j, nil
+}
