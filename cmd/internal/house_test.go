@@ -42,7 +42,7 @@ var ceilings = struct {
 	longFunctions: 4, longFiles: 1,
 	largeTypes:       2,
 	commandTestFiles: 20,
-	lines:            82500,
+	lines:            83000,
 }
 
 const (

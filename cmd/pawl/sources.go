@@ -9,7 +9,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
-	"github.com/pawlhq/pawl/schema/pause"
 )
 
 func sources(a *app) *cobra.Command {
@@ -25,7 +24,7 @@ func sources(a *app) *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&unused, "unused-for", unused, "how long a secret must not have been used, while another is, to be safe to remove")
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]report.Source, error) {
-		return report.ReadSources(ctx, s.cfg, pause.New(s.db), s.receipts, unused)
+		return report.ReadSources(ctx, s.cfg, s.db, unused)
 	}, writeSources)
 }
 

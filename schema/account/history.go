@@ -8,10 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Change is a change of what an account may use, as subscribers were told of it.
+// Change is a change of an account's access, as subscribers were told of it.
 type Change struct {
 	At time.Time `json:"at"`
-	// Before is nil where it is not known: for the first change, say. Neither has Held.
+	// Before is nil for the first change that is known. Neither has Held.
 	Before *Access `json:"before"`
 	After  Access  `json:"after"`
 	// Event is the one that has moved it, or that made something due; "" where none has. Why says what did, in words.
@@ -52,7 +52,7 @@ func changes(ctx context.Context, tx pgx.Tx, of Name) ([]Change, error) {
 	return all[:min(len(all), MostChanges)], err
 }
 
-// why says what has moved access, by the kind of the effect that did, and the type of its event.
+// why says how access was moved, by the kind of the effect that did, and the type of its event.
 func why(kind, eventType string) string {
 	switch kind {
 	case "apply-facts":

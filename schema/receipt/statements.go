@@ -2,6 +2,7 @@ package receipt
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
 var Statements = map[string]string{
+	"traffic":         trafficSQL,
 	"ready":           readySQL,
 	"ready space":     readySpaceSQL,
 	"insert":          insertSQL,

@@ -57,3 +57,28 @@ func ReadPace(ctx context.Context, db DB) (p Pace, err error) {
 	}
 	return p, nil
 }
+
+// Took is how long the calls of a sink took that had an answer, of the newest [MostPaced] events, as in a [Speed].
+type Took struct {
+	Sink         string
+	Median, Most float64
+}
+
+// tookSQL is given which sink each kind of effect has in each mode.
+const tookSQL = `
+with newest as materialized (select id from receipts order by id desc limit $1)
+select k.sink, percentile_cont(0.5) within group (order by took) as median, percentile_cont(0.95) within group (order by took) as most
+  from newest n
+ cross join lateral (select a.key, extract(epoch from a.ended_at - a.started_at)::float8 as took from effect_attempts a
+                      where a.receipt_id = n.id and a.outcome = 'done' offset 0) done
+  join unnest($2::text[], $3::text[], $4::text[]) k (kind, mode, sink) on k.kind = split_part(done.key, ':', 1) and k.mode = split_part(done.key, ':', 3)
+ group by k.sink order by k.sink`
+
+// ReadTook returns how long calls took, by sink: the n-th of kinds, in the n-th mode, goes to the n-th of sinks.
+func ReadTook(ctx context.Context, db DB, kinds, modes, sinks []string) ([]Took, error) {
+	took, err := collect[Took](ctx, db, tookSQL, MostPaced, kinds, modes, sinks)
+	if err != nil {
+		return nil, fmt.Errorf("read how long calls took: %w", err)
+	}
+	return took, nil
+}

@@ -20,6 +20,7 @@ var Statements = map[string]string{
 	"oldest":      oldestSQL,
 	"hours":       hoursSQL,
 	"speeds":      speedsSQL,
+	"took":        tookSQL,
 }
 
 // columns are the fields of [Receipt].

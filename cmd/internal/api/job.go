@@ -52,8 +52,8 @@ func (c *call) startJob() error {
 		known = err == nil
 	}
 	if n := strconv.Itoa(len(j.Chosen.Events)); !known && given["count"] != n {
-		return problem(http.StatusConflict, "count", "%s events pass the filter, and count is %.20q: nothing was done. "+
-			"Look at what a dry run shows, and send its count", n, given["count"])
+		return problem(http.StatusConflict, "count", "%s events pass the filter, and count is %.20q: nothing was "+
+			"done. Look at what a dry run shows, and send its count", n, given["count"])
 	}
 	made, err := c.Operator.Decide(c.ctx(), operator.Decision{Verb: operator.VerbStartJob, By: c.person,
 		Request: cmp.Or(request, j.Action+"-"+uuid.NewString()[:8]), Why: given["why"],

@@ -50,11 +50,11 @@ func reading() []route {
 		get("/jobs", answer((*call).jobs), "cursor", "limit"),
 		get("/jobs/{id}", answer((*call).job), "result", "limit"),
 		get("/sinks", answer(func(c *call) (Page[report.Sink], error) {
-			found, err := report.ReadSinks(c.ctx(), c.Config, c.Operator.DB)
+			found, err := report.TimedSinks(c.ctx(), c.Config, c.Operator.DB)
 			return page(found, len(found), nil), err
 		})),
 		get("/sources", answer(func(c *call) (Page[report.Source], error) {
-			found, err := report.SourcesOf(c.ctx(), c.Config, c.Operator.DB)
+			found, err := report.ReadSources(c.ctx(), c.Config, c.Operator.DB, report.UnusedFor)
 			return page(found, len(found), nil), err
 		})),
 		get("/audit", answer((*call).audit), "target", "actor", "action", "since", "cursor", "limit"),

@@ -21,6 +21,7 @@ import (
 type listPage struct {
 	Filters []filter
 	Rows    shownTable
+	More    shownTable
 	Empty   string
 	Older   string
 	Renews  bool
@@ -144,11 +145,12 @@ func (s *Server) job(v *visit) error {
 }
 
 func (s *Server) sinks(v *visit) error {
-	found, err := report.ReadSinks(v.ctx(), s.Config, s.Operator.DB)
+	found, err := report.TimedSinks(v.ctx(), s.Config, s.Operator.DB)
 	if err != nil {
 		return err
 	}
-	page := listPage{Rows: newTable(tables.Sinks(found)), Renews: true, Empty: "No sink is configured.",
+	page := listPage{Rows: newTable(tables.Sinks(found)), More: newTable(tables.Took(found)),
+		Renews: true, Empty: "No sink is configured.",
 		Decides: "Pause and resume"}
 	for _, sink := range found {
 		kind, name := pause.Sink, sink.Name
@@ -170,12 +172,12 @@ func placeButton(verb, place string) button {
 }
 
 func (s *Server) sources(v *visit) error {
-	found, err := report.SourcesOf(v.ctx(), s.Config, s.Operator.DB)
+	found, err := report.ReadSources(v.ctx(), s.Config, s.Operator.DB, report.UnusedFor)
 	if err != nil {
 		return err
 	}
-	page := listPage{Rows: newTable(tables.Sources(found)), Empty: "No source is configured.",
-		Decides: "Pause and resume"}
+	page := listPage{Rows: newTable(tables.Traffic(found)), More: newTable(tables.Sources(found)), Renews: true,
+		Empty: "No source is configured.", Decides: "Pause and resume"}
 	for _, source := range found {
 		verb := "pause"
 		if source.Paused != "" {

@@ -113,7 +113,7 @@ func speedsChart(speeds []timeline.Speed) chart {
 	}
 	for i, s := range speeds {
 		y := i * laneHeight
-		median, slow := seconds(s.Median), seconds(s.Most)
+		median, slow := output.Seconds(s.Median), output.Seconds(s.Most)
 		if c.Says != "" {
 			c.Says += "; "
 		}
@@ -131,16 +131,4 @@ func speedsChart(speeds []timeline.Speed) chart {
 	}
 	c.Height = len(speeds) * laneHeight
 	return c
-}
-
-// seconds is a length of time in few digits.
-func seconds(s float64) string {
-	d := time.Duration(max(s, 0) * float64(time.Second))
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return output.Roughly(d)
 }

@@ -66,6 +66,18 @@ func Roughly(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
+// Seconds writes a short time in few digits, a long one as [Roughly] does.
+func Seconds(s float64) string {
+	d := time.Duration(max(s, 0) * float64(time.Second))
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return Roughly(d)
+}
+
 // Span writes a length of time in its largest whole unit: 72h is "3 d", 90s is "90 s".
 func Span(d time.Duration) string {
 	switch {

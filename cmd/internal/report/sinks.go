@@ -11,6 +11,8 @@ import (
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
 	runstore "github.com/pawlhq/pawl/schema/run"
+	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 // Sink is one sink as `pawl sinks` shows it.
@@ -28,6 +30,37 @@ type Sink struct {
 	Waiting int    `json:"waiting"`
 	// Places is how many effects are in flight at once, from each worker process.
 	Places int `json:"places"`
+	// Median and Most are how long its calls took that had an answer, in seconds: half of them at most Median, 19 of 20
+	// at most Most. They are nil where nobody has asked, or none was of late, and for consumers.
+	Median *float64 `json:"median_seconds"`
+	Most   *float64 `json:"p95_seconds"`
+}
+
+// TimedSinks is [ReadSinks] with how long calls took.
+func TimedSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Sink, error) {
+	sinks, err := ReadSinks(ctx, cfg, db)
+	if err != nil {
+		return nil, err
+	}
+	var kinds, modes, names []string
+	for _, s := range cfg.AllSinks() {
+		for mode := range s.Credentials {
+			for _, kind := range workflows.Catalogue() {
+				if kind.Sink == s.Name {
+					kinds, modes, names = append(kinds, kind.Name), append(modes, mode), append(names, s.ForMode(mode))
+				}
+			}
+		}
+	}
+	took, err := timeline.ReadTook(ctx, db, kinds, modes, names)
+	for i := range sinks {
+		for _, t := range took {
+			if t.Sink == sinks[i].Name {
+				sinks[i].Median, sinks[i].Most = &t.Median, &t.Most
+			}
+		}
+	}
+	return sinks, err
 }
 
 // ReadSinks returns the configured sinks and consumers, as they stand.

@@ -33,6 +33,14 @@ type Source struct {
 	// the events that wait for the end of that.
 	Paused  string `json:"paused,omitempty"`
 	Waiting int    `json:"waiting"`
+	// LastHour counts the deliveries that were admitted in the last whole hour, LastDay those of the last 24 hours.
+	LastHour int64 `json:"last_hour"`
+	LastDay  int64 `json:"last_day"`
+	// Refused counts the refusals since yesterday (UTC), by the class of the diagnosis.
+	Refused map[string]int64 `json:"refused"`
+	// Ends is when the source's last secret does, nil for never. Silent says that less comes than was to be expected.
+	Ends   *time.Time `json:"ends"`
+	Silent string     `json:"silent,omitempty"`
 }
 
 // Secret is one secret: its label, never its value.
@@ -80,15 +88,46 @@ func Sources(cfg *config.Config, uses []receipt.SecretUse, now time.Time, unused
 	return reports
 }
 
-// ReadSources returns the configured sources as they stand; unused is [UnusedFor], or another such time.
-func ReadSources(ctx context.Context, cfg *config.Config, pauses *pause.Store, receipts *receipt.Store,
-	unused time.Duration) ([]Source, error) {
+// ReadSources returns the configured sources as they stand, with what came to each; unused is [UnusedFor], or another
+// such time.
+func ReadSources(ctx context.Context, cfg *config.Config, db *pgxpool.Pool, unused time.Duration) ([]Source, error) {
+	receipts := receipt.NewStore(db, receipt.Options{})
+	defer receipts.Close()
 	uses, err := receipts.SecretUses(ctx)
 	if err != nil {
 		return nil, err
 	}
-	report := Sources(cfg, uses, time.Now(), unused)
-	return report, readPaused(ctx, report, pauses, receipts)
+	reports := Sources(cfg, uses, time.Now(), unused)
+	if err := readPaused(ctx, reports, pause.New(db), receipts); err != nil {
+		return nil, err
+	}
+	return reports, readTraffic(ctx, reports, cfg, db)
+}
+
+// readTraffic says what came to the sources, which have fallen silent, and when their last secrets end.
+func readTraffic(ctx context.Context, reports []Source, cfg *config.Config, db *pgxpool.Pool) error {
+	names := slices.Collect(maps.Keys(cfg.Sources))
+	traffic, err := receipt.ReadTraffic(ctx, db, names)
+	if err != nil {
+		return err
+	}
+	silent, err := receipt.Silent(ctx, db, names)
+	ends := SecretEnds(cfg)
+	for i := range reports {
+		r := &reports[i]
+		for _, t := range traffic {
+			if t.Source == r.Name {
+				r.LastHour, r.LastDay, r.Refused = t.Hour, t.Day, t.Refused
+			}
+		}
+		for _, s := range silent {
+			if s.Source == r.Name {
+				r.Silent = fmt.Sprintf("nothing since %s, where %d were to be expected", Day(s.Last), s.Expected)
+			}
+		}
+		r.Ends = optional(ends[r.Name])
+	}
+	return err
 }
 
 // readPaused says which sources are paused, and how much waits for each.
@@ -171,11 +210,4 @@ func optional(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
-}
-
-// SourcesOf is [ReadSources] of a database.
-func SourcesOf(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Source, error) {
-	receipts := receipt.NewStore(db, receipt.Options{})
-	defer receipts.Close()
-	return ReadSources(ctx, cfg, pause.New(db), receipts, UnusedFor)
 }

@@ -29,7 +29,7 @@ func Account(acc *account.Account) [][][]string {
 		due(acc.Due), Tasks(acc.Tasks), history(acc.History)}
 }
 
-// history is what has moved the account's access.
+// history lists the changes of the account's access.
 func history(changes []account.Change) [][]string {
 	rows := [][]string{{"ACCESS CHANGED", "FROM", "TO", "WHY", "BY"}}
 	for _, c := range changes {

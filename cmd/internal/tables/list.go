@@ -90,6 +90,17 @@ func Sinks(sinks []report.Sink) [][]string {
 	return rows
 }
 
+// Took is how long the calls of each sink took, without those that had none of late.
+func Took(sinks []report.Sink) [][]string {
+	rows := [][]string{{"SINK", "HALF WITHIN", "19 OF 20 WITHIN"}}
+	for _, r := range sinks {
+		if r.Median != nil {
+			rows = append(rows, []string{r.Name, output.Seconds(*r.Median), output.Seconds(*r.Most)})
+		}
+	}
+	return rows
+}
+
 // Notices are what people are told.
 func Notices(notices []notice.Notice, now time.Time) [][]string {
 	rows := [][]string{{"PEOPLE ARE TOLD", "SEVERITY", "FOR", "LAST TOLD"}}
@@ -227,6 +238,26 @@ func Sources(reports []report.Source) [][]string {
 			rows = append(rows, append(slices.Clone(head), s.Label, strconv.FormatInt(s.Uses, 10), last, s.Verdict))
 			head = []string{"", "", "", "", ""}
 		}
+	}
+	return rows
+}
+
+// Traffic is how much came to each source of late, and when its last secret ends.
+func Traffic(reports []report.Source) [][]string {
+	rows := [][]string{{"SOURCE", "A MINUTE", "IN 24 HOURS", "REFUSED SINCE YESTERDAY", "WAITING",
+		"LAST SECRET ENDS", "NOTE"}}
+	for _, r := range reports {
+		var refused []string
+		for _, class := range slices.Sorted(maps.Keys(r.Refused)) {
+			refused = append(refused, fmt.Sprintf("%s: %d", class, r.Refused[class]))
+		}
+		note := r.Silent
+		if r.Paused != "" {
+			note = r.Paused
+		}
+		rows = append(rows, []string{r.Name, strconv.FormatFloat(float64(r.LastHour)/60, 'f', 1, 64),
+			strconv.FormatInt(r.LastDay, 10), strings.Join(refused, ", "), strconv.Itoa(r.Waiting),
+			output.Date(r.Ends), note})
 	}
 	return rows
 }

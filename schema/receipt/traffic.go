@@ -1,0 +1,37 @@
+package receipt
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Traffic is what came to a source of late.
+type Traffic struct {
+	Source string
+	// Hour is how many deliveries were admitted in the last whole hour, Day in the last 24 hours.
+	Hour, Day int64
+	// Refused counts the refusals since yesterday (UTC), by class.
+	Refused map[string]int64
+}
+
+const trafficSQL = `
+select s.source,
+       coalesce((select h.count from source_hours h where h.source = s.source and h.hour = date_trunc('hour', now()) - interval '1 hour'), 0) as hour,
+       coalesce((select sum(h.count) from source_hours h where h.source = s.source and h.hour > now() - interval '24 hours'), 0)::bigint as day,
+       coalesce((select jsonb_object_agg(c.name, c.count)
+                   from (select name, sum(count) as count from source_counts
+                          where source = s.source and what = 'refused' and day >= (now() at time zone 'utc')::date - 1 group by name) c), '{}') as refused
+  from unnest($1::text[]) s (source) order by s.source`
+
+// ReadTraffic returns the traffic of each of the sources.
+func ReadTraffic(ctx context.Context, pool *pgxpool.Pool, sources []string) ([]Traffic, error) {
+	rows, _ := pool.Query(ctx, trafficSQL, sources) // CollectRows returns its error
+	traffic, err := pgx.CollectRows(rows, pgx.RowToStructByName[Traffic])
+	if err != nil {
+		return nil, fmt.Errorf("read what comes to the sources: %w", err)
+	}
+	return traffic, nil
+}
