@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +23,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/localpg"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // composeFile is what these tests read of docker-compose.yml.
@@ -52,7 +57,8 @@ type composeService struct {
 	DependsOn map[string]struct {
 		Condition string `yaml:"condition"`
 	} `yaml:"depends_on"`
-	Healthcheck map[string]any `yaml:"healthcheck"`
+	Healthcheck map[string]any    `yaml:"healthcheck"`
+	Environment map[string]string `yaml:"environment"`
 }
 
 // composeSecret is a secret of a service, by its name or with the name under which the service finds it.
@@ -317,8 +323,71 @@ func TestCompose_Roles_Work(t *testing.T) {
 	if r := console.pawl(t, "rebuild", "--apply", "acme", "--mode", "live", "--why", "a test", "--yes"); r.code == 0 {
 		t.Error("the console's role rebuilds accounts")
 	}
+	composedConsole(t, secret, dsn("console"))
 	if script := read(t, filepath.Join(dir, "postgres-init.sh")); strings.Contains(script, "$(cat") {
 		t.Error("a password is an argument of a command")
+	}
+}
+
+// composedConsole starts the console as docker-compose.yml does, but for the container: with its command, its environment
+// and no other, its secrets and its database role, and without the other services but Postgres. Its own health check finds
+// it healthy, and a person of console_users signs in and sees an event.
+func composedConsole(t *testing.T, secret func(string) string, dsn string) {
+	t.Helper()
+	service, mounted := compose(t).Services["console"], t.TempDir()
+	person := typed(t, "correct horse battery\n", nil, "console", "adduser", "ada", "--role", "admin", "--print")
+	write(t, secret("console_users"), read(t, secret("console_users"))+person.out)
+	for _, s := range service.Secrets {
+		write(t, filepath.Join(mounted, s.Target), read(t, secret(s.Source)))
+	}
+	write(t, filepath.Join(mounted, "pawl_database_url"), dsn) // Postgres has another address here
+	listen, health := schematest.FreeAddr(t), schematest.FreeAddr(t)
+	file := filepath.Join(mounted, "pawl.yaml")
+	write(t, file, strings.NewReplacer("/run/secrets/", mounted+"/", "0.0.0.0:8081", listen, "http://127.0.0.1:8081", "http://"+listen, "0.0.0.0:8085", health).
+		Replace(read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))))
+	here := func(command []string) []string { // what stands where in the container
+		return strings.Split(strings.ReplaceAll(strings.Join(command, "\x00"), "/etc/pawl/pawl.yaml", file), "\x00")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended, said := make(chan int, 1), new(bytes.Buffer)
+	go func() {
+		ended <- run(ctx, here(service.Command), stdio{strings.NewReader(""), io.Discard, said}, func(key string) (string, bool) {
+			value, set := service.Environment[key]
+			return value, set
+		})
+	}()
+	var check []string
+	for _, word := range service.Healthcheck["test"].([]any)[2:] { // after CMD and the program
+		check = append(check, word.(string))
+	}
+	until(t, "the console is healthy", func() bool { return pawl(t, service.Environment, here(check)...).code == 0 })
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := http.Client{Jar: jar}
+	for _, ask := range []func() (*http.Response, error){
+		func() (*http.Response, error) {
+			return browser.PostForm("http://"+listen+"/sign-in", url.Values{"name": {"ada"}, "password": {"correct horse battery"}, "next": {"/events/evt_1"}})
+		},
+		func() (*http.Response, error) { return browser.Get("http://" + listen + "/overview") },
+	} {
+		got, err := ask()
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(got.Body)
+		_ = got.Body.Close()
+		if err != nil || got.StatusCode != http.StatusOK || !strings.Contains(string(page), "<summary>ada</summary>") {
+			t.Errorf("%s: %d, %v: %s", got.Request.URL, got.StatusCode, err, page)
+		}
+	}
+	if stop(); <-ended != 0 {
+		t.Errorf("the console ends badly: %s", said)
+	}
+	if log := said.String(); !strings.Contains(log, `"role":"pawl_console"`) || strings.Contains(log, `"level":"ERROR"`) {
+		t.Errorf("the console says %s", log)
 	}
 }
 
