@@ -258,7 +258,7 @@ func (r rule[T, R]) checked(ctx context.Context, o *Operator, d *Decision, targe
 	if err != nil || o.FourEyes == nil {
 		return c, err
 	}
-	e, err := r.look(ctx, o, d, target, subject, c)
+	e, err := r.look(ctx, o, d, target, subject, c, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +289,12 @@ func (r rule[T, R]) preview(ctx context.Context, o *Operator, d *Decision) (*Pre
 	}
 	if err == nil && o.FourEyes != nil {
 		var e *eyes
-		e, err = r.look(ctx, o, d, target, subjectOf(target, key), c)
+		var s *stake
+		if r.stake == nil { // it is what the forecast says
+			s = newStake()
+			s.preview(p)
+		}
+		e, err = r.look(ctx, o, d, target, subjectOf(target, key), c, s)
 		p.FourEyes = e.says()
 	}
 	if refused, ok := errors.AsType[*RefusedError](err); ok {

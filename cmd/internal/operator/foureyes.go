@@ -38,16 +38,21 @@ type eyes struct {
 }
 
 // look returns how a decision stands that takes two persons, nil for one that takes one. It refuses who can be neither
-// of them.
-func (r rule[T, R]) look(ctx context.Context, o *Operator, d *Decision, target T, subject string, c *change) (*eyes,
-	error) {
+// of them. s is at stake; nil has it found out.
+func (r rule[T, R]) look(ctx context.Context, o *Operator, d *Decision, target T, subject string, c *change,
+	s *stake) (*eyes, error) {
 	made, item := d.Found.(*job.Job)
 	if item && made.AskedBy != "" || !judges(d.Verb, target) {
 		return nil, nil
 	}
-	s := newStake()
-	if err := r.weigh(ctx, o, d, target, s); err != nil || !s.over(o.FourEyes) {
-		return nil, err
+	if s == nil {
+		s = newStake()
+		if err := r.weigh(ctx, o, d, target, s); err != nil {
+			return nil, err
+		}
+	}
+	if !s.over(o.FourEyes) {
+		return nil, nil
 	}
 	e := &eyes{stake: s}
 	switch {

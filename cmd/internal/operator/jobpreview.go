@@ -44,9 +44,14 @@ func (o *Operator) PreviewJob(ctx context.Context, by *Person, j *NewJob) (*JobP
 		Action: d.Verb, Count: len(chosen.Events), Chosen: chosen, Previewed: min(len(chosen.Events), mostPreviewed),
 		Outcomes: map[string]int{}, Refusals: map[string]int{}, Counts: map[workflows.Will]int{}, Sums: []Sum{},
 	}
+	s := newStake()
+	s.unknown = made.Previewed < made.Count && VerbNamed(j.Action).Judges
 	for _, e := range chosen.Events[:made.Previewed] {
 		d.Target = e.Receipt
 		p, err := o.Preview(ctx, d)
+		if err == nil && judges(d.Verb, &p.Receipt) {
+			s.preview(p)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
@@ -66,7 +71,7 @@ func (o *Operator) PreviewJob(ctx context.Context, by *Person, j *NewJob) (*JobP
 		return made, nil
 	}
 	d.Verb, d.Found = VerbStartJob, j
-	e, err := startJobRule.look(ctx, o, &d, j, subjectOf(j, ""), new(change))
+	e, err := startJobRule.look(ctx, o, &d, j, subjectOf(j, ""), new(change), s)
 	if refused, is := errors.AsType[*RefusedError](err); is {
 		made.FourEyes, err = "It "+refused.Why+".", nil
 	} else {
