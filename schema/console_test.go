@@ -197,3 +197,27 @@ func TestConfined_EachRole(t *testing.T) {
 		}
 	}
 }
+
+// A console asks as a person does, also where its connections cannot tell the server so: a list may take longer than an
+// event, and reads a table whole where that is best.
+func TestSetRoles_Console_AsksAsAPersonDoes(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	if err := schema.SetRoles(t.Context(), dsn, schema.Roles{Console: []string{schematest.Console}}, quiet); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	var told []string
+	if err := conn.QueryRow(t.Context(), `select setconfig from pg_db_role_setting where setrole = $1::regrole
+		and setdatabase = (select oid from pg_database where datname = current_database())`, schematest.Console).Scan(&told); err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(told, " ")
+	if !strings.Contains(all, "lock_timeout=5s") || strings.Contains(all, "enable_") || strings.Contains(all, "statement_timeout") {
+		t.Errorf("the server tells a console %v", told)
+	}
+}

@@ -26,7 +26,7 @@ const rolesLock = `select pg_advisory_xact_lock(7261002)`
 //
 // It also has the server tell the settings to every session of theirs that begins afterwards, for connections that
 // cannot tell them themselves: see [Bound]. The role that dsn names gets [Bounds], since people use it, too; roles get
-// [Handling] besides. A connection's own settings go before these. If dsn's role may not set another's, nothing is set
+// [Handling] besides, and a console's what is for people who ask. A connection's own settings go before these. If dsn's role may not set another's, nothing is set
 // and log has it: connections through a pooler then lack the settings, and [CheckSession] says so.
 func SetRoles(ctx context.Context, dsn string, roles Roles, log *slog.Logger) error {
 	options, err := pgxpool.ParseConfig(dsn)
@@ -51,16 +51,17 @@ func SetRoles(ctx context.Context, dsn string, roles Roles, log *slog.Logger) er
 		}
 		for _, of := range []struct {
 			roles []string
+			told  Settings
 			grant func(context.Context, pgx.Tx, string) error
-		}{{roles.Ingress, grantIngress}, {roles.Worker, grantWorker}, {roles.Console, grantConsole},
-			{roles.Reader, grantReader}} {
+		}{{roles.Ingress, Handling, grantIngress}, {roles.Worker, Handling, grantWorker},
+			{roles.Console, patient, grantConsole}, {roles.Reader, Handling, grantReader}} {
 			for _, role := range of.roles {
 				if role != migrator {
 					if err := of.grant(ctx, tx, role); err != nil {
 						return fmt.Errorf("role %s: %w", role, err)
 					}
 				}
-				err := boundRole(ctx, tx, role, database, Bounds.and(Handling))
+				err := boundRole(ctx, tx, role, database, Bounds.and(of.told))
 				// insufficient_privilege
 				if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" {
 					log.InfoContext(ctx, "the role's time-outs cannot be set, which it needs behind a pooler only: "+
