@@ -20,7 +20,7 @@ type Change struct {
 }
 
 // MostChanges is how many of an account's changes are shown, the newest.
-const MostChanges = 50
+const MostChanges = 24
 
 const changesSQL = `
 select o.created_at, o.data, split_part(o.effect_key, ':', 1), coalesce(r.type, '')

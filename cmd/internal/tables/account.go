@@ -25,8 +25,8 @@ func Account(acc *account.Account) [][][]string {
 	}
 	head = append(head, whyOf(acc, time.Now())...)
 	head = append(head, []string{"workspace", workspaceOf(acc)})
-	return [][][]string{head, subscriptions(acc.Subscriptions), invoices(acc), claims(acc.Claims), entries(acc.Entries),
-		due(acc.Due), Tasks(acc.Tasks), history(acc.History)}
+	return [][][]string{head, subscriptions(acc.Subscriptions), history(acc.History), invoices(acc), claims(acc.Claims),
+		entries(acc.Entries), due(acc.Due), Tasks(acc.Tasks)}
 }
 
 // history lists the changes of the account's access.
