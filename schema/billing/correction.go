@@ -311,8 +311,10 @@ union all select kind, state from objects where mode = $1 and invoice = $2 and i
 const questionSQL = `select effect_key from tasks where mode = $1 and kind = $2 and object = $3 and state = (select 'open')`
 
 const cashSQL = `
-select 'invoice', state from invoices where mode = $1 and id = any($2)
-union all select kind, state from objects where mode = $1 and id = any($2) and kind in ('payment', 'refund', 'checkout')`
+select found.* from unnest($2::text[]) of(id) cross join lateral (
+    select 'invoice', state from invoices where mode = $1 and id = of.id
+    union all select kind, state from objects where mode = $1 and id = of.id and kind in ('payment', 'refund', 'checkout')
+    offset 0) found`
 
 // askForEntrySQL leaves a question that a person has answered, as long as it is the same.
 const askForEntrySQL = `
