@@ -54,7 +54,9 @@ func (s *Server) overview(v *visit) error {
 	now := time.Now()
 	page := overviewPage{Charts: []chart{hoursChart(pace.Hours, now), speedsChart(pace.Speeds)}}
 	for _, rows := range tables.Status(r, now) {
-		page.Parts = append(page.Parts, newTable(rows))
+		if len(rows) > 1 { // what does not wait is not told
+			page.Parts = append(page.Parts, newTable(rows))
+		}
 	}
 	return s.render(v, http.StatusOK, "overview", "Overview", page)
 }
