@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"sync"
 	"testing"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2"
@@ -45,8 +46,11 @@ func TestPublish_ReadByAnotherImplementation(t *testing.T) {
 // An event says where the API shows what it is about.
 func TestPublish_Resource(t *testing.T) {
 	b := setup(t)
+	var mu sync.Mutex
 	got := map[string]string{}
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
 		got[r.Header.Get("Ce-Type")] = r.Header.Get("Ce-Resource")
 	}))
 	defer server.Close()
@@ -55,6 +59,7 @@ func TestPublish_Resource(t *testing.T) {
 	p := b.publisher(activities.Subscriber{Name: "one", URL: server.URL})
 	p.API = "https://pawl.test/api/v1"
 	b.publish(p)
+	server.Close()
 	want := map[string]string{
 		"access.changed": "https://pawl.test/api/v1/accounts/a%252F1/access?mode=test", "invoice.paid": "https://pawl.test/api/v1/invoices/in_1?mode=test",
 		"refund.created": "https://pawl.test/api/v1/accounts/c/access?mode=test", "task.opened": "https://pawl.test/api/v1/tasks/dp%252F1",

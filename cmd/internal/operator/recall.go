@@ -42,6 +42,9 @@ type recalled[V any] struct {
 	at, until time.Time
 }
 
+// ended reports whether the answer does not hold at a time.
+func (k recalled[V]) ended(now time.Time) bool { return !k.until.IsZero() && !now.Before(k.until) }
+
 func newRecall[K comparable, V any](most int, fresh, stale time.Duration,
 	read func(context.Context, K) (V, time.Time, error)) *recall[K, V] {
 	known, err := lru.New[K, recalled[V]](most)
@@ -55,7 +58,7 @@ func newRecall[K comparable, V any](most int, fresh, stale time.Duration,
 func (r *recall[K, V]) get(ctx context.Context, key K) (value V, age time.Duration, err error) {
 	now := r.now()
 	k, have := r.known.Get(key)
-	ended := !k.until.IsZero() && !now.Before(k.until)
+	ended := k.ended(now)
 	away := now.UnixNano() < r.awayUntil.Load()
 	if age = now.Sub(k.at); have && !ended && age < r.fresh {
 		if age > r.fresh*4/5 && !away { // so that nobody waits for what is asked for often
@@ -67,7 +70,8 @@ func (r *recall[K, V]) get(ctx context.Context, key K) (value V, age time.Durati
 	if !away {
 		asked := <-r.ask(ctx, key)
 		if err = asked.Err; err == nil || !Away(err) {
-			return asked.Val.(recalled[V]).value, 0, err
+			k := asked.Val.(recalled[V])
+			return k.value, max(0, now.Sub(k.at)), err
 		}
 	}
 	if have && !ended && now.Sub(k.at) < r.stale {
@@ -85,9 +89,13 @@ func (r *recall[K, V]) ask(ctx context.Context, key K) <-chan singleflight.Resul
 				answer, err = recalled[V]{}, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 			}
 		}()
+		now := r.now()
+		if k, have := r.known.Get(key); have && !k.ended(now) && now.Sub(k.at) <= r.fresh*4/5 {
+			return k, nil // it was asked for since whoever asks has looked
+		}
 		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recallWithin) // others wait for it, too
 		defer stop()
-		k := recalled[V]{at: r.now()}
+		k := recalled[V]{at: now}
 		r.reads.Add(1)
 		switch k.value, k.until, err = r.read(ctx, key); {
 		case err == nil:
