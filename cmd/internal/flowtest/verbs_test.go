@@ -39,7 +39,11 @@ func (r *rig) operatorOver(db *pgxpool.Pool) *operator.Operator {
 // says has somebody decide something, which must be taken.
 func (r *rig) says(who, verb, target, why string, args operator.Args) *operator.Answer {
 	r.Helper()
-	answer, err := r.operator().Decide(r.Context(), operator.Decision{Verb: verb, Target: target, Who: who, Why: why, Args: args})
+	o := r.operator()
+	if args.Found != nil { // what a command has found is decided by the command, whose role is a worker's
+		o = r.operatorOver(r.Pool)
+	}
+	answer, err := o.Decide(r.Context(), operator.Decision{Verb: verb, Target: target, Who: who, Why: why, Args: args})
 	if err != nil {
 		r.Fatalf("%s: %v", verb, err)
 	}

@@ -73,18 +73,21 @@ var correctRule = rule[*account.Task, *TaskResult]{
 		return answered(d, err)
 	},
 	forecast: func(ctx context.Context, o *Operator, d *Decision, t *account.Task, p *Preview) error {
-		outlook, done, err := o.Outlook(ctx)
-		if err != nil {
-			return err
-		}
-		defer done()
-		list, err := outlook.Correct(ctx, t.Mode, t.Object, time.Now().UTC())
+		list, err := billing.Corrections(ctx, o.DB, t.Mode, t.Object)
 		if err != nil {
 			return answered(d, err)
 		}
 		of, err := FindEvent(ctx, o.DB, list[0].Corrects)
 		if err != nil {
 			return err
+		}
+		outlook, done, err := openOutlook(ctx, o, of.ID)
+		if err != nil {
+			return err
+		}
+		defer done()
+		if list, err = outlook.Correct(ctx, t.Mode, t.Object, time.Now().UTC()); err != nil {
+			return answered(d, err)
 		}
 		p.Receipt = *of
 		in := inputOf(of)
