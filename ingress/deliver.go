@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
@@ -199,8 +200,11 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(within + s.cfg.Limits.Total))
 	}
 	traceparent := event.TraceOf(ctx)
-	if traceparent != "" {
+	switch {
+	case traceparent != "":
 		d.Header.Set(traceHeader, traceparent)
+	case s.cfg.Tracer != nil:
+		d.Header.Del(traceHeader) // the sender's decides nothing
 	}
 	outcomes, err := s.cfg.Receipts.Insert(ctx, d)
 	if err != nil {
@@ -254,7 +258,8 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 			continue
 		}
 		s.metrics.event(ctx, d, e, o.Status, s.cfg.Written(d.Provider, e.Type))
-		s.cfg.Log.Info("event received", ref.Log("source", d.Source, "status", o.Status)...)
+		s.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "event received", ref.Attrs(slog.String("source", d.Source),
+			slog.String("status", string(o.Status)))...)
 		if o.Status == receipt.Received {
 			pending = append(pending, receipt.Pending{Source: d.Source, ReceivedAt: d.ReceivedAt, Ref: ref, Trace: of})
 		}

@@ -20,14 +20,17 @@ func (s *Server) trace(c echo.Context, source *Source, l *label) (end func()) {
 		return func() {}
 	}
 	r := c.Request()
-	sender := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(r.Header))
-	ctx, span := s.cfg.Tracer.Start(r.Context(), "webhook "+source.Name, trace.WithNewRoot(),
-		trace.WithSpanKind(trace.SpanKindServer), trace.WithLinks(trace.LinkFromContext(sender)))
+	options := []trace.SpanStartOption{trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer)}
+	if r.Header.Get(traceHeader) != "" {
+		sender := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(r.Header))
+		options = append(options, trace.WithLinks(trace.LinkFromContext(sender)))
+	}
+	ctx, span := s.cfg.Tracer.Start(r.Context(), "webhook "+source.Name, options...)
+	if !span.IsRecording() { // most are not sampled
+		return func() {}
+	}
 	c.SetRequest(r.WithContext(ctx))
 	return func() {
-		if !span.IsRecording() { // most are not sampled
-			return
-		}
 		span.SetAttributes(attribute.String("provider", l.provider), attribute.String("outcome", string(l.outcome)),
 			attribute.String("class", l.class), attribute.Int("http.response.status_code", c.Response().Status))
 		if l.outcome == unfinished {

@@ -2,6 +2,7 @@
 package event
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,10 +28,20 @@ type Ref struct {
 	Correlation string `json:",omitempty"`
 }
 
-// Log returns the event under the keys that logs have for it, and more behind it: arguments for a [slog.Logger].
+// Attrs returns the event under the keys that logs have for it, and more behind it: for [slog.Logger.LogAttrs].
+func (r Ref) Attrs(more ...slog.Attr) []slog.Attr {
+	return append([]slog.Attr{slog.String("provider", r.Provider), slog.String("type", r.Type),
+		slog.String("event_id", r.EventID), slog.String("object_id", r.ObjectID),
+		slog.String("receipt_id", r.ReceiptID), slog.String("correlation_id", r.Correlation)}, more...)
+}
+
+// Log is [Ref.Attrs] as arguments for the other methods of a [slog.Logger].
 func (r Ref) Log(more ...any) []any {
-	return append([]any{"provider", r.Provider, "type", r.Type, "event_id", r.EventID, "object_id", r.ObjectID,
-		"receipt_id", r.ReceiptID, "correlation_id", r.Correlation}, more...)
+	list := make([]any, 0, 6+len(more))
+	for _, a := range r.Attrs() {
+		list = append(list, a)
+	}
+	return append(list, more...)
 }
 
 // ReceivedAt is when the receipt was made, to the millisecond: its ID says so (RFC 9562, section 5.7). It is zero for a

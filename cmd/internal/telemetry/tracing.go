@@ -58,7 +58,7 @@ func (t *Tracing) Interceptors() ([]interceptor.ClientInterceptor, error) {
 	return []interceptor.ClientInterceptor{tracing}, nil
 }
 
-// Client makes each request of c that belongs to a trace a span, and sends the trace along (W3C Trace Context). A span
+// Client makes each request of c that belongs to a sampled trace a span, and sends the trace along (W3C Trace Context). A span
 // names the host alone: the path and query of a webhook may be secrets, which the common instrumentation would export.
 func (t *Tracing) Client(c *http.Client) *http.Client {
 	if t != nil {
@@ -73,7 +73,7 @@ type tracedTransport struct {
 }
 
 func (t tracedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !trace.SpanContextFromContext(req.Context()).IsValid() {
+	if !trace.SpanContextFromContext(req.Context()).IsSampled() {
 		return t.RoundTripper.RoundTrip(req)
 	}
 	ctx, span := t.tracer.Start(req.Context(), "HTTP "+req.Method, trace.WithSpanKind(trace.SpanKindClient),
