@@ -65,6 +65,8 @@ type folding struct {
 	policy Policy
 	at     time.Time
 	told   Progress
+	// yields is set where every other moment is left to deliveries.
+	yields bool
 	// home is the schema of the other tables.
 	home string
 	// scopes are the accounts that are folded, nil for all.
@@ -118,8 +120,16 @@ func (f *folding) fold(ctx context.Context, facts []Fact) error {
 		if f.told != nil && i%1000 == 0 {
 			f.told(i, len(facts))
 		}
+		begin := time.Now()
 		if _, err := apply(ctx, f.tx, []Fact{fact}, f.policy, rebuilt, f.at, inScratch); err != nil {
 			return err
+		}
+		if f.yields {
+			select {
+			case <-time.After(time.Since(begin)):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
 	}
 	if f.told != nil {

@@ -118,6 +118,11 @@ func CheckSwitch(ctx context.Context, conn *pgx.Conn, from, to Policy, at time.T
 		if !alone {
 			return nil, nil
 		}
+		f.yields = true
+		const aloneSQL = `set local max_parallel_workers_per_gather = 0` // for the same reason
+		if _, err := f.tx.Exec(ctx, aloneSQL); err != nil {
+			return nil, err
+		}
 		for _, mode := range []string{"live", "test"} {
 			rows, _ := f.tx.Query(ctx, namingSQL, mode, names, connected) // CollectRows returns its error
 			objects, err := pgx.CollectRows(rows, pgx.RowTo[string])
