@@ -59,7 +59,8 @@ func (t *Tracing) Interceptors() ([]interceptor.ClientInterceptor, error) {
 }
 
 // Client makes each request of c that belongs to a sampled trace a span, and sends the trace along (W3C Trace Context).
-// A span names the host alone: the path and query of a webhook may be secrets, which the common instrumentation would export.
+// A span names the host alone: the path and query of a webhook may be secrets, which the common instrumentation would
+// export.
 func (t *Tracing) Client(c *http.Client) *http.Client {
 	if t != nil {
 		c.Transport = tracedTransport{c.Transport, t.tracer}
