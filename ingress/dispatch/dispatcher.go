@@ -74,7 +74,7 @@ type Config struct {
 	Queue int
 	// Every is the pause between sweeps; default 1 s.
 	Every time.Duration
-	// Page returns the URL of a receipt's page in the console, which its run links to; nil for none.
+	// Page returns the URL of a receipt's page in the console, to which its run links. Default: "", no link.
 	Page  func(receiptID string) string
 	Meter metric.Meter
 	Log   *slog.Logger
@@ -159,6 +159,9 @@ func New(cfg Config) (*Dispatcher, error) {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Page == nil {
+		cfg.Page = func(string) string { return "" }
 	}
 	metrics, err := newMetrics(cfg.Meter)
 	if err := errors.Join(append(faults, err)...); err != nil {

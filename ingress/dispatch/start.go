@@ -67,8 +67,8 @@ func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in 
 
 func (d *Dispatcher) options(workflowID string, in workflows.EventInput) client.StartWorkflowOptions {
 	details := ""
-	if d.cfg.Page != nil {
-		details = "[This event in the console](" + d.cfg.Page(in.ReceiptID) + ")"
+	if page := d.cfg.Page(in.ReceiptID); page != "" {
+		details = "[This event in the console](" + page + ")"
 	}
 	return client.StartWorkflowOptions{
 		ID:        workflowID,

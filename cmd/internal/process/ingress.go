@@ -25,14 +25,11 @@ const drain = 10 * time.Second
 // RunIngress takes webhooks and starts their workflows until ctx ends. ready, when not nil, is closed once
 // it listens.
 func (n *Node) RunIngress(ctx context.Context, ready chan<- struct{}) error {
-	cfg := dispatch.Config{
+	dispatcher, err := dispatch.New(dispatch.Config{
 		Temporal: n.Temporal, Receipts: n.intake, Runs: n.starts, TaskQueue: n.Config.Temporal.TaskQueue,
-		Eager: true, Prepare: n.EnsureSearchAttributes, Meter: n.telemetry.Meter(), Log: n.log,
-	}
-	if n.Config.Console.URL != "" {
-		cfg.Page = n.Config.Console.Event
-	}
-	dispatcher, err := dispatch.New(cfg)
+		Eager: true, Prepare: n.EnsureSearchAttributes, Page: n.Config.Console.Event, Meter: n.telemetry.Meter(),
+		Log: n.log,
+	})
 	if err != nil {
 		return err
 	}
