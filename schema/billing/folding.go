@@ -53,8 +53,10 @@ func foresee(ctx context.Context, conn *pgx.Conn, p Policy, at time.Time, told P
 		}
 		is.Differences = append(is.Differences, slices.DeleteFunc(found, Difference.empty)...)
 	}
-	if is.Tasks, err = f.tasks(ctx, is.Differences); err != nil {
-		return is, fmt.Errorf("rebuild: compare tasks: %w", err)
+	if f.asks {
+		if is.Tasks, err = f.tasks(ctx, is.Differences); err != nil {
+			return is, fmt.Errorf("rebuild: compare tasks: %w", err)
+		}
 	}
 	return is, nil
 }
@@ -65,6 +67,8 @@ type folding struct {
 	policy Policy
 	at     time.Time
 	told   Progress
+	// asks is set where tasks are compared as well.
+	asks bool
 	// yields is set where every other moment is left to deliveries.
 	yields bool
 	// home is the schema of the other tables.

@@ -102,6 +102,7 @@ type Forecast struct {
 func Foresee(ctx context.Context, conn *pgx.Conn, with Rereading, p Policy, at time.Time,
 	told Progress) (Forecast, error) {
 	return foresee(ctx, conn, p, at, told, func(f *folding) ([]Scope, error) {
+		f.asks = true
 		if err := with.append(ctx, f.tx); err != nil {
 			return nil, err
 		}
@@ -114,6 +115,7 @@ func Foresee(ctx context.Context, conn *pgx.Conn, with Rereading, p Policy, at t
 func CheckSwitch(ctx context.Context, conn *pgx.Conn, from, to Policy, at time.Time,
 	told Progress) (Forecast, error) {
 	return foresee(ctx, conn, to, at, told, func(f *folding) (about []Scope, err error) {
+		f.asks = true
 		names, connected, alone := to.named(from)
 		if !alone {
 			return nil, nil
