@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// Whatever others say stands in Temporal's Markdown as text: nothing of it is a link, markup or a line of its own.
+// Words from outside are text in Temporal's Markdown. They make no link, no markup and no new line.
 func TestProse_WhatComesFromOutside_IsText(t *testing.T) {
 	t.Parallel()
 	live := regexp.MustCompile("(?:^|[^\\\\])(?:\\\\\\\\)*[*\\[<|`\\n]")

@@ -329,9 +329,9 @@ func TestCompose_Roles_Work(t *testing.T) {
 	}
 }
 
-// composedConsole starts the console as docker-compose.yml does, but for the container: with its command, its environment
-// and no other, its secrets and its database role, and without the other services but Postgres. Its own health check finds
-// it healthy, and a person of console_users signs in and sees an event.
+// composedConsole starts the console as docker-compose.yml does, without a container. The process has the command, the
+// environment, the secrets and the database role of the file. Postgres is the only other service. The file's health check
+// finds the console healthy, and a person of console_users signs in and sees an event.
 func composedConsole(t *testing.T, secret func(string) string, dsn string) {
 	t.Helper()
 	service, mounted := compose(t).Services["console"], t.TempDir()

@@ -114,7 +114,7 @@ func TestFind_EveryNameOfAnAccount(t *testing.T) {
 	}
 }
 
-// What moved access is told by the news of each change: an event, the clock, a person, or facts that were read anew.
+// The news of each change say what moved access: an event, the clock, a person, or facts that were read anew.
 func TestShow_HistoryOfAccess(t *testing.T) {
 	t.Parallel()
 	db := setup(t)

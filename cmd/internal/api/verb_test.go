@@ -98,7 +98,7 @@ func TestJobs_StartedByFilter(t *testing.T) {
 	}
 }
 
-// What takes two persons is accepted from the first, done by the second, and refused to a token.
+// The API accepts a decision for two persons from the first, does it for the second, and refuses it to a token.
 func TestDecide_TwoPersons_Accepted(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

@@ -175,7 +175,7 @@ func (s *sized) get(path string) int {
 	return res.StatusCode
 }
 
-// answers are those of pages that are there: some searches find nothing, and lead on.
+// answers reports whether a status is that of a page. A search that finds nothing is a page, too.
 func answers(status int) bool { return status < 400 || status == http.StatusNotFound }
 
 // Every page and everything that the API reads is among those that are measured.

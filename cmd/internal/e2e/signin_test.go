@@ -160,8 +160,8 @@ func TestConsole_OIDC_SignedOutEverywhere_CookieIsWorthNothing(t *testing.T) {
 	s.noFaults("signing in and out")
 }
 
-// A page of another origin, also one of the same site, to which the browser sends the cookie: its forms and scripts decide
-// nothing, read nothing, and it shows the console in no frame.
+// A page of another origin decides and reads nothing by its forms and scripts, and cannot frame the console. That holds
+// for an origin of the same site, too, to which the browser sends the cookie.
 func TestConsole_PageOfAnotherOrigin_DecidesAndFramesNothing(t *testing.T) {
 	s := newSignedIn(t)
 	s.signIn("/")

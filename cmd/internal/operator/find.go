@@ -69,7 +69,7 @@ type Events struct {
 	Object, Account string
 }
 
-// Criteria are those of [EventsOf], by the names of the command line's flags.
+// Criteria are the names of the criteria that [EventsOf] takes. The command line's flags have the same names.
 var Criteria = []string{"status", "reason", "source", "type", "account", "object"}
 
 // EventsOf makes a filter of criteria by their names.

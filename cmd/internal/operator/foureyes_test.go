@@ -265,7 +265,7 @@ func TestFourEyes_Changed_SecondIsFirst(t *testing.T) {
 	}
 }
 
-// Of several second persons at once one decides. A decision that fails is not made: the first one's waits on.
+// One of several second persons decides, if they come at once. If the decision fails, it goes on waiting.
 func TestFourEyes_SecondsAtOnce_OneEffect(t *testing.T) {
 	o := newOffice(t)
 	id := o.paid("evt_1", 240000, "usd")
@@ -302,7 +302,7 @@ func TestFourEyes_SecondsAtOnce_OneEffect(t *testing.T) {
 	o.trail("ask-approve", "approve")
 }
 
-// Whoever has the right of what waits may drop it: the first, and a second who says no.
+// Both the first person and any other with the right may drop a decision that waits.
 func TestFourEyes_Withdrawn(t *testing.T) {
 	o := newOffice(t)
 	id := o.paid("evt_1", 240000, "usd")

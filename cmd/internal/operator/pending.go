@@ -47,7 +47,7 @@ func ListPending(ctx context.Context, db pending.DB) ([]pending.Decision, error)
 	return pending.List(ctx, db)
 }
 
-// withdraws is its withdrawal.
+// withdraws is the choice to drop a decision that waits.
 func withdraws(p pending.Decision) Choice {
 	return Choice{[]string{"pawl", "pending", "withdraw", p.ID, "--why", reasonWanted},
 		"drops the " + p.Does() + " that " + p.AskedBy + " has asked for, and that waits for a second person"}

@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// What a person decides about counts once, whichever way it goes; what stays as it was does not, except in a review.
+// An entry counts once if the decision changes it, in either direction. One that stays counts in a review alone.
 func TestStake_ByWhatHappensToEntries(t *testing.T) {
 	counts := map[workflows.Will]bool{workflows.WillRun: true, workflows.WillRunLater: true, workflows.WillTakeBack: true,
 		workflows.WillRunAndTakeBack: true, workflows.WillSkip: true, workflows.WillMark: true, workflows.WillLeave: true}
