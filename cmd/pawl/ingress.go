@@ -39,5 +39,6 @@ func (a *app) serve(ctx context.Context, kind process.Kind, part func(context.Co
 	if err != nil {
 		return err
 	}
+	defer a.lines.Together()()
 	return process.Serve(ctx, process.Setup{Config: cfg, Providers: providers(), Env: a.env, Log: a.log}, kind, part)
 }

@@ -41,6 +41,7 @@ type app struct {
 	output.Printer
 	env        func(string) (string, bool)
 	log        *slog.Logger
+	lines      *output.Lines
 	configFile string
 	logLevel   string
 	logFormat  string
@@ -169,17 +170,19 @@ func noArgument(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// setLogger makes the log that the flags ask for.
 func (a *app) setLogger() error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
 		return usagef("--log-level: %q is no level: use debug, info, warn or error", a.logLevel)
 	}
 	opts := &slog.HandlerOptions{Level: level}
+	a.lines = &output.Lines{To: a.err}
 	switch a.logFormat {
 	case "text":
-		a.log = slog.New(slog.NewTextHandler(a.err, opts))
+		a.log = slog.New(a.lines.Log(slog.NewTextHandler(a.lines, opts)))
 	case "json":
-		a.log = slog.New(slog.NewJSONHandler(a.err, opts))
+		a.log = slog.New(a.lines.Log(slog.NewJSONHandler(a.lines, opts)))
 	default:
 		return usagef("--log-format: %q is no format: use text or json", a.logFormat)
 	}

@@ -1,0 +1,91 @@
+package output
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Lines is where a log goes. A process writes the lines of a moment together, since a write for each delivery costs a
+// tenth of the deliveries. A process that is killed loses the lines of its last moment, and nothing else.
+type Lines struct {
+	To io.Writer
+
+	mu sync.Mutex
+	// together says whether a line may wait. A command that ends soon writes each at once.
+	together bool
+	waiting  []byte
+}
+
+const (
+	linesWait = 100 * time.Millisecond
+	linesMost = 64 << 10
+)
+
+// Write takes lines. It writes them within linesWait.
+func (l *Lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.together {
+		return l.To.Write(p)
+	}
+	if len(l.waiting) == 0 {
+		time.AfterFunc(linesWait, l.flush)
+	}
+	if l.waiting = append(l.waiting, p...); len(l.waiting) >= linesMost {
+		l.write()
+	}
+	return len(p), nil
+}
+
+// flush writes what waits.
+func (l *Lines) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write()
+}
+
+// write is flush under the lock. Nobody can be told that a log cannot be written.
+func (l *Lines) write() {
+	if len(l.waiting) > 0 {
+		_, _ = l.To.Write(l.waiting)
+		l.waiting = l.waiting[:0]
+	}
+}
+
+// Together lets lines wait until end is called.
+func (l *Lines) Together() (end func()) {
+	l.together = true
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.together = false
+		l.write()
+	}
+}
+
+// Log returns a handler that writes to these lines by h. A warning is written at once, with the lines before it.
+func (l *Lines) Log(h slog.Handler) slog.Handler { return prompt{h, l} }
+
+type prompt struct {
+	slog.Handler
+	lines *Lines
+}
+
+func (p prompt) Handle(ctx context.Context, r slog.Record) error {
+	err := p.Handler.Handle(ctx, r)
+	if r.Level >= slog.LevelWarn {
+		p.lines.flush()
+	}
+	return err
+}
+
+func (p prompt) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return prompt{p.Handler.WithAttrs(attrs), p.lines}
+}
+
+func (p prompt) WithGroup(name string) slog.Handler {
+	return prompt{p.Handler.WithGroup(name), p.lines}
+}
