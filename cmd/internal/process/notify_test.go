@@ -262,6 +262,54 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 	}
 }
 
+// Decisions that wait for a second person are told once a day for each verb, with their money, and as over once each is
+// decided or has lapsed: by its time, or since its event has moved on.
+func TestNotify_SecondPerson_OnceADay_OverWhenNoneWaits(t *testing.T) {
+	t.Parallel()
+	hook := newPeople(t)
+	w := tells(t, schematest.NewDSN(t), hook.URL, "  sinks: {team: {kind: webhook, url: env:URL}}\n")
+	w.exec(t, receiptRow+`('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'processed', '', now(), now())`,
+		`insert into pending_decisions (id, subject, receipt_id, event_at, verb, target, args, asked_by, why, money, state, asked_at, until)
+		select n, n, case n when '4' then '00000000-0000-0000-0000-000000000001'::uuid end, now() - interval '1 minute', verb, 'ada', '{"mode":"ada"}', 'ada', 'ada asked', money, sha256(''),
+			'2026-11-20T08:00:00Z'::timestamptz + n::int * interval '1 hour', until
+		  from (values ('1', 'approve', '{"usd":240000,"eur":5}'::jsonb, '2036-11-20T08:00:00Z'::timestamptz), ('2', 'approve', '{"usd":1}', '2036-11-21T08:00:00Z'),
+			('3', 'skip', '{}', '2036-11-20T08:00:00Z'), ('4', 'claim', '{}', '2036-11-20T08:00:00Z'), ('5', 'claim', '{}', now())) p (n, verb, money, until)`)
+	told := func(want ...string) {
+		t.Helper()
+		hook.bodies = nil
+		w.tell(t)
+		w.tell(t)
+		var got []string
+		for _, body := range hook.bodies {
+			var m notice.Message
+			if err := json.Unmarshal([]byte(body), &m); err != nil || strings.Contains(body, "ada") {
+				t.Errorf("told %s, %v", body, err)
+			}
+			word := string(m.Severity)
+			if m.Over != nil {
+				word = "over"
+			}
+			got = append(got, strings.TrimSpace(word+" "+m.What+" "+operator.Sums(m.Money)))
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("told %q, want %q", got, want)
+		}
+	}
+	two := "a second person is to decide: approve of 2 targets, the first until 2036-11-20 08:00 UTC 0.05 EUR + 2400.01 USD"
+	one := "a second person is to decide: approve of 1 target, the first until 2036-11-21 08:00 UTC 0.01 USD"
+	skip := "a second person is to decide: skip of 1 target, the first until 2036-11-20 08:00 UTC"
+	told("ticket "+two, "ticket "+skip)
+	w.exec(t, `delete from pending_decisions where id = '1'`)
+	told()
+	w.exec(t, `update notices set told_at = told_at - interval '1 day'`)
+	told("ticket "+one, "ticket "+skip)
+	w.exec(t, `delete from pending_decisions where id = '2'`, `update pending_decisions set until = now() where id = '3'`)
+	told()
+	w.exec(t, `update notices set seen_at = seen_at - interval '2 minutes'`)
+	told("over "+one, "over "+skip)
+}
+
 // A worker dies after a sink has taken a message and before that is recorded: it is sent again, under the same key.
 func TestNotify_DiesBeforeTheRecord_SameKeyAgain(t *testing.T) {
 	t.Parallel()

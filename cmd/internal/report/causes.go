@@ -57,7 +57,7 @@ func Causes(ctx context.Context, cfg *config.Config, o *operator.Operator) (foun
 	for kind, read := range map[string]func(context.Context) ([]notice.Cause, error){
 		"parked": c.parked, "unstarted": c.unstarted, "task": c.tasks, "uncertain": c.uncertain, "sink": c.sinks,
 		"subscriber": c.subscribers, "meaning": c.meanings, "job": c.jobs, "source": c.sources,
-		"endpoint": c.endpoints, "failing": c.failing, "secret": c.secrets, "idle": c.idle,
+		"endpoint": c.endpoints, "failing": c.failing, "secret": c.secrets, "idle": c.idle, "second-person": c.pending,
 	} {
 		list, err := read(ctx)
 		if err != nil {
@@ -224,6 +224,32 @@ func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
 			Name: name, Severity: pages(urgent, t.Mode), What: what, Since: t.Oldest, Count: t.Tasks,
 			Command: command, Runbook: runbook,
 		})
+	}
+	return list, err
+}
+
+// pending is the decisions that wait for a second person, told once for each verb. One that has lapsed waits no more.
+func (c causes) pending(ctx context.Context) (list []notice.Cause, err error) {
+	waiting, err := operator.ListPending(ctx, c.DB)
+	first := map[string]time.Time{} // when the first of a verb lapses
+	for _, p := range waiting {
+		i := slices.IndexFunc(list, func(n notice.Cause) bool { return n.Name == p.Does() })
+		if i < 0 {
+			i, first[p.Does()] = len(list), p.Until
+			list = append(list, notice.Cause{Name: p.Does(), Severity: notice.Ticket, Since: p.AskedAt,
+				Money: map[string]int64{}, Command: "status", Runbook: "a-decision-waits-for-a-second-person"})
+		}
+		list[i].Count++
+		for currency, amount := range p.Money {
+			list[i].Money[currency] += amount
+		}
+	}
+	for i, n := range list {
+		list[i].What = fmt.Sprintf("a second person is to decide: %s of %s, the first until %s", n.Name,
+			output.Plural(n.Count, "target"), first[n.Name].UTC().Format("2006-01-02 15:04 MST"))
+		if page := c.cfg.Console.URL; page != "" {
+			list[i].What += ", at " + page
+		}
 	}
 	return list, err
 }
