@@ -28,7 +28,7 @@ func tellOfMore(a *app, left int) {
 }
 
 // filterFlags are those that choose the events of a bulk job, in place of an ID.
-var filterFlags = []string{"status", "reason", "source", "type", "object", "account", "since"}
+var filterFlags = []string{"status", "reason", "source", "type", "object", "account", "since", "until"}
 
 // bulk is a call of a command about many events.
 type bulk struct {
@@ -47,6 +47,7 @@ func eventFilter(cmd *cobra.Command, f *operator.Events, status string) {
 	cmd.Flags().StringVar(&f.Object, "object", "", "only events about this object of the provider: an invoice (also by its number), a subscription, a customer, ...")
 	cmd.Flags().StringVar(&f.Account, "account", "", "only events about this account of ours")
 	timeFlag(cmd.Flags(), &f.Since, "since", "only events received since "+sinceUsage)
+	timeFlag(cmd.Flags(), &f.Until, "until", "only events received before this `time`")
 }
 
 // bulkFlags gives a command the flags of a bulk job.

@@ -28,8 +28,9 @@ select ` + columns + ` from receipts r join found using (id)` + about + ` order 
 
 // passing has the conditions of a [Filter], except About. An ID begins with the time when it was made, so that the
 // bounds on the ID end the scan.
-const passing = `($1 = '' or r.status = $1) and ($2 = '' or r.source = $2) and ($3 = '' or r.type = $3) and ($4 = '' or r.reason_code = $4)
-   and r.id >= $5::uuid and r.id < $6::uuid and r.received_at >= $7`
+const passing = `($1 = '' or r.status = $1) and ($2 = '' or r.source = $2) and ($3 = '' or r.type = $3)
+   and ($4 = '' or r.reason_code = $4)
+   and r.id >= $5::uuid and r.id < $6::uuid and r.received_at >= $7 and r.received_at < $9`
 
 // listSQL reads all receipts backwards, for lists that most of them pass.
 var listSQL = listed(`
@@ -58,7 +59,7 @@ func jumping(in string) (kinds, newest string) {
 )`, `select newest.id from kinds k
  cross join lateral (select r.id from receipts r
                       where ` + in + ` and r.source = k.source and r.type = k.type and r.status = k.status
-                        and r.id >= $5::uuid and r.id < $6::uuid and r.received_at >= $7
+                        and r.id >= $5::uuid and r.id < $6::uuid and r.received_at >= $7 and r.received_at < $9
                       order by r.id desc limit $8) newest
  where ($1 = '' or k.status = $1) and ($2 = '' or k.source = $2) and ($3 = '' or k.type = $3)`
 }
@@ -81,7 +82,7 @@ select id from (select id from rest union all select id from open) found`)
 // looked up one by one, and so are the newest of the receipts until there are enough. Else Postgres would read all.
 var listAboutSQL = `
 with told as materialized (
-    select id from unnest($9::text[]) about cross join lateral (
+    select id from unnest($10::text[]) about cross join lateral (
            select receipt_id as id from facts where object = about collate "C"
            union all
            select receipt_id from facts where customer = about and customer <> ''
@@ -108,8 +109,10 @@ func List(ctx context.Context, db DB, f Filter) ([]Receipt, error) {
 
 // statement returns the SQL of the list and its arguments.
 func (f Filter) statement() (sql string, args []any) {
-	args = []any{f.Status, f.Source, f.Type, f.ReasonCode, firstID(f.Since), cmp.Or(f.OlderThan, uuid.Max.String()),
-		f.Since, cmp.Or(max(f.Limit, 0), defaultLimit)}
+	until := cmp.Or(f.Until, endOfTime)
+	args = []any{f.Status, f.Source, f.Type, f.ReasonCode, idAt(f.Since.Add(-otherClock)),
+		min(cmp.Or(f.OlderThan, uuid.Max.String()), idAt(until.Add(otherClock))),
+		f.Since, cmp.Or(max(f.Limit, 0), defaultLimit), until}
 	if sql = f.way(); sql == listAboutSQL {
 		args = append(args, f.About)
 	}

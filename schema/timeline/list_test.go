@@ -89,6 +89,7 @@ var lists = map[string]struct {
 	"a customer":         {timeline.Filter{About: []string{"cus_3"}}, 10},
 	"a page":             {timeline.Filter{Type: "type7", OlderThan: "00000000-0000-7000-8000-000000000fff"}, 50},
 	"a time":             {timeline.Filter{Since: time.Now().Add(-time.Hour), Type: "rare"}, 0},
+	"a window":           {timeline.Filter{Until: time.Now().Add(-100 * 24 * time.Hour), Type: "rare"}, 0},
 	"a reason of a type": {timeline.Filter{ReasonCode: "effect_failed", Type: "type1"}, 1},
 }
 

@@ -58,21 +58,27 @@ type Filter struct {
 	About []string
 	// Since lets pass events that were received at this time or later. The zero time sets no bound.
 	Since time.Time
+	// Until lets pass events that were received before this time. The zero time sets no bound.
+	Until time.Time
 	// OlderThan is the ID of a receipt: those before it pass. It continues a list.
 	OlderThan string
 	// Limit is the most receipts to return, the newest first; 0 means 50.
 	Limit int
 }
 
-const defaultLimit = 50
+const (
+	defaultLimit = 50
+	otherClock   = time.Minute
+)
 
-// firstID returns an ID that sorts before every ID made at a time: an ID begins with its milliseconds (RFC 9562,
-// version 7). It subtracts a minute, since IDs and receiving times come from different clocks.
-func firstID(at time.Time) string {
+// endOfTime is later than any event, and an ID can hold it.
+var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// idAt returns an ID that sorts before those made at a time or later: an ID begins with its milliseconds (RFC 9562,
+// version 7). IDs and receiving times come from different clocks, which differ by less than otherClock.
+func idAt(at time.Time) string {
 	var id uuid.UUID
-	if !at.IsZero() {
-		binary.BigEndian.PutUint64(id[:], uint64(max(0, at.Add(-time.Minute).UnixMilli()))<<16)
-	}
+	binary.BigEndian.PutUint64(id[:], uint64(max(0, at.UnixMilli()))<<16)
 	return id.String()
 }
 

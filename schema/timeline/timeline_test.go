@@ -366,7 +366,11 @@ func TestList_SinceAndOlderThan(t *testing.T) {
 		{timeline.Filter{}, []string{ids[2], ids[1], ids[0]}},
 		{timeline.Filter{Since: begin.Add(time.Hour)}, []string{ids[2], ids[1]}},
 		{timeline.Filter{Since: begin.Add(3 * time.Hour)}, nil},
+		{timeline.Filter{Until: begin.Add(2 * time.Hour)}, []string{ids[1], ids[0]}},
+		{timeline.Filter{Since: begin.Add(time.Hour), Until: begin.Add(2 * time.Hour)}, []string{ids[1]}},
+		{timeline.Filter{Until: begin}, nil},
 		{timeline.Filter{OlderThan: ids[1]}, []string{ids[0]}},
+		{timeline.Filter{OlderThan: ids[1], Until: begin.Add(2 * time.Hour)}, []string{ids[0]}},
 		{timeline.Filter{OlderThan: ids[2], Since: begin.Add(time.Second)}, []string{ids[1]}},
 	} {
 		got, err := timeline.List(t.Context(), db, tt.f)

@@ -199,11 +199,11 @@ func (c *call) oneOf(name string, words ...string) (string, error) {
 	return value, nil
 }
 
-// since returns the parameter of that name, the zero time for none.
-func (c *call) since() (at time.Time, err error) {
-	if text := c.QueryParam("since"); text != "" {
+// time returns the parameter of a name, the zero time for none.
+func (c *call) time(name string) (at time.Time, err error) {
+	if text := c.QueryParam(name); text != "" {
 		if at, err = time.Parse(time.RFC3339, text); err != nil {
-			err = wrong("since: %.40q is no time: write 2026-11-22T08:00:00Z", text)
+			err = wrong("%s: %.40q is no time: write 2026-11-22T08:00:00Z", name, text)
 		}
 	}
 	return at, err

@@ -37,7 +37,7 @@ func reading() []route {
 		get("/accounts/{id}/access", (*call).access, "mode"),
 		get("/invoices/{id}", answer((*call).invoice), "mode"),
 		get("/events", answer((*call).events), "status", "reason", "source", "type", "object", "account", "since",
-			"cursor", "limit"),
+			"until", "cursor", "limit"),
 		get("/events/{id}", answer((*call).event)),
 		get("/events/{id}/payload", answer((*call).payload)),
 		get("/effects", answer((*call).effects), "prefix", "state", "cursor", "limit"),
@@ -98,7 +98,10 @@ func (c *call) events() (p Page[timeline.Receipt], err error) {
 	if f.Status, err = c.oneOf("status", words...); err != nil {
 		return p, err
 	}
-	if f.Since, err = c.since(); err != nil {
+	if f.Since, err = c.time("since"); err != nil {
+		return p, err
+	}
+	if f.Until, err = c.time("until"); err != nil {
 		return p, err
 	}
 	f.OlderThan = c.QueryParam("cursor")
@@ -226,7 +229,7 @@ func (c *call) job() (*operator.JobDetails, error) {
 
 func (c *call) audit() (p Page[audit.Row], err error) {
 	f := audit.Filter{Target: c.QueryParam("target"), Actor: c.QueryParam("actor"), Action: c.QueryParam("action")}
-	if f.Since, err = c.since(); err != nil {
+	if f.Since, err = c.time("since"); err != nil {
 		return p, err
 	}
 	if at := c.QueryParam("cursor"); at != "" {
