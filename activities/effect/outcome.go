@@ -91,13 +91,17 @@ func (o outcome) conclude() (ledger.Finish, Result, time.Duration, error) {
 	}
 	class, wait := Classify(o.err)
 	finish := ledger.Finish{State: ledger.Failed, Class: class, Error: describe(o.err)}
-	if class == ledger.Ambiguous {
-		finish.State = ledger.Uncertain
+	result := Result{Reason: inOurWords(finish.Error)}
+	switch class {
+	case ledger.Ambiguous:
+		finish.State, result.State = ledger.Uncertain, Uncertain
+	case ledger.Permanent:
+		result.State = Refused
 	}
 	if unanswered(o.err) {
 		finish.Result = unansweredResult
 	}
-	return finish, Result{Reason: inOurWords(finish.Error)}, wait, nil
+	return finish, result, wait, nil
 }
 
 // record writes what an attempt came to and turns it into what the flow or Temporal needs.
@@ -156,10 +160,6 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 		return Result{}, r.again(ctx, TypeTransient, wait, nil, "%s: %s", c.Kind, result.Reason)
 	case ledger.Exhausted, ledger.Fault:
 		result.fail(finish.Class)
-	case ledger.Permanent:
-		result.State = Refused
-	case ledger.Ambiguous:
-		result.State = Uncertain
 	}
 	r.count(ctx, c, result.State)
 	return result, nil

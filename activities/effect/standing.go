@@ -85,10 +85,6 @@ func Foreseen(value any, err error) (Result, error) {
 	switch finish.Class {
 	case ledger.Exhausted, ledger.Fault, ledger.Transient:
 		result.fail(finish.Class)
-	case ledger.Permanent:
-		result.State = Refused
-	case ledger.Ambiguous:
-		result.State = Uncertain
 	}
 	if result.State == Done {
 		result.Value = finish.Result
