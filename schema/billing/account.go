@@ -2,72 +2,8 @@ package billing
 
 import (
 	"cmp"
-	"reflect"
-	"slices"
-	"strconv"
 	"time"
 )
-
-// Access is what an account may use, and why.
-type Access struct {
-	Account string
-	Grants  []Grant `json:",omitempty"` // highest plan first
-	Target  Target
-}
-
-// EndsAt returns when the clock ends the last grant of a plan, zero where one lasts or no grant exists.
-func (a Access) EndsAt() (last time.Time) {
-	for _, g := range a.Grants {
-		switch {
-		case g.Plan == "":
-		case g.Ends.IsZero():
-			return time.Time{}
-		default:
-			last = latest(last, g.Ends)
-		}
-	}
-	return last
-}
-
-// Grant is what one object gives its account.
-type Grant struct {
-	// Object is the ID of the subscription, or of the paid one-off invoice or checkout, that grants.
-	Object   string
-	Plan     string
-	Quantity int64    `json:",omitempty"`
-	AddOns   []string `json:",omitempty"`
-	// Until is when it is expected to end; it informs. Ends is when the clock ends it, zero for never.
-	Until   time.Time `json:",omitzero"`
-	Ends    time.Time `json:",omitzero"`
-	Because string    `json:",omitempty"`
-}
-
-// Target is what an account's workspace shall be. Its version grows when it changes, and only then.
-type Target struct {
-	// Version is 0 as long as nothing was ever granted. The target is then empty: there is no workspace to suspend.
-	Version int64
-	// State is active while a plan is granted, else suspended.
-	State    string   `json:",omitempty"`
-	Plan     string   `json:",omitempty"` // "" unless active
-	Quantity int64    `json:",omitempty"`
-	Features []string `json:",omitempty"` // sorted, without duplicates
-}
-
-// The states of a workspace. A target is never released: a person does that.
-const (
-	WorkspaceActive    = "active"
-	WorkspaceSuspended = "suspended"
-	WorkspaceReleased  = "released"
-)
-
-// Kept names the workspace of an account without access. Each suspension has a name of its own.
-func (t Target) Kept(account string) string { return account + ":v" + strconv.FormatInt(t.Version, 10) }
-
-// Same reports whether two targets are the same, whatever their version.
-func (t Target) Same(o Target) bool {
-	t.Version = o.Version
-	return reflect.DeepEqual(t, o)
-}
 
 // Order is something that was bought once, outside of any subscription.
 type Order struct {
@@ -120,57 +56,6 @@ func (o Order) lapsed(at time.Time) (used lapse) {
 		used = used.earlier(lapsedBy(o.refundedBy))
 	}
 	return used.earlier(lapsedBy(o.lostBy))
-}
-
-// Grants returns what objects grant, the highest plan first. An object that is held or taken back grants nothing.
-// Grants that have ended by the clock are included; [TargetOf] leaves them out.
-func Grants(list []Object, p Policy) (grants []Grant) {
-	for _, o := range list {
-		grants = append(grants, o.grants()...)
-	}
-	sortGrants(grants, p)
-	return grants
-}
-
-// sortGrants puts the highest plan first.
-func sortGrants(grants []Grant, p Policy) {
-	slices.SortFunc(grants, func(a, b Grant) int {
-		return cmp.Or(p.Compare(b.Plan, a.Plan), cmp.Compare(a.Object, b.Object))
-	})
-}
-
-// TargetOf returns what the grants that the clock has not ended at a time come to: the highest plan, with the quantity
-// of all grants of it, and the features of all. Its version is left to [Target.After].
-func TargetOf(grants []Grant, at time.Time, p Policy) Target {
-	t := Target{State: WorkspaceSuspended}
-	var features []string
-	for _, g := range grants {
-		if !g.Ends.IsZero() && !g.Ends.After(at) {
-			continue
-		}
-		if p.Compare(g.Plan, t.Plan) > 0 {
-			t.State, t.Plan, t.Quantity = WorkspaceActive, g.Plan, 0
-		}
-		if g.Plan == t.Plan && t.Plan != "" {
-			t.Quantity += g.Quantity
-		}
-		features = slices.Concat(features, p.Features[g.Plan], g.AddOns)
-	}
-	t.Features = set(features)
-	return t
-}
-
-// After returns the target with its version, given the one before it: the empty target where nothing is granted, nor
-// was before.
-func (t Target) After(before Target) Target {
-	if before.Version == 0 && t.Plan == "" && len(t.Features) == 0 {
-		return Target{}
-	}
-	t.Version = before.Version
-	if !t.Same(before) {
-		t.Version++
-	}
-	return t
 }
 
 // AccountOf returns our account of an object that names the account itself, or "", and of a customer with these

@@ -2,7 +2,6 @@ package billing
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"slices"
 
@@ -93,24 +92,4 @@ func (h Hit) letters() (list []Why) {
 		}
 	}
 	return list
-}
-
-// letterAbout adds a letter to the change, with what it is about.
-func letterAbout(ctx context.Context, a *applying, d Due) error {
-	s, err := known[Subscription](ctx, a.tx, subscriptionSQL, a.subject.Mode, d.Object)
-	if err != nil {
-		return err
-	}
-	if s.ID != "" {
-		d.Subscription = &s
-	} else {
-		a.before = objects{}
-		rows, _ := a.tx.Query(ctx, cashSQL, a.subject.Mode, d.Object) // collectObjects returns its error
-		if err := a.collectObjects(rows); err != nil {
-			return err
-		}
-		d.Invoice, d.Money.Checkout = find[*Invoice](a.before, d.Object), find[*Checkout](a.before, d.Object)
-	}
-	a.change.Due = append(a.change.Due, d)
-	return nil
 }
