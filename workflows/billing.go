@@ -117,24 +117,8 @@ func (w *billingFlow) run() (EventResult, error) {
 	if err != nil && whyUndo == "" {
 		return EventResult{}, err
 	}
-	var p plan
 	var refused string
-	if !change.Silent && !change.NotOurs() {
-		p = w.makePlan(change, w.planning).with(change, w.name)
-	}
-	if whyUndo != "" {
-		// The run that applied the facts may have done the effects since, before it took the facts back.
-		w.begin(p.steps)
-		if _, err := w.refreshSteps(p.steps); err != nil {
-			return EventResult{}, err
-		}
-	} else if whyUndo, refused, err = w.do(p, change); err != nil {
-		return EventResult{}, err
-	}
-	if whyUndo != "" {
-		return w.takeAllBack(whyUndo)
-	}
-	if whyUndo, err = w.ask(p.review); err != nil {
+	if whyUndo, refused, err = w.consequences(change, whyUndo); err != nil {
 		return EventResult{}, err
 	}
 	if whyUndo != "" {
@@ -154,6 +138,26 @@ func (w *billingFlow) run() (EventResult, error) {
 		return w.finish(processed, reason{codeNotOurs, "its prices are in plans.ignore: nothing follows"})
 	}
 	return w.finish(processed, reason{})
+}
+
+// consequences plans what follows from a change, does it, and asks a person what has to be asked. Nothing is done where
+// whyUndo says why the facts are taken back.
+func (w *billingFlow) consequences(change billing.Change, whyUndo string) (why, refused string, err error) {
+	var p plan
+	if !change.Silent && !change.NotOurs() {
+		p = w.makePlan(change, w.planning).with(change, w.name)
+	}
+	if whyUndo != "" {
+		// The run that applied the facts may have done the effects since, before it took the facts back.
+		w.begin(p.steps)
+		_, err = w.refreshSteps(p.steps)
+		return whyUndo, "", err
+	}
+	if why, refused, err = w.do(p, change); err != nil || why != "" {
+		return why, refused, err
+	}
+	why, err = w.ask(p.review)
+	return why, refused, err
 }
 
 // gaveBefore reports whether the subscription granted something before the event.

@@ -101,43 +101,24 @@ func (r *run) waitAsTold(ctx workflow.Context, name string, err error) error {
 //
 // A run that is cancelled begins none of them. Those that are being retried end where they are.
 func (r *run) attemptAll(steps []*step) error {
+	open := r.f.toTry(steps)
 	if r.f.isCancelled() {
-		for _, s := range r.f.toTry(steps) {
-			s.result = effect.Result{State: effect.Failed, Round: s.result.Round,
-				Reason: "not begun: the run was cancelled", Unanswered: s.result.Unanswered}
+		for _, s := range open {
+			s.cameTo(effect.Failed, "not begun: the run was cancelled")
 		}
 		return nil
 	}
-	var failed error
-	escalated := workflow.NewWaitGroup(r.ctx)
 	attempts, stop := r.untilCancelled()
 	defer stop()
-	calls := r.calls
-	goOn := func(s *step, execute func(workflow.Context) error) {
-		escalated.Add(1)
-		workflow.GoNamed(attempts, s.key, func(ctx workflow.Context) {
-			defer escalated.Done()
-			err := execute(ctx)
-			if err == nil {
-				err = r.waitToTry(ctx, s, calls)
-			}
-			if temporal.IsCanceledError(err) && r.f.isCancelled() {
-				s.result = effect.Result{State: effect.Failed, Round: s.result.Round,
-					Reason: "not done when the run was cancelled"}
-			} else if err != nil && failed == nil {
-				failed = fmt.Errorf("%s: %w", s.key, err)
-			}
-		})
-	}
+	more := escalation{run: r, attempts: attempts, group: workflow.NewWaitGroup(r.ctx), calls: r.calls}
 	tries := workflow.NewSelector(r.ctx)
 	tried := 0
-	open := r.f.toTry(steps)
 	for _, s := range open {
 		a := r.f.attempt(s)
 		s.begun = true
 		s.result = effect.Result{} // a result is decoded into what stands there: an old reason would stay
 		if a.regularOnly {
-			goOn(s, func(ctx workflow.Context) error { return r.insist(ctx, a, &s.result) })
+			more.begin(s, func(ctx workflow.Context) error { return r.insist(ctx, a, &s.result) })
 			continue
 		}
 		tried++
@@ -145,24 +126,55 @@ func (r *run) attemptAll(steps []*step) error {
 			switch err := local.Get(r.ctx, &s.result); {
 			case effect.NotDone(err, &s.result): // a person, or the rest of the flow, has to do with it
 			case err != nil:
-				goOn(s, func(ctx workflow.Context) error { return r.escalate(ctx, a, err, &s.result) })
+				more.begin(s, func(ctx workflow.Context) error { return r.escalate(ctx, a, err, &s.result) })
 			case s.result.State == effect.Waits:
-				goOn(s, func(workflow.Context) error { return nil })
+				more.begin(s, func(workflow.Context) error { return nil })
 			}
 		})
 	}
 	for range tried {
 		tries.Select(r.ctx)
 	}
-	escalated.Wait(r.ctx)
-	if failed != nil {
-		return failed
+	more.group.Wait(r.ctx)
+	if more.failed != nil {
+		return more.failed
 	}
 	for _, s := range open {
 		if !s.result.State.Known() { // the Temporal UI and CLI complete an activity with any result
-			s.result = effect.Result{State: effect.Uncertain, Round: s.result.Round,
-				Reason: "its activity was completed by hand, with a result that does not say what it came to"}
+			s.cameTo(effect.Uncertain, "its activity was completed by hand, and its result does not say what it came to")
 		}
 	}
 	return nil
+}
+
+// escalation is what goes on, side by side, with steps that need more than their local try.
+type escalation struct {
+	run      *run
+	attempts workflow.Context
+	group    workflow.WaitGroup
+	calls    int
+	// failed is the first failure that is none of a step's.
+	failed error
+}
+
+// begin goes on with a step, and waits with it for its sink.
+func (e *escalation) begin(s *step, execute func(workflow.Context) error) {
+	e.group.Add(1)
+	workflow.GoNamed(e.attempts, s.key, func(ctx workflow.Context) {
+		defer e.group.Done()
+		err := execute(ctx)
+		if err == nil {
+			err = e.run.waitToTry(ctx, s, e.calls)
+		}
+		if temporal.IsCanceledError(err) && e.run.f.isCancelled() {
+			s.cameTo(effect.Failed, "not done when the run was cancelled")
+		} else if err != nil && e.failed == nil {
+			e.failed = fmt.Errorf("%s: %w", s.key, err)
+		}
+	})
+}
+
+// cameTo gives the step a result that no activity has told.
+func (s *step) cameTo(state effect.State, reason string) {
+	s.result = effect.Result{State: state, Round: s.result.Round, Reason: reason, Unanswered: s.result.Unanswered}
 }
