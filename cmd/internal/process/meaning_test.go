@@ -6,36 +6,40 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
+func fileIn(pool *pgxpool.Pool, file *config.Config) *ownMeaning {
+	n := &Node{Config: file, Pool: pool, log: slog.New(slog.DiscardHandler)}
+	return &ownMeaning{Operator: n.operator(), config: n.Config, log: n.log}
+}
+
 // A development world that starts again with another file, or with shorter days, goes by that. Any other world goes by
 // what is in force, until somebody switches.
 func TestAdopt_FileChanged_DevelopmentAlone(t *testing.T) {
 	t.Parallel()
 	for name, dev := range map[string]bool{"development": true, "production": false} {
-		n := &Node{Config: &config.Config{Dev: dev}, Pool: schematest.New(t), log: slog.New(slog.DiscardHandler)}
-		own := BillingPolicy(n.Config)
+		pool := schematest.New(t)
+		file := fileIn(pool, &config.Config{Dev: dev})
+		own := BillingPolicy(file.config)
 		before := own
 		before.Grace++
 		before = before.Sealed()
-		if _, inForce, err := billing.Propose(t.Context(), n.Pool, before, "the run before"); err != nil || inForce != before.Hash() {
+		if _, inForce, err := billing.Propose(t.Context(), pool, before, "the run before"); err != nil || inForce != before.Hash() {
 			t.Fatalf("%s: %s is in force, %v", name, inForce, err)
 		}
-		if err := n.propose(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := n.adopt(t.Context()); err != nil {
+		if err := file.adopt(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		want := before.Hash()
 		if dev {
 			want = own.Hash()
 		}
-		if inForce, err := billing.HashInForce(t.Context(), n.Pool); err != nil || inForce != want {
+		if inForce, err := billing.HashInForce(t.Context(), pool); err != nil || inForce != want {
 			t.Errorf("%s: %s is in force, %v; want %s", name, inForce, err, want)
 		}
 	}
@@ -93,8 +97,7 @@ func TestAdopt_FileCompletes_ByItself(t *testing.T) {
 		var workers sync.WaitGroup
 		for range 3 {
 			workers.Go(func() {
-				n := &Node{Config: after, Pool: pool, log: slog.New(slog.DiscardHandler)}
-				if err := n.adopt(t.Context()); err != nil {
+				if err := fileIn(pool, after).adopt(t.Context()); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			})

@@ -27,46 +27,54 @@ type gauge struct{ name, unit, says string }
 // set gives a gauge, by its name, the value that it shows now.
 type set func(gauge string, value float64, labels ...attribute.KeyValue)
 
+// exporter exports a worker's gauges.
+type exporter struct {
+	*Node
+	meter  metric.Meter
+	book   *ledger.Store
+	events *outbox.Store
+}
+
 // observe exports what stands in the database: how much is open, parked and in doubt. The state of
 // the sinks comes from this process, and is exported while Postgres is down, too.
-func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.Store) error {
+func (e *exporter) observe() error {
 	var faults []error
 	for _, f := range []struct {
 		read   func(context.Context, set) error
 		gauges []gauge
 	}{
-		{n.readReceipts, []gauge{
+		{e.readReceipts, []gauge{
 			{"pawl_receipts_open", "", "Receipts that are worked on or wait for a person, by status and mode, and whether money hangs on them."},
 			{"pawl_receipts_oldest", "s", "Time since the oldest receipt that is worked on or waits for a person came in, by the same; 0 where there is none."},
 			{"pawl_runs_compensated", "", "Runs that ended within the last hour by taking back what they had done."},
 			{"pawl_due_oldest", "s", "How long what the clock does has waited for its run, what waits longest; 0 when nothing waits."},
 		}},
-		{n.readMoney, []gauge{{"pawl_money_unclaimed", "", "Payments, refunds, disputes, credit notes and checkout sessions that are not booked since nothing has told whose they are or what was paid for, by kind."}}},
+		{e.readMoney, []gauge{{"pawl_money_unclaimed", "", "Payments, refunds, disputes, credit notes and checkout sessions that are not booked since nothing has told whose they are or what was paid for, by kind."}}},
 		{func(ctx context.Context, set set) error {
-			counts, err := billing.New(n.Pool).NotOurs(ctx)
+			counts, err := billing.New(e.Pool).NotOurs(ctx)
 			for mode, count := range counts {
 				set("pawl_subscriptions_not_ours", float64(count), attribute.String("mode", mode))
 			}
 			return err
 		}, []gauge{{"pawl_subscriptions_not_ours", "", "Subscriptions of what plans.ignore lists alone, by mode; nothing while none is."}}},
-		{n.readTasks, []gauge{
+		{e.readTasks, []gauge{
 			{"pawl_tasks_open", "", "Open tasks for people, by kind and mode; nothing while none is."},
 			{"pawl_tasks_oldest", "s", "Since when the oldest of them is open."},
 			{"pawl_tasks_due", "s", "Time until the first of them is too late, below 0 afterwards; nothing where none is due."},
 		}},
-		{n.readSinks, []gauge{
+		{e.readSinks, []gauge{
 			{"pawl_sink_out", "s", "Since when a sink is out, by sink, with the reason; 0 while it is not."},
 			{"pawl_sink_in_flight", "", "Effects that are in flight to a sink from this process."},
 			{"pawl_sink_places", "", "How many effects can be in flight to a sink at once from this process."},
 		}},
-		{n.readPauses, []gauge{{"pawl_paused", "s", "Since when a sink or a source is paused, by kind and name; nothing while none is."}}},
+		{e.readPauses, []gauge{{"pawl_paused", "s", "Since when a sink or a source is paused, by kind and name; nothing while none is."}}},
 		{func(ctx context.Context, set set) error {
-			doubtful, err := book.Uncertain(ctx)
+			doubtful, err := e.book.Uncertain(ctx)
 			set("pawl_effects_uncertain", float64(doubtful))
 			return err
 		}, []gauge{{"pawl_effects_uncertain", "", "Effects of which nobody knows whether they happened."}}},
 		{func(ctx context.Context, set set) error {
-			count, seconds, err := book.Owed(ctx, undos())
+			count, seconds, err := e.book.Owed(ctx, undos())
 			set("pawl_undos_open", float64(count))
 			set("pawl_undos_oldest", seconds)
 			return err
@@ -75,7 +83,7 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 			{"pawl_undos_oldest", "s", "Time since the first of them was tried; 0 where there is none."},
 		}},
 		{func(ctx context.Context, set set) error {
-			count, waits, err := events.Pending(ctx)
+			count, waits, err := e.events.Pending(ctx)
 			set("pawl_outbox_pending", float64(count))
 			set("pawl_outbox_oldest_seconds", waits.Seconds())
 			return err
@@ -84,9 +92,9 @@ func (n *Node) observe(meter metric.Meter, book *ledger.Store, events *outbox.St
 			{"pawl_outbox_oldest_seconds", "s", "Age of the internal event that has waited longest for some subscriber; 0 when none waits."},
 		}},
 	} {
-		faults = append(faults, export(meter, f.read, f.gauges))
+		faults = append(faults, export(e.meter, f.read, f.gauges))
 	}
-	return errors.Join(append(faults, n.observeStanding(meter))...)
+	return errors.Join(append(faults, e.observeStanding())...)
 }
 
 // undos are the kinds of effects that take others back.
@@ -177,8 +185,8 @@ func export(meter metric.Meter, read func(context.Context, set) error, gauges []
 	return err
 }
 
-func (n *Node) readReceipts(ctx context.Context, set set) error {
-	found, waitingErr := n.Receipts.Waiting(ctx, n.Config.Notify.FinancialLike())
+func (e *exporter) readReceipts(ctx context.Context, set set) error {
+	found, waitingErr := e.Receipts.Waiting(ctx, e.Config.Notify.FinancialLike())
 	waiting := map[receipt.Open]receipt.Waiting{}
 	for _, w := range found {
 		waiting[w.Open] = w
@@ -195,16 +203,16 @@ func (n *Node) readReceipts(ctx context.Context, set set) error {
 			}
 		}
 	}
-	takenBack, takenErr := n.Runs.Compensated(ctx, time.Hour)
+	takenBack, takenErr := e.Runs.Compensated(ctx, time.Hour)
 	set("pawl_runs_compensated", float64(takenBack))
-	late, lateErr := receipt.Overdue(ctx, n.Pool)
+	late, lateErr := receipt.Overdue(ctx, e.Pool)
 	set("pawl_due_oldest", late.Seconds())
 	return errors.Join(waitingErr, takenErr, lateErr)
 }
 
-func (n *Node) readMoney(ctx context.Context, set set) error {
+func (e *exporter) readMoney(ctx context.Context, set set) error {
 	// Events that come in disorder are complete after that time; see policy.settle.
-	money, err := billing.New(n.Pool).Unclaimed(ctx, BillingPolicy(n.Config).Settle)
+	money, err := billing.New(e.Pool).Unclaimed(ctx, BillingPolicy(e.Config).Settle)
 	for kind, count := range map[string]int{"payment": money.Payments, "refund": money.Refunds, "dispute": money.Disputes,
 		"credit_note": money.Credits, "checkout": money.Checkouts} {
 		set("pawl_money_unclaimed", float64(count), attribute.String("kind", kind))
@@ -212,8 +220,8 @@ func (n *Node) readMoney(ctx context.Context, set set) error {
 	return err
 }
 
-func (n *Node) readTasks(ctx context.Context, set set) error {
-	counts, err := account.CountTasks(ctx, n.Pool, false)
+func (e *exporter) readTasks(ctx context.Context, set set) error {
+	counts, err := account.CountTasks(ctx, e.Pool, false)
 	for _, c := range counts {
 		kind, mode := attribute.String("kind", c.Kind), attribute.String("mode", c.Mode)
 		set("pawl_tasks_open", float64(c.Tasks), kind, mode)
@@ -225,8 +233,8 @@ func (n *Node) readTasks(ctx context.Context, set set) error {
 	return err
 }
 
-func (n *Node) readSinks(_ context.Context, set set) error {
-	for _, gate := range n.gates {
+func (e *exporter) readSinks(_ context.Context, set set) error {
+	for _, gate := range e.gates {
 		sink := attribute.String("sink", gate.Sink())
 		since, reason, isOut := gate.Out()
 		lasts := 0.0
@@ -240,8 +248,8 @@ func (n *Node) readSinks(_ context.Context, set set) error {
 	return nil
 }
 
-func (n *Node) readPauses(ctx context.Context, set set) error {
-	stopped, err := pause.New(n.Pool).Now(ctx)
+func (e *exporter) readPauses(ctx context.Context, set set) error {
+	stopped, err := pause.New(e.Pool).Now(ctx)
 	for _, s := range stopped {
 		set("pawl_paused", sinceThen(s.Since), attribute.String("kind", string(s.Kind)),
 			attribute.String("name", s.Name))

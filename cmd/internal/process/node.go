@@ -61,8 +61,6 @@ type Node struct {
 	fits, stopping atomic.Bool
 	// auditBroken is what the last walk of the audit trail has found.
 	auditBroken atomic.Bool
-	// meaning is the hash of that in force, once this node has proposed another.
-	meaning atomic.Pointer[string]
 	// parts are those that run; see join.
 	parts   []ops.Part
 	joining sync.Mutex

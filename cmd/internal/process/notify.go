@@ -37,7 +37,7 @@ func (n *Node) notify(ctx context.Context, group *errgroup.Group) {
 	if len(sinks) == 0 {
 		return
 	}
-	o := &operator.Operator{DB: n.Pool, Temporal: n.Temporal, TaskQueue: n.Config.Temporal.TaskQueue}
+	o := n.operator()
 	group.Go(func() error {
 		n.every(ctx, noticePass, "look for what people are told", func(ctx context.Context) error {
 			return n.pass(ctx, o, sinks, notice.Quiescence)
@@ -46,7 +46,7 @@ func (n *Node) notify(ctx context.Context, group *errgroup.Group) {
 	})
 	to := &activities.NotifySinks{Effects: n.effects, Notices: notice.New(n.Pool)}
 	for _, s := range sinks {
-		s.Policy = n.policy(s.of, "")
+		s.Policy = n.gates.policy(s.of, "")
 		group.Go(func() error {
 			n.every(ctx, noticeSend, "tell "+s.Name, func(ctx context.Context) error {
 				for {

@@ -83,7 +83,7 @@ func tells(t *testing.T, dsn, url, notify string) *telling {
 	w := &telling{Node: n, sinks: NotifySinks(cfg), o: &operator.Operator{DB: n.Pool, Temporal: n.Temporal}}
 	w.to = &activities.NotifySinks{Effects: n.effects, Notices: notice.New(n.Pool)}
 	for i := range w.sinks {
-		w.sinks[i].Policy = n.policy(w.sinks[i].of, "")
+		w.sinks[i].Policy = n.gates.policy(w.sinks[i].of, "")
 	}
 	return w
 }

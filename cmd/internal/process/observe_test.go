@@ -29,7 +29,7 @@ func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(book.Close)
-	if err := n.observe(n.telemetry.Meter(), book, publisher.Outbox); err != nil {
+	if err := (&exporter{n, n.telemetry.Meter(), book, publisher.Outbox}).observe(); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.checkAudit(t.Context()); err != nil {

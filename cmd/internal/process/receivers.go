@@ -7,7 +7,6 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
@@ -69,15 +68,12 @@ func (n *Node) forRuns(book *ledger.Store) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	trail := audit.New(n.Pool, n.log)
-	decides := &operator.Operator{
-		DB: n.Pool, Temporal: n.Temporal, TaskQueue: n.Config.Temporal.TaskQueue, Audit: trail,
-		Relays: Relays(n.Config), Policy: BillingPolicy(n.Config), FourEyes: FourEyes(n.Config),
-		Outlook: Outlook(n.Config, n.Pool, n.Receipts),
-		Unstick: operator.Unstick(n.Temporal, namespace), Asked: asked, Insert: n.Receipts.Insert,
-	}
+	decides := n.operator()
+	decides.Relays, decides.Policy, decides.FourEyes = Relays(n.Config), BillingPolicy(n.Config), FourEyes(n.Config)
+	decides.Outlook, decides.Asked = Outlook(n.Config, n.Pool, n.Receipts), asked
+	decides.Unstick, decides.Insert = operator.Unstick(n.Temporal, namespace), n.Receipts.Insert
 	return []any{
-		&activities.Runs{Log: n.log, Receipts: n.Receipts, Runs: n.Runs, Ledger: book, Audit: trail,
+		&activities.Runs{Log: n.log, Receipts: n.Receipts, Runs: n.Runs, Ledger: book, Audit: decides.Audit,
 			Measures: measures},
 		&operator.JobWorker{Jobs: job.New(n.Pool), Log: n.log, Operator: decides},
 		&operator.Scheduled{Operator: decides, Log: n.log},

@@ -38,8 +38,8 @@ func (g gates) slots() (n int) {
 }
 
 // policy says how the effects of a sink are tried in a mode.
-func (n *Node) policy(s config.Sink, mode string) effect.Policy {
-	return effect.Policy{Timeout: s.Timeout, Gate: n.gates[s.ForMode(mode)], Retries: effect.Retries(s.Retries),
+func (g gates) policy(s config.Sink, mode string) effect.Policy {
+	return effect.Policy{Timeout: s.Timeout, Gate: g[s.ForMode(mode)], Retries: effect.Retries(s.Retries),
 		KeyLifetime: s.KeyLifetime}
 }
 
@@ -67,13 +67,13 @@ func (n *Node) sinks() sinks {
 	for _, s := range n.Config.AllSinks() {
 		switch {
 		case s.HTTP != nil:
-			all.http[s.Name] = n.httpSinks(s, client)
+			all.http[s.Name] = n.gates.httpSinks(s, client)
 		case s.Email != nil:
-			all.mail = n.mailSinks(s)
+			all.mail = n.gates.mailSinks(s)
 		case s.Consumer != nil:
 			name := strings.TrimPrefix(s.Name, workflows.SinkConsumers+":")
 			all.consumers[name] = activities.Consumer{URL: s.Consumer.URL, Keys: s.Consumer.Keys(),
-				Policy: n.policy(s, ""), Settings: settings(s)}
+				Policy: n.gates.policy(s, ""), Settings: settings(s)}
 			continue // a run is told of the consumers that it relays to
 		case s.Notify != nil:
 			continue // no run tells people
@@ -84,7 +84,7 @@ func (n *Node) sinks() sinks {
 }
 
 // httpSinks returns the API of each mode.
-func (n *Node) httpSinks(s config.Sink, client *http.Client) map[string]activities.Sink {
+func (g gates) httpSinks(s config.Sink, client *http.Client) map[string]activities.Sink {
 	var refusals []activities.Refusal
 	for _, r := range s.HTTP.Refusals {
 		refusals = append(refusals, activities.Refusal(r))
@@ -93,19 +93,19 @@ func (n *Node) httpSinks(s config.Sink, client *http.Client) map[string]activiti
 	for mode, endpoint := range s.HTTP.Modes() {
 		modes[mode] = activities.Sink{
 			URL: endpoint.URL, Token: endpoint.Token.Value(), Client: client, Refusals: refusals,
-			Policy: n.policy(s, mode),
+			Policy: g.policy(s, mode),
 		}
 	}
 	return modes
 }
 
 // mailSinks returns the mail server of each mode.
-func (n *Node) mailSinks(s config.Sink) map[string]activities.MailSink {
+func (g gates) mailSinks(s config.Sink) map[string]activities.MailSink {
 	modes := map[string]activities.MailSink{}
 	for mode, m := range s.Email.Modes() {
 		modes[mode] = activities.MailSink{
 			Mailer: mailer(m), From: m.From, AtLeastOnce: s.Email.Guarantee == "at_least_once",
-			Policy: n.policy(s, mode),
+			Policy: g.policy(s, mode),
 		}
 	}
 	return modes

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/audit"
@@ -43,28 +42,28 @@ func (n *Node) checkAudit(ctx context.Context) error {
 }
 
 // observeStanding exports how the server stands, and what goes wrong without an event that shows it.
-func (n *Node) observeStanding(meter metric.Meter) error {
-	return errors.Join(export(meter, n.readServer, []gauge{
+func (e *exporter) observeStanding() error {
+	return errors.Join(export(e.meter, e.readServer, []gauge{
 		{"pawl_database_bytes", "", "Size of the database."},
 		{"pawl_database_oldest_transaction", "s", "Age of the oldest transaction; 0 where there is none."},
 		{"pawl_database_connections", "", "Open connections of the server."},
 		{"pawl_database_places", "", "How many there may be."},
 		{"pawl_database_standby_lag", "s", "How long the slowest standby takes to replay; nothing without one."},
-	}), export(meter, n.readSilent, []gauge{
+	}), export(e.meter, e.readSilent, []gauge{
 		{"pawl_source_silent", "s", "Time since the last delivery of a source that has fallen silent; nothing else."},
-	}), export(meter, n.readEndpoints, []gauge{
+	}), export(e.meter, e.readEndpoints, []gauge{
 		{"pawl_endpoint_finding", "s", "Since when an endpoint, as the provider knows it, is not as the source wants it, by kind."},
 		{"pawl_endpoint_looked", "s", "Time since an endpoint was looked at; nothing for one that nobody watches."},
-	}), export(meter, n.readCountdowns, []gauge{
+	}), export(e.meter, e.readCountdowns, []gauge{
 		{"pawl_source_countdown", "", "How far a provider has come on its way to give up on a source, by our own 5xx in a row: 1 where it does."},
-	}), export(meter, n.readOwn, []gauge{
+	}), export(e.meter, e.readOwn, []gauge{
 		{"pawl_audit_broken", "", "1 where the audit trail was tampered with."},
 		{"pawl_secret_ends", "s", "Time until a source has no active secret any more; nothing where one has no end."},
 	}))
 }
 
-func (n *Node) readServer(ctx context.Context, set set) error {
-	s, err := health.Read(ctx, n.Pool)
+func (e *exporter) readServer(ctx context.Context, set set) error {
+	s, err := health.Read(ctx, e.Pool)
 	if err != nil {
 		return err
 	}
@@ -78,45 +77,45 @@ func (n *Node) readServer(ctx context.Context, set set) error {
 	return nil
 }
 
-func (n *Node) readSilent(ctx context.Context, set set) error {
-	silent, err := receipt.Silent(ctx, n.Pool, slices.Collect(maps.Keys(n.Config.Sources)))
+func (e *exporter) readSilent(ctx context.Context, set set) error {
+	silent, err := receipt.Silent(ctx, e.Pool, slices.Collect(maps.Keys(e.Config.Sources)))
 	for _, s := range silent {
 		set("pawl_source_silent", time.Since(s.Last).Seconds(), attribute.String("source", s.Source),
-			attribute.String("mode", string(n.Config.Sources[s.Source].Mode)))
+			attribute.String("mode", string(e.Config.Sources[s.Source].Mode)))
 	}
 	return err
 }
 
-func (n *Node) readEndpoints(ctx context.Context, set set) error {
-	all, err := report.Endpoints(ctx, n.Config, n.Pool)
-	for _, e := range all {
-		source := attribute.String("source", e.Source)
-		set("pawl_endpoint_looked", time.Since(e.LookedAt).Seconds(), source)
-		for _, f := range e.Findings {
+func (e *exporter) readEndpoints(ctx context.Context, set set) error {
+	all, err := report.Endpoints(ctx, e.Config, e.Pool)
+	for _, looked := range all {
+		source := attribute.String("source", looked.Source)
+		set("pawl_endpoint_looked", time.Since(looked.LookedAt).Seconds(), source)
+		for _, f := range looked.Findings {
 			set("pawl_endpoint_finding", sinceThen(f.Since), source, attribute.String("kind", string(f.Kind)),
-				attribute.String("mode", string(n.Config.Sources[e.Source].Mode)))
+				attribute.String("mode", string(e.Config.Sources[looked.Source].Mode)))
 		}
 	}
 	return err
 }
 
-func (n *Node) readCountdowns(ctx context.Context, set set) error {
-	all, err := report.Countdowns(ctx, n.Config, n.Pool)
+func (e *exporter) readCountdowns(ctx context.Context, set set) error {
+	all, err := report.Countdowns(ctx, e.Config, e.Pool)
 	for _, c := range all {
 		set("pawl_source_countdown", c.Share, attribute.String("source", c.Source),
-			attribute.String("mode", string(n.Config.Sources[c.Source].Mode)))
+			attribute.String("mode", string(e.Config.Sources[c.Source].Mode)))
 	}
 	return err
 }
 
 // readOwn tells what this process knows by itself.
-func (n *Node) readOwn(_ context.Context, set set) error {
+func (e *exporter) readOwn(_ context.Context, set set) error {
 	broken := 0.0
-	if n.auditBroken.Load() {
+	if e.auditBroken.Load() {
 		broken = 1
 	}
 	set("pawl_audit_broken", broken)
-	for name, at := range report.SecretEnds(n.Config) {
+	for name, at := range report.SecretEnds(e.Config) {
 		set("pawl_secret_ends", time.Until(at).Seconds(), attribute.String("source", name))
 	}
 	return nil

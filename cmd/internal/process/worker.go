@@ -35,16 +35,16 @@ func (n *Node) RunWorker(ctx context.Context) error {
 		return err
 	}
 	defer book.Close()
-	if err := n.observe(n.telemetry.Meter(), book, publisher.Outbox); err != nil {
+	if err := (&exporter{n, n.telemetry.Meter(), book, publisher.Outbox}).observe(); err != nil {
 		return err
 	}
 	n.join(ops.Part{Name: effects,
 		Probe: func(ctx context.Context) (string, error) { return stalled(book), n.Receipts.Ready(ctx) }})
 	n.effects.Read(ctx, n.gates.all(), n.Runs.SinkWaiters) // pauses hold from the first moment on
+	own := &ownMeaning{Operator: n.operator(), config: n.Config, log: n.log}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { publisher.Run(ctx); return nil })
 	group.Go(func() error { n.resets.run(ctx); return nil })
-	group.Go(func() error { n.sweepJobs(ctx); return nil })
 	repeat := func(pause time.Duration, work string, once func(context.Context) error) {
 		group.Go(func() error { n.every(ctx, pause, work, once); return nil })
 	}
@@ -54,7 +54,8 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	repeat(time.Hour, "trim the counts of requests", func(ctx context.Context) error {
 		return receipt.TrimCounts(ctx, n.Pool)
 	})
-	repeat(time.Minute, "cannot propose the meaning of the file", n.propose)
+	repeat(jobSweep, "start waiting jobs", n.operator().SweepJobs)
+	repeat(time.Minute, "cannot propose the meaning of the file", own.propose)
 	n.notify(ctx, group)
 	group.Go(func() error { n.watchAudit(ctx); return nil })
 	group.Go(func() error { _ = n.UntilDone(ctx, "set up the schedules", n.EnsureSchedules); return nil })
@@ -75,11 +76,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 				return nil, err
 			}
 			// before anything is folded
-			err := n.propose(ctx)
-			if err == nil {
-				err = n.adopt(ctx)
-			}
-			if err != nil {
+			if err := own.adopt(ctx); err != nil {
 				return nil, err
 			}
 			w := worker.New(n.Temporal, n.Config.Temporal.TaskQueue, options)
@@ -97,11 +94,10 @@ const headWatch = 10 * time.Second
 // jobSweep is how often a worker searches for jobs that nobody has started.
 const jobSweep = 5 * time.Second
 
-// sweepJobs starts the jobs that nobody has started, until ctx ends.
-func (n *Node) sweepJobs(ctx context.Context) {
-	o := &operator.Operator{DB: n.Pool, Audit: audit.New(n.Pool, n.log), Temporal: n.Temporal,
+// operator makes the decisions of the process itself.
+func (n *Node) operator() *operator.Operator {
+	return &operator.Operator{DB: n.Pool, Audit: audit.New(n.Pool, n.log), Temporal: n.Temporal,
 		TaskQueue: n.Config.Temporal.TaskQueue}
-	n.every(ctx, jobSweep, "start waiting jobs", o.SweepJobs)
 }
 
 // every calls once now and again, until ctx ends, and logs its errors with the name of the work.
