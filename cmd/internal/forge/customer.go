@@ -25,15 +25,8 @@ func (p Plan) interval() string {
 // makes the events that Stripe would send: objects as they are then, the same IDs throughout, and the earlier values
 // in previous_attributes. Amounts, periods and prorations add up.
 type Customer struct {
-	params Params
-	day    time.Duration
-	now    time.Time
-	events []Event
-	err    error
-
-	token string
-	named map[string]string // the IDs as they are told, by those that they were made with
-	told  map[string]object // what the last event about an object showed
+	emitter
+	day time.Duration
 	subscription
 	invoices []*invoice
 	later    []line // prorations for the next invoice
@@ -55,21 +48,8 @@ type subscription struct {
 // account and p.Seed, and count up: two customers with the same story have IDs in the same order.
 func NewCustomer(p Params, day time.Duration) *Customer {
 	p.Provider.Name = stripe
-	return &Customer{params: p, day: day, token: hash(p.Account+" "+p.Seed, "customer", 14),
-		named: map[string]string{}, told: map[string]object{}}
-}
-
-// Token stands in every ID of the customer's, and in no other's.
-func (c *Customer) Token() string { return c.token }
-
-// At says when what happens next happens.
-func (c *Customer) At(now time.Time) { c.now = now.Truncate(time.Second) }
-
-// Events returns the events since the last call, in the order of their making.
-func (c *Customer) Events() ([]Event, error) {
-	events := c.events
-	c.events = nil
-	return events, c.err
+	return &Customer{day: day, emitter: emitter{params: p, token: hash(p.Account+" "+p.Seed, "customer", 14),
+		named: map[string]string{}, told: map[string]object{}}}
 }
 
 func (c *Customer) days(n int) time.Duration { return time.Duration(n) * c.day }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // stripeID finds the IDs of objects and events. Prices and products are the shop's, not the customer's.
@@ -15,107 +16,98 @@ var stripeID = regexp.MustCompile(`\b(?:evt|cus|sub|si|in|il|inpay|ch|pi|re|dp|t
 // object is a JSON object of Stripe's.
 type object = map[string]any
 
-// update tells of the subscription as it is now.
-func (c *Customer) update() {
-	c.show()
-	c.emit("customer.subscription.updated", c.subscription.object)
+// emitter makes the events that Stripe sends about its objects.
+type emitter struct {
+	params Params
+	now    time.Time
+	events []Event
+	err    error
+
+	token string
+	named map[string]string // the IDs as they are told, by those that they were made with
+	told  map[string]object // what the last event about an object showed
 }
 
-// show writes plan, seats and period into the subscription, where the API's version has them.
-func (c *Customer) show() {
-	item := c.subscription.object["items"].(object)["data"].([]any)[0].(object)
-	setPrice(item["price"].(object), c.plan)
-	item["quantity"] = c.seats
-	period := item
-	if !c.basil() {
-		period = c.subscription.object
-	}
-	period["current_period_start"], period["current_period_end"] = c.start.Unix(), c.end.Unix()
-	c.unmark(c.subscription.object)
+// Token stands in every ID of the customer's, and in no other's.
+func (m *emitter) Token() string { return m.token }
+
+// At says when what happens next happens.
+func (m *emitter) At(now time.Time) { m.now = now.Truncate(time.Second) }
+
+// Events returns the events since the last call, in the order of their making.
+func (m *emitter) Events() ([]Event, error) {
+	events := m.events
+	m.events = nil
+	return events, m.err
 }
 
-// unmark leaves it to the prices which plan it is; and to the checkout session whose account, where one names it.
-func (c *Customer) unmark(o object) {
-	for _, path := range [][]string{{"metadata"}, {"subscription_details", "metadata"},
-		{"parent", "subscription_details", "metadata"}} {
-		inner := o
-		for _, name := range path {
-			inner, _ = inner[name].(object)
-		}
-		delete(inner, "plan")
-		if c.atCheckout {
-			delete(inner, "account")
-		}
-	}
-}
-
-func (c *Customer) basil() bool { return data{Params: c.params.WithDefaults()}.Basil() }
+func (m *emitter) basil() bool { return data{Params: m.params.WithDefaults()}.Basil() }
 
 // make returns the object of an event of this type, as it is by default.
-func (c *Customer) make(eventType, seed string) object { return c.makeOf(c.params, eventType, seed) }
+func (m *emitter) make(eventType, seed string) object { return m.makeOf(m.params, eventType, seed) }
 
-func (c *Customer) makeOf(p Params, eventType, seed string) object {
-	e := c.event(p, eventType, seed)
+func (m *emitter) makeOf(p Params, eventType, seed string) object {
+	e := m.event(p, eventType, seed)
 	made, _ := e["data"].(object)["object"].(object)
 	return made
 }
 
 // id returns the ID of the object of an event of this type.
-func (c *Customer) id(eventType, seed string) string {
-	id, _ := c.make(eventType, seed)["id"].(string)
+func (m *emitter) id(eventType, seed string) string {
+	id, _ := m.make(eventType, seed)["id"].(string)
 	return id
 }
 
-func (c *Customer) event(p Params, eventType, seed string) object {
-	p.Type, p.Seed, p.At, p.EventID = eventType, seed, c.now, ""
+func (m *emitter) event(p Params, eventType, seed string) object {
+	p.Type, p.Seed, p.At, p.EventID = eventType, seed, m.now, ""
 	made, err := New(p, "")
 	var body object
 	if err == nil {
 		err = json.Unmarshal(made.Body, &body)
 	}
 	if err != nil {
-		c.err = errors.Join(c.err, err)
+		m.err = errors.Join(m.err, err)
 		return object{"data": object{"object": object{}}}
 	}
 	return body
 }
 
 // emit makes an event that shows an object as it is now.
-func (c *Customer) emit(eventType string, o object) {
-	body := c.event(c.params, eventType, "emit")
+func (m *emitter) emit(eventType string, o object) {
+	body := m.event(m.params, eventType, "emit")
 	shown := clone(o)
 	id, _ := shown["id"].(string)
 	about := object{"object": shown}
-	if before := c.told[id]; eventType == "customer.subscription.updated" || eventType == "charge.dispute.updated" ||
+	if before := m.told[id]; eventType == "customer.subscription.updated" || eventType == "charge.dispute.updated" ||
 		eventType == "refund.updated" {
 		about["previous_attributes"] = differing(before, shown)
 	}
-	c.told[id] = shown
+	m.told[id] = shown
 	body["data"] = about
 	text, err := json.Marshal(body)
 	if err != nil {
-		c.err = errors.Join(c.err, err)
+		m.err = errors.Join(m.err, err)
 		return
 	}
-	text = stripeID.ReplaceAllFunc(text, func(id []byte) []byte { return []byte(c.name(string(id))) })
+	text = stripeID.ReplaceAllFunc(text, func(id []byte) []byte { return []byte(m.name(string(id))) })
 	eventID, _ := body["id"].(string)
-	c.events = append(c.events,
-		Event{ID: c.name(eventID), Type: eventType, Account: c.params.ConnectedAccount,
+	m.events = append(m.events,
+		Event{ID: m.name(eventID), Type: eventType, Account: m.params.ConnectedAccount,
 			ContentType: "application/json", Body: text})
 }
 
 // emitWith makes an event about an object that the provider keeps one field more of than it sends.
-func (c *Customer) emitWith(eventType string, o object, field string, part any) {
-	c.emit(eventType, o)
-	sent := len(c.events) - 1
+func (m *emitter) emitWith(eventType string, o object, field string, part any) {
+	m.emit(eventType, o)
+	sent := len(m.events) - 1
 	var whole object
-	if sent < 0 || json.Unmarshal(c.events[sent].Body, &whole) != nil {
+	if sent < 0 || json.Unmarshal(m.events[sent].Body, &whole) != nil {
 		return // emit has said why
 	}
 	whole["data"].(object)["object"].(object)[field] = part
 	text, err := json.Marshal(whole)
-	c.err = errors.Join(c.err, err)
-	c.events[sent].Whole = stripeID.ReplaceAllFunc(text, func(id []byte) []byte { return []byte(c.name(string(id))) })
+	m.err = errors.Join(m.err, err)
+	m.events[sent].Whole = stripeID.ReplaceAllFunc(text, func(id []byte) []byte { return []byte(m.name(string(id))) })
 }
 
 // differing returns what of before is not so any more: of nested objects only what differs, arrays whole.
@@ -167,10 +159,10 @@ func whole(v any) int64 {
 }
 
 // name returns the ID that is told for the one that an object was made with.
-func (c *Customer) name(id string) string {
-	if c.named[id] == "" {
+func (m *emitter) name(id string) string {
+	if m.named[id] == "" {
 		kind, _, _ := strings.Cut(id, "_")
-		c.named[id] = fmt.Sprintf("%s_%s%04d", kind, c.token, len(c.named)+1)
+		m.named[id] = fmt.Sprintf("%s_%s%04d", kind, m.token, len(m.named)+1)
 	}
-	return c.named[id]
+	return m.named[id]
 }
