@@ -39,8 +39,8 @@ var ceilings = struct {
 	frontedComments: 0.5, relativeComments: 1.5,
 	frontedDocs: 1, relativeDocs: 1.5,
 	longLines:     20,
-	longFunctions: 4, longFiles: 1,
-	largeTypes:       2,
+	longFunctions: 0, longFiles: 0,
+	largeTypes:       0,
 	commandTestFiles: 20,
 	lines:            83000,
 }
