@@ -54,4 +54,10 @@ func TestReadBacklog_CountsAgeAndMoneyByCause(t *testing.T) {
 	if b.Oldest == nil || b.Oldest.EventID != "evt_2" || b.Oldest.Status != "dead" {
 		t.Errorf("the oldest is %+v, want evt_2", b.Oldest)
 	}
+	exec(t, db, `update receipts set object_id = 'in_3' where event_id in ('evt_3', 'evt_4')`)
+	for most, want := range map[int]map[string]int64{4: {"usd": 50000, "eur": 7000}, 3: {}} {
+		if sum, err := timeline.SumUp(t.Context(), db, timeline.Filter{Status: "dead"}, most); err != nil || sum.Events != 4 || !maps.Equal(sum.Money, want) {
+			t.Errorf("of at most %d: %+v, %v, want 4 with %v", most, sum, err, want)
+		}
+	}
 }

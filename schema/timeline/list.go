@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -22,8 +23,23 @@ func listed(found string) string {
 	return `
 with found as (` + found + `
  order by id desc limit $8
-)
+)` + shown
+}
+
+const shown = `
 select ` + columns + ` from receipts r join found using (id)` + about + ` order by r.id desc`
+
+// summed counts what list would show, and sums its money, each object's once: it is that of the object's newest event.
+// Where more than the limit pass, no money is summed.
+func summed(list string) string {
+	return strings.TrimSuffix(list, shown) + `, once as (
+    select distinct on (coalesce(nullif(r.object_id, ''), r.id::text)) about.amount,
+           coalesce(about.currency, '') as currency
+      from receipts r join (select id from found where (select count(*) from found) < $8) f using (id)` + about + `
+     where about.amount is not null order by coalesce(nullif(r.object_id, ''), r.id::text), r.id desc
+), sums as (select currency, sum(amount)::bigint as amount from once group by currency)
+select (select count(*) from found)::int as events,
+       (select coalesce(jsonb_object_agg(currency, amount), '{}') from sums) as money`
 }
 
 // passing has the conditions of a [Filter], except About. An ID begins with the time when it was made, so that the
@@ -94,8 +110,7 @@ with told as materialized (
     select t.id from (select id from told where id < $6::uuid order by id desc) t
      cross join lateral (select from receipts r where r.id = t.id and ` + passing + ` offset 0) passed
      order by t.id desc limit $8
-)
-select ` + columns + ` from receipts r join found using (id)` + about + ` order by r.id desc`
+)` + shown
 
 // List returns the receipts that pass f, the newest first.
 func List(ctx context.Context, db DB, f Filter) ([]Receipt, error) {
@@ -105,6 +120,24 @@ func List(ctx context.Context, db DB, f Filter) ([]Receipt, error) {
 		return nil, fmt.Errorf("list receipts: %w", err)
 	}
 	return receipts, nil
+}
+
+// Sum is how many receipts pass a filter, and their money in minor units by currency, as far as it is known. Several
+// about one object count once.
+type Sum struct {
+	Events int
+	Money  map[string]int64
+}
+
+// SumUp counts the receipts that pass f, at most one more than most. Beyond most it sums no money.
+func SumUp(ctx context.Context, db DB, f Filter, most int) (Sum, error) {
+	f.Limit = most + 1
+	sql, args := f.statement()
+	sums, err := collect[Sum](ctx, db, summed(sql), args...)
+	if err != nil {
+		return Sum{}, fmt.Errorf("sum up receipts: %w", err)
+	}
+	return sums[0], nil
 }
 
 // statement returns the SQL of the list and its arguments.

@@ -104,6 +104,9 @@ func TestList_RareAmongMany_ReadsLittle(t *testing.T) {
 		if err != nil || len(got) != c.want {
 			t.Errorf("%s: %d and %v, want %d", name, len(got), err, c.want)
 		}
+		if sum, err := timeline.SumUp(t.Context(), db, c.filter, 49); err != nil || sum.Events != c.want {
+			t.Errorf("%s: %d and %v are counted, want %d", name, sum.Events, err, c.want)
+		}
 		sql, args := timeline.ListStatement(c.filter)
 		var text []byte
 		if err := db.QueryRow(t.Context(), `explain (analyze, format json) `+sql, args...).Scan(&text); err != nil {

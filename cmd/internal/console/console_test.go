@@ -509,7 +509,7 @@ func TestPages_WhatComesFromOutside_IsText(t *testing.T) {
 	query := url.QueryEscape(planted)
 	paths := []string{"/events/" + schematest.PlantedID, "/find?q=" + query, "/find?q=x" + query, "/accounts/live/" + of, "/tasks/" + of, "/jobs/job-1",
 		"/jobs/" + of, "/nowhere" + of, "/decide?verb=retry&target=" + query, "/decide?verb=hold-account&target=" + query,
-		"/decide?verb=" + of, "/decide/many?verb=retry&status=dead", "/sign-in?next=" + of + "&name=" + of, "/events?status=dead&type=" + query}
+		"/decide?verb=" + of, "/decide/many?verb=retry&status=dead", "/decide/many?verb=retry&status=dead&preview=effects", "/sign-in?next=" + of + "&name=" + of, "/events?status=dead&type=" + query}
 	for _, r := range console.Routes(s.cfg) {
 		if r.Method == http.MethodGet && !strings.Contains(r.Path, ":") {
 			paths = append(paths, r.Path)

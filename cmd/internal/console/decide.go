@@ -34,7 +34,9 @@ type decisionPage struct {
 	// Asks and Does are those of a review's question.
 	Asks, Does string
 	Facts      [][2]cell
-	Table      *shownTable
+	// Later is the address of the same page with its Facts, where they take seconds.
+	Later string
+	Table *shownTable
 	// Says is what came of the decision, Follow a link to see it. Shown is what is shown this once: a token.
 	Says, Follow, Shown string
 	// Waits is set where nothing came of it yet: it waits for a second person.
@@ -174,24 +176,19 @@ func (p *decisionPage) told(answer *operator.Answer) {
 	}
 }
 
-// manyOf reads a decision about many events.
-func (s *Server) manyOf(v *visit) (operator.Decision, *operator.Verb, operator.Chosen, error) {
+// manyOf reads a decision about many events, and their filter.
+func manyOf(v *visit) (operator.Decision, *operator.Verb, operator.Events, error) {
 	d, verb, err := decisionOf(v)
-	if err != nil {
-		return d, nil, operator.Chosen{}, err
-	}
 	f := operator.EventsOf(criteria(v))
-	if !slices.Contains(verb.Many, f.Status) {
-		return d, nil, operator.Chosen{}, &problem{http.StatusBadRequest, "The status does not fit",
+	if err == nil && !slices.Contains(verb.Many, f.Status) {
+		err = &problem{http.StatusBadRequest, "The status does not fit",
 			verb.Name + " acts on events that are " + output.OneOf(verb.Many)}
 	}
-	chosen, err := operator.ChooseEvents(v.ctx(), s.Operator.DB, f)
-	if err == nil && len(chosen.Events) == 0 {
-		err = &problem{http.StatusNotFound, "No event passes the filter",
-			"Somebody may have decided about all of them."}
-	}
-	return d, verb, chosen, err
+	return d, verb, f, err
 }
+
+var nonePasses = &problem{http.StatusNotFound, "No event passes the filter",
+	"Somebody may have decided about all of them."}
 
 // newJob is the job of a form.
 func newJob(v *visit, d operator.Decision, chosen operator.Chosen) *operator.NewJob {
@@ -199,14 +196,22 @@ func newJob(v *visit, d operator.Decision, chosen operator.Chosen) *operator.New
 		Filter: criteria(v)}, Chosen: chosen}
 }
 
-// showMany previews a decision about many events.
+// showMany shows what a decision about many events chooses. With preview=effects it also says what would happen, by the
+// plan of each event. That takes seconds: the page's script asks for it when the page stands.
 func (s *Server) showMany(v *visit) error {
-	d, verb, chosen, err := s.manyOf(v)
+	d, verb, f, err := manyOf(v)
+	if err != nil {
+		return err
+	}
+	count, chosen, err := operator.CountEvents(v.ctx(), s.Operator.DB, f, 20)
+	if err == nil && count == 0 {
+		err = nonePasses
+	}
 	if err != nil {
 		return err
 	}
 	page := newDecisionPage(v, d, verb)
-	page.Target = output.Plural(len(chosen.Events), "event") + tables.InBrackets(operator.Sums(chosen.Money))
+	page.Target = output.Plural(count, "event") + tables.InBrackets(operator.Sums(chosen.Money))
 	q := criteria(v)
 	for _, name := range operator.Criteria {
 		if value := q[name]; value != "" {
@@ -214,21 +219,41 @@ func (s *Server) showMany(v *visit) error {
 		}
 	}
 	page.Fields = append(page.Fields, field{"rate", "how many events a second, at most", "5", true},
-		field{"count", "how many they are: type " + strconv.Itoa(len(chosen.Events)), "", true})
-	made, err := s.Operator.PreviewJob(v.ctx(), v.person, newJob(v, d, chosen))
-	if err != nil {
+		field{"count", "how many they are: type " + strconv.Itoa(count), "", true})
+	if later := v.QueryParams(); later.Get("preview") == "" {
+		later.Set("preview", "effects")
+		page.Later = v.Request().URL.Path + "?" + later.Encode()
+	} else if page.Facts, err = s.previewMany(v, d, f); err != nil {
 		return err
 	}
-	page.Facts = pairs(tables.JobPreview(made))
-	shown := chosen.Events[:min(len(chosen.Events), 20)]
-	t := newTable(tables.Chosen(shown))
+	t := newTable(tables.Chosen(chosen.Events))
 	page.Table = &t
 	return s.render(v, http.StatusOK, "decide", verb.Short, page)
 }
 
+// previewMany says what a job would do.
+func (s *Server) previewMany(v *visit, d operator.Decision, f operator.Events) ([][2]cell, error) {
+	chosen, err := operator.ChooseEvents(v.ctx(), s.Operator.DB, f)
+	if err != nil {
+		return nil, err
+	}
+	made, err := s.Operator.PreviewJob(v.ctx(), v.person, newJob(v, d, chosen))
+	if err != nil {
+		return nil, err
+	}
+	return pairs(tables.JobPreview(made)), nil
+}
+
 // decideMany makes the job. The number that was typed has to be the number of events now.
 func (s *Server) decideMany(v *visit) error {
-	d, verb, chosen, err := s.manyOf(v)
+	d, verb, f, err := manyOf(v)
+	if err != nil {
+		return err
+	}
+	chosen, err := operator.ChooseEvents(v.ctx(), s.Operator.DB, f)
+	if err == nil && len(chosen.Events) == 0 {
+		err = nonePasses
+	}
 	if err != nil {
 		return err
 	}

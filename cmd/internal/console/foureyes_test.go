@@ -56,10 +56,17 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	if link == nil || !strings.Contains(home.text, "approve of 3 events") || !strings.Contains(home.text, "1200.00 USD, asked for by ada") {
 		t.Fatalf("the first page leads nowhere: %s", home.text)
 	}
-	if got := bob.get(html.UnescapeString(link[1])); got.StatusCode != http.StatusOK || !strings.Contains(got.text, "you are the second person") || !strings.Contains(got.text, "&lt;i&gt;") {
+	// The page stands at once, and leads to what would happen.
+	page := bob.get(html.UnescapeString(link[1])).text
+	later := regexp.MustCompile(`data-later="([^"]*)"`).FindStringSubmatch(page)
+	if later == nil || !strings.Contains(page, "3 events") || !strings.Contains(page, "evt_2") {
+		t.Fatalf("bob sees %s", page)
+	}
+	would := html.UnescapeString(later[1])
+	if got := bob.get(would); got.StatusCode != http.StatusOK || !strings.Contains(got.text, "you are the second person") || !strings.Contains(got.text, "&lt;i&gt;") {
 		t.Errorf("bob sees %d: %s", got.StatusCode, got.text)
 	}
-	if got := ada.get(html.UnescapeString(link[1])); !strings.Contains(got.text, "since you have asked for it") {
+	if got := ada.get(would); !strings.Contains(got.text, "since you have asked for it") {
 		t.Errorf("ada sees %s", got.text)
 	}
 	if got := many(bob, "BOBBOBBOB"); got.StatusCode != http.StatusSeeOther {

@@ -128,7 +128,7 @@ func (s *sized) pages() (all []string) {
 	q("/accounts/live/acct-5")
 	q("/accounts/live/acct-0")
 	q("/decide", "verb=retry&target="+s.dead, "verb=compensate&target="+s.dead, "verb=replay&target="+s.paid, "verb=hold-account&target=acct-5&mode=live")
-	q("/decide/many", "verb=retry&status=dead", "verb=approve&status=needs_review", "verb=retry&status=dead&reason=effect_failed")
+	q("/decide/many", "verb=retry&status=dead", "verb=retry&status=dead&preview=effects", "verb=approve&status=needs_review", "verb=retry&status=dead&reason=effect_failed")
 	q("/tasks", "mode=live", "mode=test", "kind=dispute", "kind=unknown", "account=acct-400", "account=unknown")
 	q("/tasks/dp_400")
 	q("/jobs")

@@ -112,6 +112,17 @@ func TestConsole_OnCall(t *testing.T) {
 	b.fill("rate", "20")
 	b.click("retry")
 	b.shows("The number is not the one of the events")
+	for _, width := range []int64{390, 768, 1440} {
+		b.look(home+"/decide/many?verb=retry&status=dead&reason=effect_failed", "light", width)
+		b.shows(fmt.Sprintf("%d would be processed", n))
+		if over := get(b, chromedp.Evaluate[float64](`(() => {
+			const would = document.getElementById("would");
+			return would.offsetHeight - parseFloat(getComputedStyle(would).minHeight);
+		})()`)); over > 0 {
+			t.Errorf("at %d px, the page grows by %g px when the preview comes", width, over)
+		}
+		b.sound(fmt.Sprintf("many, %d px", width))
+	}
 	b.look(home, "light", 1440)
 	b.shows("effect_failed")
 	b.click("retry all")

@@ -80,38 +80,42 @@ func EventsOf(criteria map[string]string) Events {
 
 // ListEvents returns the receipts that pass f, the newest first. An account that is not known is an error.
 func ListEvents(ctx context.Context, db timeline.DB, f Events) ([]timeline.Receipt, error) {
+	if err := f.resolve(ctx, db); err != nil {
+		return nil, err
+	}
+	return timeline.List(ctx, db, f.Filter)
+}
+
+// resolve finds the provider's objects that f means by its object and account.
+func (f *Events) resolve(ctx context.Context, db timeline.DB) (err error) {
 	if f.Object != "" {
-		var err error
 		if f.About, err = objectsOf(ctx, db, f.Object); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if f.Account == "" {
-		return timeline.List(ctx, db, f.Filter)
+		return nil
 	}
 	names, err := account.Find(ctx, db, f.Account, "")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(names) == 0 {
-		return nil, unknownAccount(f.Account, "")
+		return unknownAccount(f.Account, "")
 	}
 	objects := []string{}
 	for _, name := range names {
 		of, err := billing.Scope{Mode: name.Mode, Account: name.ID}.Objects(ctx, db)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		objects = append(objects, of...)
 	}
 	if f.Object != "" {
 		objects = slices.DeleteFunc(f.About, func(o string) bool { return !slices.Contains(objects, o) })
-		if len(objects) == 0 {
-			return nil, nil
-		}
 	}
 	f.About = objects
-	return timeline.List(ctx, db, f.Filter)
+	return nil
 }
 
 // objectsOf returns the objects that id names: itself, and what a customer means by it; see [account.Quoted].

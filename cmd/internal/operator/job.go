@@ -33,6 +33,9 @@ const (
 	startJobWithin = 10 * time.Second
 )
 
+var errTooMany = invalid("the filter lets more than %d events pass: narrow it, with a source, a type, an account or "+
+	"a time", MostJobItems)
+
 // Chosen are the events that a job is about, or would be.
 type Chosen struct {
 	Events []ChosenEvent `json:"events"`
@@ -53,6 +56,32 @@ type ChosenEvent struct {
 	Currency   string `json:"currency,omitempty"`
 }
 
+func chosenOf(r timeline.Receipt) ChosenEvent {
+	return ChosenEvent{Receipt: r.ID, EventID: r.EventID, Type: r.Type, Status: r.Status, ReasonCode: r.ReasonCode,
+		Account: r.OurAccount, Amount: r.Amount, Currency: r.Currency}
+}
+
+// CountEvents returns how many events pass f, and what [ChooseEvents] would return, with the newest events alone.
+func CountEvents(ctx context.Context, db timeline.DB, f Events, newest int) (count int, chosen Chosen, err error) {
+	if err := f.resolve(ctx, db); err != nil {
+		return 0, chosen, err
+	}
+	sum, err := timeline.SumUp(ctx, db, f.Filter, MostJobItems)
+	if err == nil && sum.Events > MostJobItems {
+		err = errTooMany
+	}
+	if err != nil {
+		return 0, chosen, err
+	}
+	f.Limit = newest
+	first, err := timeline.List(ctx, db, f.Filter)
+	for _, r := range first {
+		chosen.Events = append(chosen.Events, chosenOf(r))
+	}
+	chosen.Money = sum.Money
+	return sum.Events, chosen, err
+}
+
 // ChooseEvents returns all events that pass f, the newest first. It reads them in pages.
 func ChooseEvents(ctx context.Context, db timeline.DB, f Events) (Chosen, error) {
 	chosen, counted := Chosen{Events: []ChosenEvent{}, Money: map[string]int64{}}, map[string]bool{}
@@ -62,10 +91,7 @@ func ChooseEvents(ctx context.Context, db timeline.DB, f Events) (Chosen, error)
 			return Chosen{}, err
 		}
 		for _, r := range page {
-			chosen.Events = append(chosen.Events, ChosenEvent{
-				Receipt: r.ID, EventID: r.EventID, Type: r.Type, Status: r.Status, ReasonCode: r.ReasonCode,
-				Account: r.OurAccount, Amount: r.Amount, Currency: r.Currency,
-			})
+			chosen.Events = append(chosen.Events, chosenOf(r))
 			if r.Amount != nil && (r.ObjectID == "" || !counted[r.ObjectID]) {
 				chosen.Money[r.Currency] += *r.Amount
 				counted[r.ObjectID] = true
@@ -73,7 +99,7 @@ func ChooseEvents(ctx context.Context, db timeline.DB, f Events) (Chosen, error)
 			f.OlderThan = r.ID
 		}
 		if len(chosen.Events) > MostJobItems {
-			return Chosen{}, fmt.Errorf("the filter lets more than %d events pass: narrow it, with a source, a type, an account or a time", MostJobItems)
+			return Chosen{}, errTooMany
 		}
 		if len(page) < chosenPage {
 			return chosen, nil

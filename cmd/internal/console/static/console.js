@@ -36,16 +36,29 @@ document.addEventListener("keydown", (e) => {
   }
 });
 
+async function pageAt(address) {
+  const answer = await fetch(address, { redirect: "error" });
+  return answer.ok ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
+}
+
+// A part that takes seconds is fetched when the page stands, into the place that is kept for it. Its link stays where no
+// answer comes.
+for (const part of document.querySelectorAll("[data-later]")) {
+  part.setAttribute("aria-busy", "true");
+  pageAt(part.dataset.later).then((page) => {
+    const whole = page?.getElementById(part.id);
+    if (whole) part.replaceChildren(...whole.childNodes);
+  }).catch(() => {}).finally(() => part.removeAttribute("aria-busy"));
+}
+
 // A page that changes is fetched anew while it is looked at. Nothing is replaced under a pointer's press, in a form that
 // is being written, or beside text that is selected, and what was unfolded stays so.
 async function renew() {
   const main = document.getElementById("main");
   const busy = main.querySelector("form :focus, textarea:focus") || String(getSelection()) || main.matches(":active");
   if (document.hidden || busy) return;
-  const answer = await fetch(location.href, { headers: { "X-Renews": "1" }, redirect: "error" });
-  if (!answer.ok) return;
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const next = page.getElementById("main");
+  const page = await pageAt(location.href);
+  const next = page?.getElementById("main");
   if (!next || next.innerHTML === renew.last) return;
   renew.last = next.innerHTML;
   const open = [...main.querySelectorAll("details")].map((d) => d.open);
