@@ -9,7 +9,7 @@
 //	}
 //
 // The server is started when the first test of the process asks for it and ends with the process.
-// A database is a copy of a migrated template, which costs some 50 ms.
+// A database is a copy of a migrated template, which costs some 30 ms.
 package schematest
 
 import (
@@ -182,8 +182,8 @@ func NewDSN(t testing.TB) string {
 	server := Server(t)
 	name := "test_" + strconv.FormatInt(shared.count.Add(1), 10)
 	quoted := pgx.Identifier{name}.Sanitize()
-	// FILE_COPY would force two checkpoints; WAL_LOG (the default) copies a small template faster.
-	if err := admin("CREATE DATABASE " + quoted + " TEMPLATE " + template); err != nil {
+	// Its two checkpoints cost less, with fsync off, than a write-ahead log of each page.
+	if err := admin("CREATE DATABASE " + quoted + " TEMPLATE " + template + " STRATEGY FILE_COPY"); err != nil {
 		t.Fatalf("schematest: create a database: %v", err)
 	}
 	t.Cleanup(func() {
