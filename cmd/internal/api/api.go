@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -165,20 +164,13 @@ func (c *call) admit(r route) (err error) {
 // ctx is the request's context.
 func (c *call) ctx() context.Context { return c.Request().Context() }
 
-// segment returns the part of the path that stands for name. It may have had "/" in it.
+// segment returns the ID in the path that stands for name.
 func (c *call) segment(name string) (string, error) {
-	value := c.Param(name)
-	if c.Request().URL.RawPath != "" {
-		unescaped, err := url.PathUnescape(value)
-		if err != nil {
-			return "", wrong("the path is not escaped well")
-		}
-		value = unescaped
+	id, err := operator.PathID(c.Request().URL, c.Param(name))
+	if err != nil {
+		err = wrong("%s", err)
 	}
-	if value == "" || len(value) > 500 || strings.ContainsRune(value, 0) {
-		return "", wrong("an ID has 1 to 500 bytes, none of them NUL")
-	}
-	return value, nil
+	return id, err
 }
 
 // about returns the ID in the path, and the mode in the query.

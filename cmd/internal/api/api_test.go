@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -310,6 +311,17 @@ func TestRead_Problems(t *testing.T) {
 		('00000000-0000-0000-0000-000000000009', 'github', 'github', 'live', 'evt_1', 'id', 'push', '', now(), '\x09', 'processed')`)
 	if p := want[Problem](t, s.get("/events/{id}", "evt_1", ""), 409); p.Code != "ambiguous" || len(p.Candidates) != 2 {
 		t.Errorf("an ID of two events: %+v, want both receipts", p)
+	}
+}
+
+// An ID may have "%" and "/" in it, and is read once.
+func TestRead_EscapedID_ReadOnce(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	for _, id := range []string{"a%2Fb", "a%25b", "100%", "a/b", "a/b%41", "ä %zz"} {
+		if p := want[Problem](t, s.get("/jobs/{id}", id, ""), http.StatusNotFound); !strings.Contains(p.Detail, strconv.Quote(id)) {
+			t.Errorf("%q: %+v", id, p)
+		}
 	}
 }
 

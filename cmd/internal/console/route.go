@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 
 	"github.com/labstack/echo/v4"
 
@@ -29,17 +28,13 @@ type visit struct {
 // ctx is the request's, which ends when the page has taken too long.
 func (v *visit) ctx() context.Context { return v.Request().Context() }
 
-// segment is the part of the path that stands for name. The server has unescaped it, unless "/" or the like was in it.
+// segment is the ID in the path that stands for name.
 func (v *visit) segment(name string) (string, error) {
-	value := v.Param(name)
-	if v.Request().URL.RawPath == "" {
-		return value, nil
-	}
-	value, err := url.PathUnescape(value)
+	id, err := operator.PathID(v.Request().URL, v.Param(name))
 	if err != nil {
-		return "", &problem{http.StatusBadRequest, "The address cannot be read", err.Error()}
+		err = &problem{http.StatusBadRequest, "The address cannot be read", err.Error()}
 	}
-	return value, nil
+	return id, err
 }
 
 const read = role.RightRead
