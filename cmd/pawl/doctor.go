@@ -9,7 +9,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/doctor"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
-	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 func doctorCommand(a *app) *cobra.Command {
@@ -55,8 +54,6 @@ func examineAll(ctx context.Context, a *app, d *doctor.Doctor) (_ *doctor.Report
 	}
 	// Closing a pool waits for connections, which a server that has stopped never answers.
 	defer func() { go d.Pool.Close() }()
-	d.Receipts = receipt.NewStore(d.Pool, receipt.Options{})
-	defer d.Receipts.Close()
 	node, err := process.New(ctx, d.Config, providers(), a.log)
 	if err != nil {
 		return nil, err

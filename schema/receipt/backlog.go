@@ -15,6 +15,6 @@ type Backlog struct {
 }
 
 // Backlog counts the receipts that wait for their workflow.
-func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
-	return one[Backlog](ctx, s, "count the backlog", backlogSQL)
+func (r Reader) Backlog(ctx context.Context) (Backlog, error) {
+	return one[Backlog](ctx, r, "count the backlog", backlogSQL)
 }

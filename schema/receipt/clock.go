@@ -34,7 +34,7 @@ func (s *Store) Clock(ctx context.Context, limit int) ([]Clock, error) {
 		found, err := query[struct {
 			Clock
 			Paused bool
-		}](ctx, s, "take what is due", clockSQL, limit)
+		}](ctx, s.Reader, "take what is due", clockSQL, limit)
 		if err != nil {
 			return nil, err
 		}

@@ -109,8 +109,8 @@ select source, name as label, sum(count)::bigint as uses, max(last) as last_used
 
 // SecretUses returns the uses of each secret. A secret without any use is missing, and so may be the uses of
 // the last few seconds.
-func (s *Store) SecretUses(ctx context.Context) ([]SecretUse, error) {
-	return query[SecretUse](ctx, s, "read uses of secrets", secretUsesSQL)
+func (r Reader) SecretUses(ctx context.Context) ([]SecretUse, error) {
+	return query[SecretUse](ctx, r, "read uses of secrets", secretUsesSQL)
 }
 
 // Silence is a source that has delivered nothing since Last, and how many deliveries were to be expected since.

@@ -7,14 +7,14 @@ select i.n from unnest($1::text[], $2::text[], $3::text[], $4::text[]) with ordi
  where exists (select from receipts r where (r.provider, r.account, r.mode, r.event_id) = (i.provider, i.account, i.mode, i.event_id))`
 
 // Held returns, for each key, whether a receipt of it exists.
-func (s *Store) Held(ctx context.Context, keys []Key) ([]bool, error) {
+func (r Reader) Held(ctx context.Context, keys []Key) ([]bool, error) {
 	var texts [4][]string
 	for _, k := range keys {
 		for i, v := range [...]string{k.Provider, k.Account, k.Mode, k.EventID} {
 			texts[i] = append(texts[i], v)
 		}
 	}
-	found, err := query[struct{ N int }](ctx, s, "read which events are held", heldSQL,
+	found, err := query[struct{ N int }](ctx, r, "read which events are held", heldSQL,
 		texts[0], texts[1], texts[2], texts[3])
 	held := make([]bool, len(keys))
 	for _, f := range found {

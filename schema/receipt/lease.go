@@ -41,7 +41,7 @@ func (s *Store) Due(ctx context.Context, limit int) ([]Pending, error) {
 		found, err := query[struct {
 			Pending
 			Paused bool
-		}](ctx, s, "take due receipts", dueSQL, limit)
+		}](ctx, s.Reader, "take due receipts", dueSQL, limit)
 		if err != nil {
 			return nil, err
 		}

@@ -19,8 +19,8 @@ select p.name, bool_or(p.until is null) as paused,
   from pauses p where p.kind = 'source' group by p.name`
 
 // SourcePauses returns the sources that are paused, or were before.
-func (s *Store) SourcePauses(ctx context.Context) ([]SourcePause, error) {
-	return query[SourcePause](ctx, s, "read which sources are paused", sourcePausesSQL)
+func (r Reader) SourcePauses(ctx context.Context) ([]SourcePause, error) {
+	return query[SourcePause](ctx, r, "read which sources are paused", sourcePausesSQL)
 }
 
 const letInSQL = `
@@ -38,11 +38,11 @@ func (s *Store) LetIn(ctx context.Context, source string, limit int) error {
 const sourceWaitersSQL = `select source, count(*) from receipts where status = 'received' and dispatch_at = 'infinity' group by 1`
 
 // SourceWaiters counts the receipts that wait for the end of each source's pause.
-func (s *Store) SourceWaiters(ctx context.Context) (map[string]int, error) {
+func (r Reader) SourceWaiters(ctx context.Context) (map[string]int, error) {
 	waiters, err := query[struct {
 		Source string
 		Count  int
-	}](ctx, s, "count what waits for paused sources", sourceWaitersSQL)
+	}](ctx, r, "count what waits for paused sources", sourceWaitersSQL)
 	counts := map[string]int{}
 	for _, w := range waiters {
 		counts[w.Source] = w.Count

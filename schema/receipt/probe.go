@@ -32,6 +32,6 @@ func (s *Store) KeepProbe(ctx context.Context, p Probe) error {
 const probeSQL = `select id, source, received_at, secret_label from probes where source = $2 and id = $1`
 
 // Probe returns a probe of a source, or [ErrNotFound] if no probe of this ID has arrived.
-func (s *Store) Probe(ctx context.Context, source, id string) (Probe, error) {
-	return one[Probe](ctx, s, "read probe of "+source, probeSQL, id, source)
+func (r Reader) Probe(ctx context.Context, source, id string) (Probe, error) {
+	return one[Probe](ctx, r, "read probe of "+source, probeSQL, id, source)
 }

@@ -34,24 +34,24 @@ func IgnoredOf(ctx context.Context, tx interface {
 const getSQL = `select ` + receiptColumns + ` from receipts r where r.id = $1`
 
 // Get returns a receipt by its ID, or [ErrNotFound].
-func (s *Store) Get(ctx context.Context, id string) (Receipt, error) {
+func (r Reader) Get(ctx context.Context, id string) (Receipt, error) {
 	u, err := ParseID(id)
 	if err != nil {
 		return Receipt{}, err
 	}
-	return one[Receipt](ctx, s, "get receipt "+id, getSQL, [16]byte(u))
+	return one[Receipt](ctx, r, "get receipt "+id, getSQL, [16]byte(u))
 }
 
 const bodySQL = `select headers, body from bodies where receipt_id = $1`
 
 // Body returns a receipt's body, or [ErrNotFound] if there is no such receipt or its body is erased.
-func (s *Store) Body(ctx context.Context, id string) (Body, error) {
+func (r Reader) Body(ctx context.Context, id string) (Body, error) {
 	u, err := ParseID(id)
 	if err != nil {
 		return Body{}, err
 	}
 	doing := "read body of receipt " + id
-	found, err := one[heldRow](ctx, s, doing, bodySQL, [16]byte(u))
+	found, err := one[heldRow](ctx, r, doing, bodySQL, [16]byte(u))
 	if err == nil && found.Bytes == nil {
 		err = fmt.Errorf("%s: %w", doing, ErrNotFound)
 	}
@@ -84,7 +84,7 @@ select ` + receiptColumns + `, b.headers, b.body
  where r.id = $1`
 
 // Load returns a receipt and its body, or [ErrNotFound]. Bytes is nil if the body is erased.
-func (s *Store) Load(ctx context.Context, id string) (Receipt, Body, error) {
+func (r Reader) Load(ctx context.Context, id string) (Receipt, Body, error) {
 	u, err := ParseID(id)
 	if err != nil {
 		return Receipt{}, Body{}, err
@@ -92,7 +92,7 @@ func (s *Store) Load(ctx context.Context, id string) (Receipt, Body, error) {
 	found, err := one[struct {
 		Receipt
 		heldRow
-	}](ctx, s, "load receipt "+id, loadSQL, [16]byte(u))
+	}](ctx, r, "load receipt "+id, loadSQL, [16]byte(u))
 	return found.Receipt, found.body(), err
 }
 
@@ -122,15 +122,15 @@ type Waiting struct {
 
 // Waiting counts the receipts that wait for their workflow, are being worked on, or are parked. Those whose types match
 // a pattern of SQL's are financial. A combination without receipts is missing.
-func (s *Store) Waiting(ctx context.Context, financial []string) ([]Waiting, error) {
-	return query[Waiting](ctx, s, "count open receipts", openCountsSQL, financial)
+func (r Reader) Waiting(ctx context.Context, financial []string) ([]Waiting, error) {
+	return query[Waiting](ctx, r, "count open receipts", openCountsSQL, financial)
 }
 
 // query collects the rows of a statement, within the read time-out. doing begins its error.
-func query[T any](ctx context.Context, s *Store, doing, sql string, args ...any) ([]T, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+func query[T any](ctx context.Context, r Reader, doing, sql string, args ...any) ([]T, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.readTimeout)
 	defer cancel()
-	rows, _ := s.pool.Query(ctx, sql, args...) // CollectRows returns its error
+	rows, _ := r.pool.Query(ctx, sql, args...) // CollectRows returns its error
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[T])
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
@@ -139,8 +139,8 @@ func query[T any](ctx context.Context, s *Store, doing, sql string, args ...any)
 }
 
 // one returns the only row of a statement, as [query] does, or [ErrNotFound].
-func one[T any](ctx context.Context, s *Store, doing, sql string, args ...any) (T, error) {
-	found, err := query[T](ctx, s, doing, sql, args...)
+func one[T any](ctx context.Context, r Reader, doing, sql string, args ...any) (T, error) {
+	found, err := query[T](ctx, r, doing, sql, args...)
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("%s: %w", doing, ErrNotFound)
 	}

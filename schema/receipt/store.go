@@ -38,12 +38,20 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
+// Reader reads receipts. There may be any number of them, and none has to be closed.
+type Reader struct {
+	pool        *pgxpool.Pool
+	readTimeout time.Duration
+}
+
+// NewReader returns a reader on pool.
+func NewReader(pool *pgxpool.Pool) Reader { return Reader{pool, Options{}.WithDefaults().ReadTimeout} }
+
 // Store reads and writes receipts. Make one per process with [NewStore]: callers of one Store
 // share commits. It is safe for concurrent use.
 type Store struct {
-	pool        *pgxpool.Pool
-	timeout     time.Duration
-	readTimeout time.Duration
+	Reader
+	timeout time.Duration
 
 	inserts *groupcommit.Committer[*insertion, []Outcome]
 	// bulk is for inserts that would keep others waiting: see [insertion.large].
@@ -56,7 +64,7 @@ type Store struct {
 // the server is back.
 func NewStore(pool *pgxpool.Pool, o Options) *Store {
 	o = o.WithDefaults()
-	s := &Store{pool: pool, timeout: o.Timeout, readTimeout: o.ReadTimeout}
+	s := &Store{Reader: Reader{pool, o.ReadTimeout}, timeout: o.Timeout}
 	s.inserts = groupcommit.New(o.Commit.Named("receipts"), s.flushInserts)
 	s.bulk = groupcommit.New(o.Commit.Named("large"), s.flushInserts)
 	s.duplicates = groupcommit.New(o.Commit.Named("duplicates"), s.flushDuplicates)

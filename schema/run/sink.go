@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -22,12 +23,14 @@ select split_part(substr(reason, length(reason_code) + 3), ' ', 1) as sink, coun
 
 // SinkWaiters counts the runs that wait for each sink that is out or paused.
 func (s *Store) SinkWaiters(ctx context.Context) (map[string]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	return SinkWaiters(ctx, s.pool)
+}
+
+// SinkWaiters is [Store.SinkWaiters] of a database.
+func SinkWaiters(ctx context.Context, db *pgxpool.Pool) (map[string]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, receipt.Options{}.WithDefaults().ReadTimeout)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, sinkWaitersSQL, receipt.SinkOut, receipt.Paused)
-	if err != nil {
-		return nil, fmt.Errorf("count the runs that wait for sinks: %w", err)
-	}
+	rows, _ := db.Query(ctx, sinkWaitersSQL, receipt.SinkOut, receipt.Paused) // ForEachRow returns its error
 	counts := map[string]int{}
 	var sink string
 	var n int

@@ -17,7 +17,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/billing"
-	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // Level says how bad a finding is.
@@ -57,7 +56,6 @@ type Doctor struct {
 	Config    *config.Config
 	Providers map[string]webhook.Provider
 	Pool      *pgxpool.Pool
-	Receipts  *receipt.Store
 	Temporal  client.Client
 	// Meaning is the configuration's.
 	Meaning billing.Policy

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/output"
@@ -82,7 +84,7 @@ func (d *Doctor) deliver(ctx context.Context, f *findings, name, to string, req 
 	switch {
 	case resp.StatusCode/100 != 2:
 		f.refused(name, req, resp, body)
-	case !arrived(ctx, d.Receipts, name, mark.ID):
+	case !arrived(ctx, d.Pool, name, mark.ID):
 		f.add(Fail, name, "see where the URL leads: another pawl, or something else, answers there",
 			"%s answered %d, and this database has no probe", rejected.ShownURL(to), resp.StatusCode)
 	default:
@@ -92,11 +94,11 @@ func (d *Doctor) deliver(ctx context.Context, f *findings, name, to string, req 
 }
 
 // arrived reports whether the probe is in the database.
-func arrived(ctx context.Context, receipts *receipt.Store, source, id string) bool {
+func arrived(ctx context.Context, db *pgxpool.Pool, source, id string) bool {
 	ctx, cancel := context.WithTimeout(ctx, keptWithin)
 	defer cancel()
 	for {
-		if _, err := receipts.Probe(ctx, source, id); err == nil {
+		if _, err := receipt.NewReader(db).Probe(ctx, source, id); err == nil {
 			return true
 		}
 		select {

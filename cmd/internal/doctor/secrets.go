@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // endsSoon is how long before its end the only secret of a source is told.
@@ -16,7 +17,7 @@ const endsSoon = 14 * 24 * time.Hour
 
 // secrets says of each secret how old it is, and whether it is in use.
 func (d *Doctor) secrets(ctx context.Context, f *findings) error {
-	uses, err := d.Receipts.SecretUses(ctx)
+	uses, err := receipt.NewReader(d.Pool).SecretUses(ctx)
 	if err != nil {
 		return err
 	}

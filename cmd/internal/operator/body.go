@@ -68,9 +68,7 @@ func (o *Operator) readBody(ctx context.Context, r *timeline.Receipt, why string
 	if err := lookAt(ctx, o, why, r.ID); err != nil {
 		return nil, err
 	}
-	receipts := receipt.NewStore(o.DB, receipt.Options{})
-	defer receipts.Close()
-	kept, err := receipts.Body(ctx, r.ID)
+	kept, err := receipt.NewReader(o.DB).Body(ctx, r.ID)
 	if errors.Is(err, receipt.ErrNotFound) {
 		return nil, unknown(r.EventID, "the body of %s is erased; its receipt, its facts and what was done remain: pawl events show %[1]s", r.EventID)
 	}

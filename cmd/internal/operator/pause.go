@@ -199,11 +199,7 @@ func findPaused(ctx context.Context, o *Operator, d *Decision, kind string, begi
 // waitersOf counts what waits, by sink or by source.
 func waitersOf(ctx context.Context, db *pgxpool.Pool, kind pause.Kind) (map[string]int, error) {
 	if kind == pause.Source {
-		receipts := receipt.NewStore(db, receipt.Options{})
-		defer receipts.Close()
-		return receipts.SourceWaiters(ctx)
+		return receipt.NewReader(db).SourceWaiters(ctx)
 	}
-	runs := run.NewStore(db, receipt.Options{})
-	defer runs.Close()
-	return runs.SinkWaiters(ctx)
+	return run.SinkWaiters(ctx, db)
 }

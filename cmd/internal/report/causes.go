@@ -117,9 +117,7 @@ func (c causes) parked(ctx context.Context) (list []notice.Cause, err error) {
 
 // unstarted is the events whose workflow does not start.
 func (c causes) unstarted(ctx context.Context) (list []notice.Cause, err error) {
-	receipts := receipt.NewStore(c.DB, receipt.Options{})
-	defer receipts.Close()
-	waiting, err := receipts.Backlog(ctx)
+	waiting, err := receipt.NewReader(c.DB).Backlog(ctx)
 	if err != nil || waiting.Oldest == nil || c.now.Sub(*waiting.Oldest) < unstartedFor {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/pause"
-	"github.com/pawlhq/pawl/schema/receipt"
 	runstore "github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
@@ -65,8 +64,6 @@ func TimedSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Si
 
 // ReadSinks returns the configured sinks and consumers, as they stand.
 func ReadSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Sink, error) {
-	runs := runstore.NewStore(db, receipt.Options{})
-	defer runs.Close()
 	breakers, err := breaker.New(db).All(ctx)
 	if err != nil {
 		return nil, err
@@ -75,7 +72,7 @@ func ReadSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Sin
 	if err != nil {
 		return nil, err
 	}
-	waiting, err := runs.SinkWaiters(ctx)
+	waiting, err := runstore.SinkWaiters(ctx, db)
 	if err != nil {
 		return nil, err
 	}

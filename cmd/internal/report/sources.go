@@ -91,14 +91,12 @@ func Sources(cfg *config.Config, uses []receipt.SecretUse, now time.Time, unused
 // ReadSources returns the configured sources as they stand, with what came to each; unused is [UnusedFor], or another
 // such time.
 func ReadSources(ctx context.Context, cfg *config.Config, db *pgxpool.Pool, unused time.Duration) ([]Source, error) {
-	receipts := receipt.NewStore(db, receipt.Options{})
-	defer receipts.Close()
-	uses, err := receipts.SecretUses(ctx)
+	uses, err := receipt.NewReader(db).SecretUses(ctx)
 	if err != nil {
 		return nil, err
 	}
 	reports := Sources(cfg, uses, time.Now(), unused)
-	if err := readPaused(ctx, reports, pause.New(db), receipts); err != nil {
+	if err := readPaused(ctx, reports, db); err != nil {
 		return nil, err
 	}
 	return reports, readTraffic(ctx, reports, cfg, db)
@@ -131,12 +129,12 @@ func readTraffic(ctx context.Context, reports []Source, cfg *config.Config, db *
 }
 
 // readPaused says which sources are paused, and how much waits for each.
-func readPaused(ctx context.Context, reports []Source, pauses *pause.Store, receipts *receipt.Store) error {
-	now, err := pauses.Now(ctx)
+func readPaused(ctx context.Context, reports []Source, db *pgxpool.Pool) error {
+	now, err := pause.New(db).Now(ctx)
 	if err != nil {
 		return err
 	}
-	waiting, err := receipts.SourceWaiters(ctx)
+	waiting, err := receipt.NewReader(db).SourceWaiters(ctx)
 	for i := range reports {
 		r := &reports[i]
 		r.Waiting = waiting[r.Name]

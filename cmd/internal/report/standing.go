@@ -51,9 +51,7 @@ func (c causes) secrets(context.Context) (list []notice.Cause, err error) {
 
 // idle is a task queue on which nobody works. Temporal that does not answer is told by what does not start.
 func (c causes) idle(ctx context.Context) ([]notice.Cause, error) {
-	receipts := receipt.NewStore(c.DB, receipt.Options{})
-	defer receipts.Close()
-	open, err := receipts.Waiting(ctx, nil)
+	open, err := receipt.NewReader(c.DB).Waiting(ctx, nil)
 	count, oldest := 0, 0.0
 	for _, w := range open {
 		if w.Status == receipt.Received || w.Status == receipt.Processing {
