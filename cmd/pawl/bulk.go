@@ -99,15 +99,10 @@ func targets(v operator.Verb) cobra.PositionalArgs {
 }
 
 func (b *bulk) check(v operator.Verb, d operator.Decision) error {
-	switch {
-	case b.filter.Status == "":
-		return usagef("many at once need --status: %s acts on %s", v.Name, strings.Join(v.Many, " or "))
-	case !slices.Contains(v.Many, b.filter.Status):
-		return usagef("--status %s: %s acts on %s", b.filter.Status, v.Name, strings.Join(v.Many, " or "))
-	case b.rate < operator.LeastJobRate || b.rate > operator.MostJobRate:
-		return usagef("--rate: write a number of events a second, from %g to %g", operator.LeastJobRate,
-			operator.MostJobRate)
-	case len(d.Request) > operator.MaxJobID || strings.Contains(d.Request, " "):
+	if err := v.CheckMany(b.filter.Status, b.rate); err != nil {
+		return usagef("--%w", err)
+	}
+	if len(d.Request) > operator.MaxJobID || strings.Contains(d.Request, " ") {
 		return usagef("--request-id: the request ID of a job has %d characters at most, without spaces", operator.MaxJobID)
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -85,14 +84,9 @@ func jobOf(given map[string]string) (*operator.NewJob, error) {
 	if v == nil || len(v.Many) == 0 {
 		return nil, wrong("verb: %.40q cannot be about many events", j.Action)
 	}
-	if !slices.Contains(v.Many, given["status"]) {
-		return nil, wrong("status: %s acts on events that are %s", v.Name, strings.Join(v.Many, " or "))
+	j.Rate, _ = strconv.ParseFloat(cmp.Or(given["rate"], defaultRate), 64) // 0 for what is no number
+	if err := v.CheckMany(given["status"], j.Rate); err != nil {
+		return nil, wrong("%s", err)
 	}
-	rate, err := strconv.ParseFloat(cmp.Or(given["rate"], defaultRate), 64)
-	if err != nil || rate < operator.LeastJobRate || rate > operator.MostJobRate {
-		return nil, wrong("rate: write a number of events a second, from %g to %g", operator.LeastJobRate,
-			operator.MostJobRate)
-	}
-	j.Rate = rate
 	return j, nil
 }

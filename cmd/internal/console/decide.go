@@ -180,12 +180,22 @@ func (p *decisionPage) told(answer *operator.Answer) {
 func manyOf(v *visit) (operator.Decision, *operator.Verb, operator.Events, error) {
 	d, verb, err := decisionOf(v)
 	f := operator.EventsOf(criteria(v))
-	if err == nil && !slices.Contains(verb.Many, f.Status) {
-		err = &problem{http.StatusBadRequest, "The status does not fit",
-			verb.Name + " acts on events that are " + output.OneOf(verb.Many)}
+	if err == nil {
+		if wrong := verb.CheckMany(f.Status, rateOf(v)); wrong != nil {
+			err = &problem{http.StatusBadRequest, "That does not fit", wrong.Error()}
+		}
 	}
 	return d, verb, f, err
 }
+
+// rateOf is the rate of a form, 0 for what is no number.
+func rateOf(v *visit) float64 {
+	rate, _ := strconv.ParseFloat(cmp.Or(v.FormValue("rate"), defaultRate), 64)
+	return rate
+}
+
+// defaultRate is in events a second.
+const defaultRate = "5"
 
 var nonePasses = &problem{http.StatusNotFound, "No event passes the filter",
 	"Somebody may have decided about all of them."}
@@ -193,7 +203,7 @@ var nonePasses = &problem{http.StatusNotFound, "No event passes the filter",
 // newJob is the job of a form.
 func newJob(v *visit, d operator.Decision, chosen operator.Chosen) *operator.NewJob {
 	return &operator.NewJob{Job: job.Job{Action: d.Verb, Effect: d.Effect, Reference: d.Reference,
-		Filter: criteria(v)}, Chosen: chosen}
+		Filter: criteria(v), Rate: rateOf(v)}, Chosen: chosen}
 }
 
 // showMany shows what a decision about many events chooses. With preview=effects it also says what would happen, by the
@@ -218,7 +228,7 @@ func (s *Server) showMany(v *visit) error {
 			page.Filter = append(page.Filter, field{Name: name, Label: name, Value: value})
 		}
 	}
-	page.Fields = append(page.Fields, field{"rate", "how many events a second, at most", "5", true},
+	page.Fields = append(page.Fields, field{"rate", "how many events a second, at most", defaultRate, true},
 		field{"count", "how many they are: type " + strconv.Itoa(count), "", true})
 	if later := v.QueryParams(); later.Get("preview") == "" {
 		later.Set("preview", "effects")
@@ -257,24 +267,17 @@ func (s *Server) decideMany(v *visit) error {
 	if err != nil {
 		return err
 	}
-	rate, err := strconv.ParseFloat(v.FormValue("rate"), 64)
 	switch {
-	case err != nil || rate < operator.LeastJobRate || rate > operator.MostJobRate:
-		return &problem{http.StatusBadRequest, "The rate does not fit", "Write a number of events a second, from " +
-			strconv.FormatFloat(operator.LeastJobRate, 'g', -1, 64) + " to " +
-			strconv.FormatFloat(operator.MostJobRate, 'g', -1, 64) + "."}
 	case v.FormValue("count") != strconv.Itoa(len(chosen.Events)):
 		return &problem{http.StatusConflict, "The number is not the one of the events",
 			"There are " + strconv.Itoa(len(chosen.Events)) + " now. Nothing was done: go back, and look again."}
 	case strings.TrimSpace(d.Why) == "":
 		return reasonMissing
 	}
-	j := newJob(v, d, chosen)
-	j.Rate = rate
 	id := verb.Name + "-" + strings.ToLower(d.Request[:min(8, len(d.Request))])
 	answer, err := s.Operator.Decide(v.ctx(), operator.Decision{
 		Verb: operator.VerbStartJob, Target: id, By: v.person, Why: d.Why, Request: id,
-		Args: operator.Args{Found: j},
+		Args: operator.Args{Found: newJob(v, d, chosen)},
 	})
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -126,6 +127,32 @@ func (j *NewJob) items() []job.Item {
 // what says what it is about: "12 events".
 func (j *NewJob) what() string { return fmt.Sprintf("%d %ss", len(j.items()), j.Noun()) }
 
+// checkJob refuses a decision whose job could not be made.
+func checkJob(d *Decision, rate float64, noun string) error {
+	switch {
+	case len(d.Request) > MaxJobID:
+		return fmt.Errorf("the request ID of a job has %d characters at most", MaxJobID)
+	case len(d.Why) > maxJobWhy:
+		return fmt.Errorf("the reason of a job has %d bytes at most", maxJobWhy)
+	}
+	return checkRate(rate, noun)
+}
+
+func checkRate(rate float64, noun string) error {
+	if rate >= LeastJobRate && rate <= MostJobRate { // which NaN is not
+		return nil
+	}
+	return fmt.Errorf("rate: write a number of %ss a second, from %g to %g", noun, LeastJobRate, MostJobRate)
+}
+
+// CheckMany refuses a job of the verb's about events with a status, at a rate, that could not be made.
+func (v *Verb) CheckMany(status string, rate float64) error {
+	if !slices.Contains(v.Many, status) {
+		return fmt.Errorf("status: %s acts on events that are %s", v.Name, strings.Join(v.Many, " or "))
+	}
+	return checkRate(rate, "event")
+}
+
 // startJobRule makes the job of a [*NewJob] and starts it. The audit trail has who decides and why before the
 // first event is touched. The request's ID is the job's. A worker starts a job that Temporal did not take.
 var startJobRule = rule[*NewJob, *job.Job]{
@@ -135,18 +162,12 @@ var startJobRule = rule[*NewJob, *job.Job]{
 		if !ok {
 			return nil, "", errors.New("start-job is about chosen events, accounts or tasks")
 		}
-		if len(d.Request) > MaxJobID {
-			return nil, "", fmt.Errorf("the request ID of a job has %d characters at most", MaxJobID)
-		}
 		j.ID, j.Who, j.Why, j.Money = d.Request, d.Who, d.Why, j.Chosen.Money
 		return j, "job", nil
 	},
-	check: func(_ context.Context, _ *Operator, _ *Decision, j *NewJob) (*change, error) {
-		switch {
-		case len(j.Why) > maxJobWhy:
-			return nil, fmt.Errorf("the reason of a job has %d bytes at most", maxJobWhy)
-		case j.Rate < LeastJobRate || j.Rate > MostJobRate:
-			return nil, fmt.Errorf("the rate is between %g and %g %ss a second", LeastJobRate, MostJobRate, j.Noun())
+	check: func(_ context.Context, _ *Operator, d *Decision, j *NewJob) (*change, error) {
+		if err := checkJob(d, j.Rate, j.Noun()); err != nil {
+			return nil, err
 		}
 		items := j.items()
 		return &change{

@@ -167,7 +167,7 @@ var applyMeaningRule = rule[*MeaningSwitch, *job.Job]{
 		if s.To == s.InForce {
 			return nil, d.refuse("is in force already")
 		}
-		if err := cmp.Or(checkAccountJob(d, s.Rate), CheckLetters(s.Letters)); err != nil {
+		if err := cmp.Or(checkJob(d, s.Rate, "account"), CheckLetters(s.Letters)); err != nil {
 			return nil, err
 		}
 		return &change{

@@ -192,7 +192,7 @@ var applyReadingRule = rule[*RereadDecision, *job.Job]{
 		if len(r.Facts) == 0 {
 			return nil, d.refuse("changes no fact: there is nothing to do")
 		}
-		if err := checkAccountJob(d, r.Rate); err != nil {
+		if err := checkJob(d, r.Rate, "account"); err != nil {
 			return nil, err
 		}
 		return &change{
@@ -249,17 +249,4 @@ func accountItems(accounts []billing.Scope) []job.Item {
 		}
 	}
 	return items
-}
-
-// checkAccountJob refuses a decision whose job about accounts could not be made.
-func checkAccountJob(d *Decision, rate float64) error {
-	switch {
-	case len(d.Request) > MaxJobID:
-		return fmt.Errorf("the request ID of a job has %d characters at most", MaxJobID)
-	case len(d.Why) > maxJobWhy:
-		return fmt.Errorf("the reason of a job has %d bytes at most", maxJobWhy)
-	case rate < LeastJobRate || rate > MostJobRate:
-		return fmt.Errorf("the rate is between %g and %g accounts a second", LeastJobRate, MostJobRate)
-	}
-	return nil
 }
