@@ -347,16 +347,14 @@ func (r *rig) keep(e receipt.New) event.Ref {
 	return ref
 }
 
-// until calls ready until it says true.
+// until calls ready until it says true: the longer that takes, the less often.
 func (r *rig) until(what string, ready func() bool) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), cmp.Or(r.patience, 4*time.Minute))
 	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !ready() {
+	for begun := time.Now(); !ready(); {
 		select {
-		case <-tick.C:
+		case <-time.After(min(max(10*time.Millisecond, time.Since(begun)/20), 100*time.Millisecond)):
 		case <-ctx.Done():
 			r.Fatalf("waited in vain until %s\nreceipts: %v\neffects: %v", what,
 				r.rows(`select status || ' ' || reason || ' ' || last_error from receipts`),
