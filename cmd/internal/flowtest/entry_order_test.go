@@ -101,10 +101,10 @@ func TestEntryOrder_PaymentSettled_RefundGoesOn(t *testing.T) {
 }
 
 // Finance never gets a refund before its payment, and gets each once, through outages and kills.
-// PAWL_ENTRY_ORDER is how many outages and kills there are, 40 where it is not set.
+// PAWL_ENTRY_ORDER is how many outages and kills there are, 20 where it is not set.
 func TestEntryOrder_OutagesAndKills_RefundNeverFirst(t *testing.T) {
 	t.Parallel()
-	incidents := 40
+	incidents := 20
 	if n, err := strconv.Atoi(os.Getenv("PAWL_ENTRY_ORDER")); err == nil {
 		incidents = n
 	}

@@ -546,7 +546,7 @@ func TestGeneratedLives_NoticesAndNewsInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var lives []*life
-			for n := range number(t, "PAWL_LIVES", 12) / 2 {
+			for n := range number(t, "PAWL_LIVES", 8) / 2 {
 				of := seed + n/2
 				if n%2 == 0 {
 					of = 1 + n/2
