@@ -5,10 +5,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/letters"
 )
 
 // A run shows its state under "Current Details" in the Temporal UI. That costs no event, and nobody can ask for it
@@ -141,10 +141,5 @@ func prose(text string) string {
 		}
 		text = text[:end] + "…"
 	}
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, markup.Replace(text))
+	return letters.Line(markup.Replace(text))
 }

@@ -169,17 +169,20 @@ func (s *Set) Write(name string, c Content) (subject, text string, err error) {
 }
 
 // Line makes what others have said a part of a line that reads as it is: without characters that end the line, hide, or
-// turn round the text beside them.
+// turn round the text beside them. A joiner between letters stays: words of Persian and other scripts need it.
 func Line(text string) string {
-	return strings.Map(func(r rune) rune {
+	line := []rune(text)
+	letter := func(i int) bool { return i >= 0 && i < len(line) && unicode.In(line[i], unicode.L, unicode.M) }
+	for i, r := range line {
 		switch {
 		case unicode.IsSpace(r):
-			return ' '
+			line[i] = ' '
+		case unicode.Is(unicode.Join_Control, r) && letter(i-1) && letter(i+1):
 		case !unicode.IsPrint(r):
-			return utf8.RuneError
+			line[i] = utf8.RuneError
 		}
-		return r
-	}, text)
+	}
+	return string(line)
 }
 
 func write(t *template.Template, c Content) (subject, text string, err error) {

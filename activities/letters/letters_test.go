@@ -131,3 +131,20 @@ func TestLoad_EverythingWrong_ToldAtOnce(t *testing.T) {
 		t.Error("a directory that is not there: no error")
 	}
 }
+
+func TestLine_WordsStay_HiddenCharactersDoNot(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645": "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", // Persian
+		"\u0915\u094d\u200d\u0937":                         "\u0915\u094d\u200d\u0937",                         // Hindi, behind a mark
+		"a\u200c\u200db":                                   "a\ufffd\ufffdb",
+		"\u200cab\u200d":                                   "\ufffdab\ufffd",
+		"1\u200c2 \u200c":                                  "1\ufffd2 \ufffd",
+		"a\u200bb\u202ec\u2066d\ufeffe\u00adf":             "a\ufffdb\ufffdc\ufffdd\ufffde\ufffdf",
+		"one\ntwo\u2028three\u00a0four\xff":                "one two three four\ufffd",
+	} {
+		if got := letters.Line(text); got != want {
+			t.Errorf("%+q reads as %+q, want %+q", text, got, want)
+		}
+	}
+}
