@@ -133,14 +133,13 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted, a *ef
 		for _, keep := range billing.AddressKept(fetched.Address(w.Subject)) {
 			a.Also(keep)
 		}
-		if len(facts) == 0 {
-			return FetchedObject{}, &effect.NotWanted{Reason: w.Object + " as Stripe shows it tells nothing"}
-		}
 	}
-	if len(facts) == 0 {
+	switch {
+	case len(facts) == 0 && w.Tag != "":
+		return FetchedObject{}, &effect.NotWanted{Reason: w.Object + " as Stripe shows it tells nothing"}
+	case len(facts) == 0:
 		return FetchedObject{}, effect.Fault("%s as Stripe shows it tells nothing", w.Object)
-	}
-	if invoice := facts[0].Invoice; invoice != nil && invoice.Partial {
+	case facts[0].Invoice != nil && facts[0].Invoice.Partial:
 		return FetchedObject{}, effect.Fault("%s has more lines than can be read", w.Object)
 	}
 	return FetchedObject{facts}, o.caughtUp(ctx, w, facts[0])
