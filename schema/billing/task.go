@@ -149,14 +149,16 @@ insert into tasks as t (mode, kind, object, account, state, title, effect_key, d
        taken_by = case t.state when 'cancelled' then '' else t.taken_by end,
        state = case when t.state = 'done' then t.state else excluded.state end`
 
-// AskedAccount reports whether a task asks which account a connected one is.
-func AskedAccount(ctx context.Context, db querier, of Connected) (bool, error) {
-	rows, _ := db.Query(ctx, questionSQL, of.Mode, TaskAccount, of.ID) // CollectRows returns its error
-	open, err := pgx.CollectRows(rows, pgx.RowTo[string])
+const askedAccountsSQL = `select mode, object from tasks where kind = $1 and state = (select 'open') and object = any($2) order by mode, object`
+
+// AskedAccounts returns those of these IDs of connected accounts that tasks ask about.
+func AskedAccounts(ctx context.Context, db querier, ids []string) ([]Connected, error) {
+	rows, _ := db.Query(ctx, askedAccountsSQL, TaskAccount, ids) // CollectRows returns its error
+	asked, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Connected])
 	if err != nil {
-		return false, fmt.Errorf("read the task of %s: %w", of.ID, err)
+		return nil, fmt.Errorf("read the tasks of connected accounts: %w", err)
 	}
-	return len(open) > 0, nil
+	return asked, nil
 }
 
 // remindSQL marks what has 72 hours left, and again what has 24. The news are written by the table's trigger.

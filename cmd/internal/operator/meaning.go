@@ -101,12 +101,16 @@ func diffTo(ctx context.Context, pool *pgxpool.Pool, to billing.Policy, told bil
 	}
 	d.Accounts = append(d.Accounts, billing.Hits(found.Differences)...)
 	d.Tasks = append(d.Tasks, found.Tasks...)
+	var ids []string
 	for _, of := range mapped(d.Settings) {
-		open, err := billing.AskedAccount(ctx, pool, of)
-		if err != nil {
-			return nil, err
-		}
-		if open {
+		ids = append(ids, of.ID)
+	}
+	asked, err := billing.AskedAccounts(ctx, pool, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, of := range asked {
+		if slices.Contains(mapped(d.Settings), of) {
 			d.Tasks = append(d.Tasks, billing.TaskChange{Kind: billing.TaskAccount, Reason: of.ID, Closes: 1})
 		}
 	}
