@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -15,10 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/client"
+
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/workflows"
-	"go.temporal.io/sdk/client"
 )
 
 // alarmed is a world whose failures people are told of.
@@ -156,18 +156,7 @@ func (a *alarmed) endpoints(status string) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(a.t.Context(), http.MethodPut, a.sandbox.URL()+"/stripe/_endpoints", bytes.NewReader(body))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		a.t.Fatalf("PUT _endpoints: %d", resp.StatusCode)
-	}
+	a.request(http.MethodPut, "/stripe/_endpoints", string(body))
 }
 
 // event is an event of a live purchase, which Stripe has.

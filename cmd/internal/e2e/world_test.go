@@ -158,23 +158,10 @@ type endpoint struct {
 	url string
 }
 
-// fault tells the sandbox to fail; see its package comment.
-func (w *world) fault(spec string) {
+// request sends the sandbox a request, which has to succeed.
+func (w *world) request(method, path, body string) {
 	w.t.Helper()
-	resp, err := http.Post(w.sandbox.URL()+"/_faults", "application/json", strings.NewReader(spec))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusCreated {
-		w.t.Fatalf("the sandbox answered %d to the fault %s", resp.StatusCode, spec)
-	}
-}
-
-// clearFaults lets the sandbox be well again.
-func (w *world) clearFaults() {
-	w.t.Helper()
-	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodDelete, w.sandbox.URL()+"/_faults", nil)
+	req, err := http.NewRequestWithContext(w.t.Context(), method, w.sandbox.URL()+path, strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -183,6 +170,21 @@ func (w *world) clearFaults() {
 		w.t.Fatal(err)
 	}
 	_ = resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		w.t.Fatalf("the sandbox answered %d to %s %s %s", resp.StatusCode, method, path, body)
+	}
+}
+
+// fault tells the sandbox to fail; see its package comment.
+func (w *world) fault(spec string) {
+	w.t.Helper()
+	w.request(http.MethodPost, "/_faults", spec)
+}
+
+// clearFaults lets the sandbox be well again.
+func (w *world) clearFaults() {
+	w.t.Helper()
+	w.request(http.MethodDelete, "/_faults", "")
 }
 
 // line is one line of a sandbox journal.
