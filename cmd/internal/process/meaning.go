@@ -116,8 +116,8 @@ const (
 // switchTo is what pawl meaning apply does.
 func (m *ownMeaning) switchTo(ctx context.Context, diff *operator.MeaningDiff, rate float64, who, why string) error {
 	_, err := m.Decide(ctx, operator.Decision{
-		Verb: operator.VerbApplyMeaning, Target: diff.To, Request: "meaning-" + uuid.NewString()[:8], Who: who, Why: why,
-		Args: operator.Args{Found: &operator.MeaningSwitch{MeaningDiff: diff, Rate: rate}},
+		Verb: operator.VerbApplyMeaning, Target: diff.To, Request: "meaning-" + uuid.NewString()[:8], Who: who,
+		Why: why, Args: operator.Args{Found: &operator.MeaningSwitch{MeaningDiff: diff, Rate: rate}},
 	})
 	if _, refused := errors.AsType[*operator.RefusedError](err); refused { // another worker was faster
 		return nil
