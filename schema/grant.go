@@ -42,7 +42,7 @@ func grantWorker(ctx context.Context, tx pgx.Tx, role string) error {
 }
 
 // functions are those by which roles read, and erase, what they have no right to read.
-const functions = "held_body, kept_request, naming, requests_kept, forget"
+const functions = "trim_looks, held_body, kept_request, naming, requests_kept, forget"
 
 // hidden lists what a console reads by the functions alone that want a look recorded, or not at all.
 var hidden = map[string][]string{

@@ -42,7 +42,7 @@ var ceilings = struct {
 	longFunctions: 0, longFiles: 0,
 	largeTypes:       0,
 	commandTestFiles: 20,
-	lines:            83000,
+	lines:            83100,
 }
 
 const (

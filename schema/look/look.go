@@ -5,12 +5,16 @@ package look
 import (
 	"context"
 	"fmt"
+	"math"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"record": recordSQL}
+var Statements = map[string]string{"record": recordSQL, "list": listSQL, "list who": listWhoSQL,
+	"list what": listWhatSQL, "trim": trimSQL}
 
 // recordSQL leaves out what it has just recorded: a page that renews itself looks again and again. A look holds for a
 // minute.
@@ -26,6 +30,77 @@ func Record(ctx context.Context, db interface {
 }, who, why string, ids []string) error {
 	if _, err := db.Exec(ctx, recordSQL, ids, who, why); err != nil {
 		return fmt.Errorf("record a look at what came in: %w", err)
+	}
+	return nil
+}
+
+// Row is one look.
+type Row struct {
+	// ID grows with time. Gaps between IDs mean nothing.
+	ID int64     `json:"id"`
+	At time.Time `json:"at"`
+	// Who is the person, "" for the command line. Role is that of the database, which anybody there has.
+	Who  string `json:"who"`
+	Role string `json:"role"`
+	// Why is "masked" or "preview", or the verb that it was for; with its reason where something was shown whole.
+	Why string `json:"why"`
+	// What is the ID of a receipt or of a refused request. EventID is "" for one of these.
+	What    string `json:"what"`
+	EventID string `json:"event_id"`
+}
+
+// Filter narrows a list; empty fields let everything pass.
+type Filter struct {
+	Who string
+	// What are IDs of receipts or rejections; nil lets all pass.
+	What []string
+	// OlderThan is the ID of a row: those before it pass. It continues a list; 0 sets no bound.
+	OlderThan int64
+	// Limit is the most rows to return, the newest first.
+	Limit int
+}
+
+// Each filter is a statement of its own, so that each has a plan of its own.
+const (
+	listed = `
+select l.id, l.at, l.who, l.role, l.why, l.what::text as what, coalesce(r.event_id, '') as event_id
+  from (select * from looks where id < $1`
+	inOrder     = ` order by id desc limit $2) l left join receipts r on r.id = l.what order by l.id desc`
+	listSQL     = listed + inOrder
+	listWhoSQL  = listed + ` and who = $3` + inOrder
+	listWhatSQL = listed + ` and what = any($4) and ($3 = '' or who = $3)` + inOrder
+)
+
+// List returns the looks that pass f, the newest first.
+func List(ctx context.Context, db interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, f Filter) ([]Row, error) {
+	sql, args := listSQL, []any{f.OlderThan, f.Limit}
+	if f.OlderThan == 0 {
+		args[0] = int64(math.MaxInt64)
+	}
+	switch {
+	case f.What != nil:
+		sql, args = listWhatSQL, append(args, f.Who, f.What)
+	case f.Who != "":
+		sql, args = listWhoSQL, append(args, f.Who)
+	}
+	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Row])
+	if err != nil {
+		return nil, fmt.Errorf("list looks: %w", err)
+	}
+	return found, nil
+}
+
+const trimSQL = `select trim_looks()`
+
+// Trim deletes some of the looks that are older than 400 days. Call it again and again.
+func Trim(ctx context.Context, db interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}) error {
+	if _, err := db.Exec(ctx, trimSQL); err != nil {
+		return fmt.Errorf("trim looks: %w", err)
 	}
 	return nil
 }

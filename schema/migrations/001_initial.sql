@@ -948,8 +948,9 @@ create index operator_actions_admitted on operator_actions ((before ->> 'source'
 -- What follows holds a console to what its people decide: somebody who takes over its process has its database role.
 
 -- Who was shown something of what came in, masked or whole: what is the ID of a receipt or of a rejection. Rows are only
--- added. xid tells a row that is committed from one that its own transaction may still take back.
+-- added; see trim_looks. xid tells a row that is committed from one that its own transaction may still take back.
 create table looks (
+    id   bigint generated always as identity primary key,
     what uuid        not null,
     at   timestamptz not null default now(),
     -- who is the person, '' for the command line; role is the database's.
@@ -959,13 +960,21 @@ create table looks (
     xid  xid8        not null default pg_current_xact_id()
 );
 create index looks_what on looks (what, at);
+create index looks_who on looks (who, id);
+
+-- trim_looks deletes the oldest looks once they are older than 400 days: whoever looks back at a year finds all of it. No
+-- role deletes others.
+create function trim_looks() returns void language sql security definer set search_path = '' as $$
+with oldest as (select id from public.looks order by id limit 10000)
+delete from public.looks l using oldest o where l.id = o.id and l.at < now() - interval '400 days'
+$$;
 
 -- looked refuses whoever has not recorded a look, and committed that, within the last minute.
-create function looked(id uuid) returns void language plpgsql stable security definer set search_path = '' as $$
+create function looked(about uuid) returns void language plpgsql stable security definer set search_path = '' as $$
 begin
-    if not exists (select from public.looks where what = id and at > now() - interval '1 minute'
+    if not exists (select from public.looks where what = about and at > now() - interval '1 minute'
                       and xid is distinct from pg_current_xact_id_if_assigned()) then
-        raise insufficient_privilege using message = 'no look at ' || id || ' is recorded: record it, and commit that, before you read';
+        raise insufficient_privilege using message = 'no look at ' || about || ' is recorded: record it, and commit that, before you read';
     end if;
 end $$;
 create function held_body(receipt uuid) returns bytea language plpgsql stable security definer set search_path = '' as $$
@@ -1063,4 +1072,4 @@ end $$;
 create constraint trigger decided after insert or update of state on jobs deferrable initially deferred for each row when (is_console()) execute function decided();
 create constraint trigger decided after insert or update of role, networks, expires_at, revoked_at on tokens deferrable initially deferred for each row when (is_console()) execute function decided();
 -- Roles are granted what they need; is_console is asked of whoever writes.
-revoke execute on function looked, held_body, kept_request, naming, requests_kept, decides, forget from public;
+revoke execute on function looked, trim_looks, held_body, kept_request, naming, requests_kept, decides, forget from public;

@@ -61,6 +61,7 @@ func Plant(t testing.TB, pool *pgxpool.Pool) {
 			('p-1', @x, 'approve', @x, json_build_object('effect', @x::text), @x, @x, json_build_object(@x::text, 1), sha256(''), now() + interval '1 day')`,
 		`insert into operator_actions (request_id, actor, action, target, reason, before, after, prev_hash, hash) values
 			(@x, @x, @x, @x, @x, json_build_object('receipt', @id::text), json_build_object('kind', @x::text, 'mode', 'live'), '\x00', '\x01')`,
+		`insert into looks (what, who, why) values (@id, @x, @x)`,
 		`insert into source_counts (source, what, name, day, count, last) values ('stripe', 'refused', @x, current_date, 1, now())`,
 		`insert into endpoints (source, looked_at, findings) values ('stripe', now(), json_build_array(json_build_object('kind', @x::text, 'says', @x::text, 'since', now())))`,
 	} {

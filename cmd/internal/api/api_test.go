@@ -239,7 +239,7 @@ func TestRead_EveryRoute(t *testing.T) {
 		{"/effects", "", "prefix=receipt-email:stripe:live:in_2", `"items":[{"key":"receipt-email:stripe:live:in_2"`},
 		{"/pending", "", "", `"items":[]`}, {"/tasks", "", "account=acme", `"object":"dp/1"`}, {"/tasks/{id}", "dp/1", "", `"title":"see to it"`}, {"/jobs", "", "", `"id":"job-1"`},
 		{"/jobs/{id}", "job-1", "result=open", `"name":"evt_1"`}, {"/sinks", "", "", `"items":[]`}, {"/sources", "", "", `"label":"first"`},
-		{"/audit", "", "actor=ada", `"reason":"the night is long"`}, {"/openapi.yaml", "", "", "openapi: 3.1.0"}, {"/openapi.json", "", "", `"openapi": "3.1.0"`},
+		{"/audit", "", "actor=ada", `"reason":"the night is long"`}, {"/looks", "", "event=evt_1", `"why":"masked"`}, {"/openapi.yaml", "", "", "openapi: 3.1.0"}, {"/openapi.json", "", "", `"openapi": "3.1.0"`},
 	} {
 		if got := s.get(c.path, c.id, c.query); got.StatusCode != http.StatusOK || !strings.Contains(string(got.body), c.says) {
 			t.Errorf("%s of %q?%s answered %d, without %s: %s", c.path, c.id, c.query, got.StatusCode, c.says, got.body)
@@ -262,7 +262,8 @@ func TestRead_Pages(t *testing.T) {
 	s.exec(world...)
 	s.exec(`insert into operator_actions (request_id, actor, action, target, reason, prev_hash, hash)
 		select 'r' || n, 'ada', 'x', 'y', 'z', n::text::bytea, n::text::bytea from generate_series(1, 5) n`)
-	for path, all := range map[string]int{"/events": 3, "/effects": 3, "/tasks": 5, "/jobs": 3, "/audit": 5} {
+	s.exec(`insert into looks (what, who, why) select gen_random_uuid(), 'ada', 'masked' from generate_series(1, 5)`)
+	for path, all := range map[string]int{"/events": 3, "/effects": 3, "/tasks": 5, "/jobs": 3, "/audit": 5, "/looks": 5} {
 		for limit := 1; limit <= all; limit++ {
 			seen, cursor := map[string]bool{}, ""
 			for pages := 0; ; pages++ {
@@ -297,7 +298,7 @@ func TestRead_Problems(t *testing.T) {
 		{"/events/{id}", "evt_9", "", 404, "unknown"}, {"/events/{id}/payload", "evt_2", "", 404, "unknown"}, {"/events", "", "status=odd", 400, "invalid"},
 		{"/events", "", "stauts=dead", 400, "invalid"}, {"/events", "", "cursor=x", 400, "invalid"}, {"/events", "", "since=yesterday", 400, "invalid"},
 		{"/events", "", "limit=201", 400, "invalid"}, {"/events", "", "limit=0", 400, "invalid"}, {"/events", "", "account=nobody", 404, "unknown"}, {"/tasks", "", "cursor=x", 400, "invalid"}, {"/tasks/{id}", "x", "", 404, "unknown"},
-		{"/jobs/{id}", "x", "", 404, "unknown"}, {"/audit", "", "cursor=x", 400, "invalid"}, {"/effects", "", "state=done", 400, "invalid"},
+		{"/jobs/{id}", "x", "", 404, "unknown"}, {"/audit", "", "cursor=x", 400, "invalid"}, {"/looks", "", "cursor=0", 400, "invalid"}, {"/effects", "", "state=done", 400, "invalid"},
 		{"/nowhere", "", "", 404, "no_route"}, {"/accounts/{id}/nowhere", "acme", "", 404, "no_route"}, {"", "", "", 404, "no_route"},
 		{"/accounts/{id}", strings.Repeat("x", 501), "", 400, "invalid"},
 	} {

@@ -27,6 +27,7 @@ import (
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/look"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -39,7 +40,7 @@ var answers = map[string]any{
 	"/invoices/{id}": account.ShownInvoice{}, "/events": Page[timeline.Receipt]{}, "/events/{id}": operator.Evidence{},
 	"/events/{id}/payload": Payload{}, "/effects": Page[ledger.Listed]{}, "/tasks": Page[account.Task]{},
 	"/tasks/{id}": Page[operator.ShownTask]{}, "/pending": Page[pending.Decision]{}, "/jobs": Page[job.Job]{}, "/jobs/{id}": operator.JobDetails{},
-	"/sinks": Page[report.Sink]{}, "/sources": Page[report.Source]{}, "/audit": Page[audit.Row]{},
+	"/sinks": Page[report.Sink]{}, "/sources": Page[report.Source]{}, "/audit": Page[audit.Row]{}, "/looks": Page[look.Row]{},
 	"": Problem{}, "verb": operator.Answer{}, "dry run": operator.Preview{}, "dry run of a job": operator.JobPreview{},
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/look"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -58,6 +59,7 @@ func reading() []route {
 			return page(found, len(found), nil), err
 		})),
 		get("/audit", answer((*call).audit), "target", "actor", "action", "since", "cursor", "limit"),
+		get("/looks", answer((*call).looks), "who", "event", "cursor", "limit"),
 	}
 }
 
@@ -227,15 +229,37 @@ func (c *call) job() (*operator.JobDetails, error) {
 	return c.Operator.ShowJob(c.ctx(), id, only, limit)
 }
 
+// olderThan is the number of the row behind which a list goes on, 0 for its beginning.
+func (c *call) olderThan() (number int64, err error) {
+	if at := c.QueryParam("cursor"); at != "" {
+		if number, err = strconv.ParseInt(at, 10, 64); err != nil || number < 1 {
+			return 0, noCursor()
+		}
+	}
+	return number, nil
+}
+
+func (c *call) looks() (p Page[look.Row], err error) {
+	f := look.Filter{Who: c.QueryParam("who")}
+	if f.OlderThan, err = c.olderThan(); err != nil {
+		return p, err
+	}
+	limit, err := c.limit()
+	if err != nil {
+		return p, err
+	}
+	f.Limit = limit + 1
+	found, err := operator.Looks(c.ctx(), c.Operator.DB, c.QueryParam("event"), f)
+	return page(found, limit, func(r look.Row) string { return strconv.FormatInt(r.ID, 10) }), err
+}
+
 func (c *call) audit() (p Page[audit.Row], err error) {
 	f := audit.Filter{Target: c.QueryParam("target"), Actor: c.QueryParam("actor"), Action: c.QueryParam("action")}
 	if f.Since, err = c.time("since"); err != nil {
 		return p, err
 	}
-	if at := c.QueryParam("cursor"); at != "" {
-		if f.OlderThan, err = strconv.ParseInt(at, 10, 64); err != nil || f.OlderThan < 1 {
-			return p, noCursor()
-		}
+	if f.OlderThan, err = c.olderThan(); err != nil {
+		return p, err
 	}
 	limit, err := c.limit()
 	if err != nil {

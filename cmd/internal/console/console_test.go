@@ -565,6 +565,16 @@ func TestReveal_ByRight_AndAudited(t *testing.T) {
 	if n := s.count(`select count(*) from operator_actions where action = 'reveal' and actor = 'rev' and reason = 'she asked'`); n != 1 {
 		t.Errorf("%d in the audit trail", n)
 	}
+	page := finance.get("/events/" + id).text
+	if _, looks, _ := strings.Cut(page, "Who was shown it"); !strings.Contains(looks, "reveal: she asked") || !strings.Contains(looks, ">rev<") || !strings.Contains(looks, ">fin<") {
+		t.Errorf("the event's page does not say who was shown its payload: %s", looks)
+	}
+	for query, want := range map[string][2]bool{"": {true, true}, "?event=evt_1": {true, true}, "?who=rev&event=evt_1": {true, false}, "?who=fin": {false, true}, "?event=evt_2": {}} {
+		got := finance.get("/looks" + query).text
+		if has := [2]bool{strings.Contains(got, "reveal: she asked"), strings.Contains(got, ">fin</span></span></td>")}; has != want {
+			t.Errorf("/looks%s shows the looks of rev and fin: %t, want %t", query, has, want)
+		}
+	}
 }
 
 // While the database is away a page says so, and what becomes of webhooks; nobody is told that an event is unknown.

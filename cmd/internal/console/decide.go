@@ -233,7 +233,7 @@ func (s *Server) showMany(v *visit) error {
 	if later := v.QueryParams(); later.Get("preview") == "" {
 		later.Set("preview", "effects")
 		page.Later = v.Request().URL.Path + "?" + later.Encode()
-	} else if page.Facts, err = s.previewMany(v, d, f); err != nil {
+	} else if page.Facts, err = previewMany(v, s.Operator, d, f); err != nil {
 		return err
 	}
 	t := newTable(tables.Chosen(chosen.Events))
@@ -242,12 +242,12 @@ func (s *Server) showMany(v *visit) error {
 }
 
 // previewMany says what a job would do.
-func (s *Server) previewMany(v *visit, d operator.Decision, f operator.Events) ([][2]cell, error) {
-	chosen, err := operator.ChooseEvents(v.ctx(), s.Operator.DB, f)
+func previewMany(v *visit, o *operator.Operator, d operator.Decision, f operator.Events) ([][2]cell, error) {
+	chosen, err := operator.ChooseEvents(v.ctx(), o.DB, f)
 	if err != nil {
 		return nil, err
 	}
-	made, err := s.Operator.PreviewJob(v.ctx(), v.person, newJob(v, d, chosen))
+	made, err := o.PreviewJob(v.ctx(), v.person, newJob(v, d, chosen))
 	if err != nil {
 		return nil, err
 	}

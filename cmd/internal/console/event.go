@@ -13,6 +13,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/schema/look"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -112,6 +113,8 @@ type eventPage struct {
 	Choices []button
 	Body    string
 	NoBody  string
+	// Looks are the newest looks at the payload.
+	Looks shownTable
 	// Temporal is the run's page in the Temporal UI.
 	Temporal string
 	Reveals  bool
@@ -169,6 +172,15 @@ func (s *Server) showEvent(v *visit, revealed *operator.Body) error {
 	} else {
 		page.Body = legible(body)
 	}
+	looks, err := look.List(v.ctx(), s.Operator.DB, look.Filter{What: []string{e.Receipt.ID}, Limit: 10})
+	if err != nil {
+		return err
+	}
+	rows := tables.Looks(looks)
+	for i := range rows {
+		rows[i] = rows[i][:3] // all are about this event
+	}
+	page.Looks = newTable(rows)
 	return s.render(v, http.StatusOK, "event", e.Receipt.EventID, page)
 }
 

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/look"
 	"github.com/pawlhq/pawl/schema/pause"
 )
 
@@ -207,13 +207,21 @@ func (s *Server) tokens(v *visit) error {
 	return s.render(v, http.StatusOK, "list", "Tokens", page)
 }
 
-func (s *Server) audit(v *visit) error {
+// olderThan is the number of the row behind which a list goes on, 0 for its beginning.
+func olderThan(v *visit) (number int64, err error) {
+	if older := v.FormValue("older"); older != "" {
+		if number, err = strconv.ParseInt(older, 10, 64); err != nil {
+			return 0, &problem{http.StatusBadRequest, "older is no number", older}
+		}
+	}
+	return number, nil
+}
+
+func (s *Server) audit(v *visit) (err error) {
 	f := audit.Filter{Target: v.FormValue("target"), Actor: v.FormValue("who"), Action: v.FormValue("action"),
 		Limit: listed + 1}
-	if older := v.FormValue("older"); older != "" {
-		if _, err := fmt.Sscan(older, &f.OlderThan); err != nil {
-			return &problem{http.StatusBadRequest, "older is no number", older}
-		}
+	if f.OlderThan, err = olderThan(v); err != nil {
+		return err
 	}
 	found, err := s.Operator.Audit.List(v.ctx(), f)
 	if err != nil {
@@ -227,4 +235,25 @@ func (s *Server) audit(v *visit) error {
 	}
 	page.Rows = newTable(tables.Audit(found))
 	return s.render(v, http.StatusOK, "list", "Audit", page)
+}
+
+// looks lists who was shown a payload or a refused request.
+func (s *Server) looks(v *visit) (err error) {
+	f := look.Filter{Who: v.FormValue("who"), Limit: listed + 1}
+	if f.OlderThan, err = olderThan(v); err != nil {
+		return err
+	}
+	id := strings.TrimSpace(v.FormValue("event"))
+	found, err := operator.Looks(v.ctx(), s.Operator.DB, id, f)
+	if err != nil {
+		return err
+	}
+	page := listPage{Filters: []filter{{"who", "who", f.Who, nil}, {"event", "event", id, nil}},
+		Empty: "Nobody was shown a payload or a refused request."}
+	if len(found) > listed {
+		found = found[:listed]
+		page.Older = older("/looks", page.Filters, "older", strconv.FormatInt(found[listed-1].ID, 10))
+	}
+	page.Rows = newTable(tables.Looks(found))
+	return s.render(v, http.StatusOK, "list", "Looks", page)
 }

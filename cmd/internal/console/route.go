@@ -67,6 +67,7 @@ func (s *Server) routes() []route {
 		{http.MethodGet, "/sinks", read, s.sinks},
 		{http.MethodGet, "/sources", read, s.sources},
 		{http.MethodGet, "/audit", read, s.audit},
+		{http.MethodGet, "/looks", read, s.looks},
 		{http.MethodGet, "/tokens", role.RightAdmin, s.tokens},
 	}
 }

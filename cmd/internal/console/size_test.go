@@ -138,6 +138,7 @@ func (s *sized) pages() (all []string) {
 	q("/sources")
 	q("/tokens")
 	q("/audit", "target="+eventID(257), "target=unknown", "who=ada", "who=unknown", "action=skip", "action=unknown", "older=30")
+	q("/looks", "who=ada", "who=unknown", "event="+s.paid, "event=unknown", "who=unknown&event="+s.paid, "older=30")
 	q("/sign-in")
 	q("/static/console.css")
 	return append(all, s.asked()...)
@@ -150,7 +151,7 @@ func (s *sized) asked() (all []string) {
 		"effects?prefix=receipt-email:", "effects?prefix=finance-export:&state=failed", "effects?prefix=unknown:", "effects?cursor=finance-export:stripe:live:in_18",
 		"tasks", "tasks?kind=dispute", "tasks?about=price_1", "tasks?account=acct-400", "tasks?cursor=live/dispute/dp_400", "tasks/dp_400", "pending", "jobs", "jobs?cursor=job-2", "jobs/job-1?result=open",
 		"jobs/job-1?result=failed", "sinks", "sources", "audit", "audit?target=unknown", "audit?actor=unknown", "audit?action=skip&cursor=30",
-		"audit?since=2026-01-01T00:00:00Z"} {
+		"audit?since=2026-01-01T00:00:00Z", "looks", "looks?who=unknown", "looks?event=" + s.paid, "looks?cursor=30"} {
 		all = append(all, "/api/v1/"+path)
 	}
 	return all

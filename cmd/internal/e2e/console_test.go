@@ -149,7 +149,7 @@ func (b *browser) soundEverywhere(home, invoice string) {
 	pages := map[string]string{
 		"now": "/", "overview": "/overview", "events": "/events", "dead": "/events?status=dead", "event": "/events/evt_one",
 		"find": "/find?q=" + invoice, "nothing": "/find?q=nothing", "accounts": "/accounts", "tasks": "/tasks",
-		"jobs": "/jobs", "sinks": "/sinks", "sources": "/sources", "audit": "/audit",
+		"jobs": "/jobs", "sinks": "/sinks", "sources": "/sources", "audit": "/audit", "looks": "/looks",
 		"tokens": "/tokens", "new token": "/decide?verb=new-token",
 		"replay": "/decide?verb=replay&target=evt_one", "resend": "/decide?verb=resend&target=evt_one",
 		"forget": "/decide?verb=forget", "nowhere": "/nowhere",

@@ -46,16 +46,16 @@ func (o *Operator) ShowBody(ctx context.Context, id string) (*Body, error) {
 // recorded before it is returned.
 var revealRule = rule[*timeline.Receipt, *Body]{
 	find: findEvent,
-	check: func(ctx context.Context, o *Operator, _ *Decision, r *timeline.Receipt) (*change, error) {
-		b, err := o.readBody(ctx, r, VerbReveal)
+	check: func(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt) (*change, error) {
+		b, err := o.readBody(ctx, r, VerbReveal+": "+d.Why)
 		if err != nil {
 			return nil, err
 		}
 		return &change{target: r.EventID, before: map[string]any{"receipt": r.ID, "bytes": b.Size}}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, r *timeline.Receipt, _ recorded) (string, *Body,
+	answer: func(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt, _ recorded) (string, *Body,
 		error) {
-		b, err := o.readBody(ctx, r, VerbReveal)
+		b, err := o.readBody(ctx, r, VerbReveal+": "+d.Why)
 		if err != nil {
 			return "", nil, err
 		}

@@ -3,9 +3,30 @@ package operator
 import (
 	"context"
 
+	"github.com/google/uuid"
+
 	"github.com/pawlhq/pawl/schema/look"
+	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
+
+// Looks returns those that pass f, the newest first, about the event or the refused request that id names; "" for all.
+func Looks(ctx context.Context, db timeline.DB, id string, f look.Filter) ([]look.Row, error) {
+	if id != "" {
+		receipts, err := timeline.Find(ctx, db, id)
+		if err != nil {
+			return nil, err
+		}
+		f.What = []string{}
+		for _, r := range receipts {
+			f.What = append(f.What, r.ID)
+		}
+		if uuid.Validate(id) == nil && len(f.What) == 0 {
+			f.What = append(f.What, id)
+		}
+	}
+	return look.List(ctx, db, f)
+}
 
 type askedBy struct{}
 

@@ -17,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/look"
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -55,6 +56,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 		return receipt.TrimCounts(ctx, n.Pool)
 	})
 	repeat(jobSweep, "start waiting jobs", n.operator().SweepJobs)
+	repeat(time.Hour, "trim the looks", func(ctx context.Context) error { return look.Trim(ctx, n.Pool) })
 	repeat(time.Minute, "cannot propose the meaning of the file", own.propose)
 	n.notify(ctx, group)
 	group.Go(func() error { n.watchAudit(ctx); return nil })

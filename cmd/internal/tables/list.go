@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/look"
 	"github.com/pawlhq/pawl/schema/notice"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -268,6 +269,16 @@ func Audit(found []audit.Row) [][]string {
 	for _, r := range found {
 		rows = append(rows, []string{strconv.FormatInt(r.ID, 10), output.Time(r.At), r.Actor, r.Action, r.Target,
 			r.Reason})
+	}
+	return rows
+}
+
+// Looks is who was shown what came in.
+func Looks(found []look.Row) [][]string {
+	rows := [][]string{{"TIME", "WHO", "WHY", "EVENT"}}
+	for _, l := range found {
+		rows = append(rows, []string{output.Time(l.At), cmp.Or(l.Who, "the command line"), l.Why,
+			cmp.Or(l.EventID, "refused request "+l.What)})
 	}
 	return rows
 }

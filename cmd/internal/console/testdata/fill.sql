@@ -137,4 +137,6 @@ insert into sessions (id, name, roles, via, ends_at) select sha256(n::text::byte
 insert into interventions (workflow_id, run_id, what, receipt_id, at, who)
 select 'stripe:' || event_id, receipt_id::text, 'reset', receipt_id, received_at, 'ada' from made where n % 100000 = 17
 
+insert into looks (what, at, who, why) select receipt_id, received_at, 'ada', 'masked' from made where k = 8 order by n
+
 drop table made
