@@ -94,7 +94,7 @@ func TestChoices_EveryStatusByEveryVerb_NoCircle(t *testing.T) {
 	const waits = `'{"decisions":["approve","reject","retry","skip","done","resend","compensate"],"effects":[
 		{"key":"finance-export:x","kind":"finance-export","state":"failed","by_hand":true},{"key":"receipt-email:x","kind":"receipt-email","state":"uncertain","uncertain":true,"by_hand":true}]}'::jsonb`
 	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, workflow_id, waits)
-		select gen_random_uuid(), 's', 'stripe', 'live', 'evt_' || n, 'id', case when reason like 'type_not_wanted: moon' then 'moon.risen' else 'invoice.paid' end, now(), '\x01', status, reason,
+		select ('01890000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 's', 'stripe', 'live', 'evt_' || n, 'id', case when reason like 'type_not_wanted: moon' then 'moon.risen' else 'invoice.paid' end, now(), '\x01', status, reason,
 		       case when ran then 'stripe:evt_' || n else '' end, case when parks then `+waits+` end
 		  from (select row_number() over () as n, v.* from (values
 		    ('received', '', false, false), ('received', 'paused: source s is paused since x by ada: x', false, false), ('processing', '', true, false),
