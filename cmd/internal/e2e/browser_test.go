@@ -15,6 +15,7 @@ import (
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // axe finds faults of accessibility: https://www.npmjs.com/package/axe-core.
@@ -29,6 +30,10 @@ type browser struct {
 
 	mu     sync.Mutex
 	faults []string
+
+	// clicks and fields count what a person has done since began.
+	clicks, fields int
+	began          time.Time
 }
 
 // newBrowser starts a Chromium of this machine. A test without one is skipped.
@@ -89,6 +94,18 @@ func (b *browser) noFaults(where string) {
 	b.faults = nil
 }
 
+// begin begins a story at a page, told has it end: it notes what a person has done, and for how long.
+func (b *browser) begin(url string) {
+	b.t.Helper()
+	b.clicks, b.fields, b.began = 0, 0, time.Now()
+	b.look(url, "light", 1440)
+}
+
+func (b *browser) told(story string) {
+	b.t.Helper()
+	b.t.Logf("| %-55s | %d clicks, %d fields | %4.1f s |", story, b.clicks, b.fields, time.Since(b.began).Seconds())
+}
+
 // do runs steps within the patience of a slow machine.
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
@@ -135,25 +152,61 @@ func (b *browser) shows(words ...string) {
 // click follows a link, or presses a button, with this text.
 func (b *browser) click(text string) {
 	b.t.Helper()
-	b.do(chromedp.Click(fmt.Sprintf(
-		`//main//*[self::a or self::button or self::summary][normalize-space()=%q]`, text), chromedp.NodeVisible))
+	b.press(fmt.Sprintf(`//main//*[self::a or self::button or self::summary][normalize-space()=%q]`, text))
+}
+
+// press clicks what an XPath finds.
+func (b *browser) press(path string) {
+	b.t.Helper()
+	b.clicks++
+	b.do(chromedp.Click(path, chromedp.NodeVisible))
+}
+
+// find writes into the field at the top, and follows it.
+func (b *browser) find(text string) {
+	b.t.Helper()
+	b.fields++
+	b.do(chromedp.SendKeys(chromedp.CSS("#q"), text+kb.Enter))
+}
+
+// arrives waits until the browser is at a page whose address has these words.
+func (b *browser) arrives(words ...string) (at string) {
+	b.t.Helper()
+	await(b.t, time.Minute, func() error {
+		at = get(b, chromedp.Location())
+		for _, w := range words {
+			if !strings.Contains(at, w) {
+				return fmt.Errorf("at %s, which has no %q", at, w)
+			}
+		}
+		return nil
+	})
+	return at
 }
 
 // fill writes into a field of the form.
 func (b *browser) fill(name, value string) {
 	b.t.Helper()
+	b.fields++
 	b.do(chromedp.SetValue(chromedp.CSS(fmt.Sprintf(`main [name=%q]`, name)), value))
 }
 
 // look opens a page in a size and a colour scheme.
 func (b *browser) look(url, scheme string, width int64) {
 	b.t.Helper()
+	b.shape(scheme, width)
+	b.do(chromedp.Navigate(url))
+}
+
+// shape gives the page another size and colour scheme.
+func (b *browser) shape(scheme string, width int64) {
+	b.t.Helper()
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}}}
 	b.do(chromedp.EmulateViewport(width, 900), func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, media)
 		return chromedp.Void{}, err
-	}, chromedp.Navigate(url))
+	})
 }
 
 // sound fails for a page that scrolls sideways, and for one that axe finds fault with.
@@ -170,7 +223,9 @@ func (b *browser) sound(where string) {
 	if wide.Scroll > wide.Window {
 		b.t.Errorf("%s is %v wide in a window of %v: %s", where, wide.Scroll, wide.Window, wide.Widest)
 	}
-	b.do(chromedp.Evaluate[chromedp.Void](axe + `;0`))
+	if !get(b, chromedp.Evaluate[bool](`"axe" in window`)) {
+		b.do(chromedp.Evaluate[chromedp.Void](axe + `;0`))
+	}
 	violations := get(b, chromedp.Evaluate[[]struct {
 		ID, Help string
 		At       []string

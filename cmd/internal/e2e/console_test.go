@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +18,6 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
@@ -24,15 +25,15 @@ import (
 
 var pictures = flag.Bool("pictures", false, "draw the pictures of the console in docs/images anew")
 
-// dead is how many events park in the test of many: 200 in the long form (PAWL_CONSOLE_DEAD=200).
-func dead(t *testing.T) int {
-	n := 40
-	if text := os.Getenv("PAWL_CONSOLE_DEAD"); text != "" {
-		if _, err := fmt.Sscan(text, &n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return n
+// many is how many events park in the test of many.
+const many = 200
+
+// onCall is a person at the console of a stack of `pawl dev`.
+type onCall struct {
+	*browser
+	*dev
+	t    *testing.T
+	home string
 }
 
 // faults has the sandbox answer the next requests to a service with a status.
@@ -46,125 +47,250 @@ func (d *dev) faults(service string, next, status int) {
 	_ = r.Body.Close()
 }
 
-// shown is what `pawl events show` says of an event.
-func (d *dev) shown(id string) (e struct {
-	Receipt struct {
-		Status   string
-		ObjectID string `json:"object_id"`
-	}
+// receipt is what `pawl events show` says of an event.
+func (d *dev) receipt(id string) (r struct {
+	ID, Status, Mode string
+	ObjectID         string `json:"object_id"`
+	OurAccount       string `json:"our_account"`
+	WorkflowID       string `json:"workflow_id"`
 }) {
 	d.t.Helper()
+	var e struct{ Receipt any }
+	e.Receipt = &r
 	if err := json.Unmarshal([]byte(d.pawl("events", "show", id)), &e); err != nil {
 		d.t.Fatal(err)
 	}
-	return e
+	return r
 }
 
-// A person on call: finds an event by its invoice, reads it, retries it, and decides about many. A real browser on
-// real parts; effects are counted at their receiver.
-func TestConsole_OnCall(t *testing.T) {
-	b := newBrowser(t)
-	d := newDev(t, t.TempDir(), nil)
-	d.start()
-	n := dead(t)
+// parks has an event's entry refused, and waits until its run has parked.
+func (d *dev) parks(id string) {
+	d.t.Helper()
 	d.faults("finance", 1, 400)
-	d.send("evt_one")
-	await(t, recovery, func() error {
-		if s := d.shown("evt_one").Receipt.Status; s != "dead" {
-			return fmt.Errorf("evt_one is %s", s)
+	d.send(id)
+	await(d.t, recovery, func() error {
+		if s := d.receipt(id).Status; s != "dead" {
+			return fmt.Errorf("%s is %s", id, s)
 		}
 		return nil
 	})
-	home := "http://" + d.console
-	asked := question(t)
+}
 
-	invoice := d.shown("evt_one").Receipt.ObjectID
-	b.look(home, "light", 1440)
-	b.do(chromedp.SendKeys(chromedp.CSS("#q"), invoice+kb.Enter))
-	b.shows("evt_one", "finance-export is failed")
-	asked("what happened to this invoice?", 2)
+// A person on call: finds an event by its invoice, reads it, retries it, decides about many, and follows a customer. A
+// real browser on real parts; effects are counted at their receiver. The log has the steps and seconds of each story.
+func TestConsole_OnCall(t *testing.T) {
+	b := newBrowser(t)
+	c := onCall{b, newDev(t, t.TempDir(), nil), t, ""}
+	c.start()
+	c.home = "http://" + c.console
+	c.parks("evt_one")
+	c.reads("evt_one")
+	c.retries("evt_one")
+	c.followsCustomer("evt_one")
 
-	b.shows("What is not done?", "replay safe?")
-	asked("is a replay safe?", 0)
+	c.parks("evt_job")
+	c.pawl("events", "retry", "--status", "dead", "--why", "the books are open again", "--yes")
+	c.awaitProcessed("evt_job")
+	c.parks("evt_dead")
+	c.soundEverywhere()
+	c.retriesMany()
+	c.noFaults("on call")
+}
 
-	b.click("retry")
-	b.shows("Nothing is changed yet", "will run: 1")
-	b.fill("why", "the books are open again")
-	b.click("retry")
-	b.shows("Decided")
-	b.click("See what comes of it")
-	b.shows("It is done")
-	if s := d.shown("evt_one").Receipt.Status; s != "processed" {
-		t.Errorf("evt_one is %s", s)
+// reads finds an event by its invoice, and has each of the six questions answered that its page answers at the top.
+func (c *onCall) reads(id string) {
+	c.t.Helper()
+	invoice := c.receipt(id).ObjectID
+	for _, q := range []struct{ asks, answer string }{
+		{"when did it come?", "first received"},
+		{"how often was it tried, and what is next?", "tries of effects"},
+		{"what is done?", "provision-workspace"},
+		{"what is not done?", "finance-export"},
+		{"who asked for what, and why?", "nothing, by nobody"},
+		{"is a replay safe?", "replay safe?"},
+	} {
+		c.begin(c.home)
+		c.find(invoice)
+		c.shows(id, q.answer)
+		c.told("found by its invoice: " + q.asks)
 	}
-	asked("retry it", 4)
+}
 
-	d.faults("finance", n, 400)
-	for i := range n {
-		d.send(fmt.Sprintf("evt_many_%d", i))
+func (c *onCall) retries(id string) {
+	c.t.Helper()
+	c.begin(c.home)
+	c.find(c.receipt(id).ObjectID)
+	c.shows(id, "finance-export is failed")
+	c.click("retry")
+	c.shows("Nothing is changed yet", "will run: 1")
+	c.fill("why", "the books are open again")
+	c.click("retry")
+	c.shows("Decided")
+	c.click("See what comes of it")
+	c.shows("It is done")
+	c.told("found by its invoice, read, previewed and retried")
+	if s := c.receipt(id).Status; s != "processed" {
+		c.t.Errorf("%s is %s", id, s)
 	}
-	b.look(home, "light", 1440)
-	b.shows("effect_failed", fmt.Sprintf("%d events", n))
-	b.click("retry all")
-	b.shows("Nothing is changed yet", fmt.Sprintf("type %d", n))
-	b.fill("count", fmt.Sprint(n+1))
-	b.fill("why", "the books are open again")
-	b.fill("rate", "20")
-	b.click("retry")
-	b.shows("The number is not the one of the events")
+}
+
+// retriesMany retries all dead letters, evt_dead among them, and watches them go on the page of the job.
+func (c *onCall) retriesMany() {
+	c.t.Helper()
+	c.dev.faults("finance", many-1, 400)
+	c.pawl("send", "--source", "stripe", "--type", "invoice.paid", "--plan", "enterprise", "--count", fmt.Sprint(many-1), "--concurrency", "8")
+	c.look(c.home, "light", 1440)
+	c.shows("effect_failed", fmt.Sprintf("%d events", many))
+	c.click("retry all")
+	c.shows("Nothing is changed yet", fmt.Sprintf("type %d", many))
+	c.fill("count", fmt.Sprint(many+1))
+	c.fill("why", "the books are open again")
+	c.click("retry")
+	c.shows("The number is not the one of the events")
 	for _, width := range []int64{390, 768, 1440} {
-		b.look(home+"/decide/many?verb=retry&status=dead&reason=effect_failed", "light", width)
-		b.shows(fmt.Sprintf("%d would be processed", n))
-		if over := get(b, chromedp.Evaluate[float64](`(() => {
+		c.look(c.home+"/decide/many?verb=retry&status=dead&reason=effect_failed", "light", width)
+		c.shows(fmt.Sprintf("%d would be processed", many))
+		if over := get(c.browser, chromedp.Evaluate[float64](`(() => {
 			const would = document.getElementById("would");
 			return would.offsetHeight - parseFloat(getComputedStyle(would).minHeight);
 		})()`)); over > 0 {
-			t.Errorf("at %d px, the page grows by %g px when the preview comes", width, over)
+			c.t.Errorf("at %d px, the page grows by %g px when the preview comes", width, over)
 		}
-		b.sound(fmt.Sprintf("many, %d px", width))
+		c.sound(fmt.Sprintf("many, %d px", width))
 	}
-	b.look(home, "light", 1440)
-	b.shows("effect_failed")
-	b.click("retry all")
-	b.fill("count", fmt.Sprint(n))
-	b.fill("why", "the books are open again")
-	b.click("retry")
-	b.shows("100 %", fmt.Sprintf("%d done, 0 refused, 0 failed, 0 left", n))
-	asked("retry all that failed like it", 5)
-	await(t, recovery, func() error {
-		for i := range n {
-			if s := d.shown(fmt.Sprintf("evt_many_%d", i)).Receipt.Status; s != "processed" {
-				return fmt.Errorf("evt_many_%d is %s", i, s)
-			}
+
+	c.begin(c.home)
+	c.shows("effect_failed", fmt.Sprintf("%d events", many))
+	c.click("retry all")
+	c.shows("Nothing is changed yet", fmt.Sprintf("type %d", many))
+	c.fill("rate", "20")
+	c.fill("count", fmt.Sprint(many))
+	c.fill("why", "the books are open again")
+	c.click("retry")
+	c.arrives("/jobs/")
+	get(c.browser, chromedp.Evaluate[bool](`document.stays = true`))
+	seen := map[float64]bool{}
+	await(c.t, 2*time.Minute, func() error {
+		at := get(c.browser, chromedp.Evaluate[float64](`document.querySelector("main progress")?.value ?? 0`))
+		if seen[at] = true; at < 100 {
+			return fmt.Errorf("at %v %%", at)
 		}
 		return nil
 	})
-	b.noFaults("on call")
-	b.soundEverywhere(home, invoice)
+	c.shows("100 %", fmt.Sprintf("%d done, 0 refused, 0 failed, 0 left", many))
+	c.told(fmt.Sprintf("all %d dead letters retried, 20 a second, and watched", many))
+	if delete(seen, 0); len(seen) < 2 || !get(c.browser, chromedp.Evaluate[bool](`document.stays === true`)) {
+		c.t.Errorf("the page has shown %v %% by itself, want the way there", seen)
+	}
+	c.booked(many + 2) // evt_one and evt_job, too
 }
 
-// soundEverywhere looks at each page in both colour schemes, on a phone, a tablet and a desk.
-func (b *browser) soundEverywhere(home, invoice string) {
-	b.t.Helper()
-	pages := map[string]string{
-		"now": "/", "overview": "/overview", "events": "/events", "dead": "/events?status=dead", "event": "/events/evt_one",
-		"find": "/find?q=" + invoice, "nothing": "/find?q=nothing", "accounts": "/accounts", "tasks": "/tasks",
-		"jobs": "/jobs", "sinks": "/sinks", "sources": "/sources", "audit": "/audit", "looks": "/looks",
-		"tokens": "/tokens", "new token": "/decide?verb=new-token",
-		"replay": "/decide?verb=replay&target=evt_one", "resend": "/decide?verb=resend&target=evt_one",
-		"forget": "/decide?verb=forget", "nowhere": "/nowhere",
+// booked waits until so many entries are booked, and fails where one was booked twice.
+func (c *onCall) booked(want int) {
+	c.t.Helper()
+	await(c.t, recovery, func() error {
+		var left []any
+		if err := json.Unmarshal([]byte(c.pawl("events", "list", "--status", "dead")), &left); err != nil || len(left) > 0 {
+			return fmt.Errorf("%d are dead, %w", len(left), err)
+		}
+		entries := map[string]int{}
+		for _, l := range journal(c.t, c.state, "finance") {
+			key, _, _ := strings.Cut(l.Key, ":g") // a new generation of the same entry
+			entries[key]++
+			if entries[key] > 1 {
+				return fatal(fmt.Errorf("%s is booked %d times", key, entries[key]))
+			}
+		}
+		if len(entries) != want {
+			return fmt.Errorf("%d entries are booked, want %d", len(entries), want)
+		}
+		return nil
+	})
+}
+
+// followsCustomer goes from the account to an event that has moved its access, to its run in Temporal, and back.
+func (c *onCall) followsCustomer(id string) {
+	c.t.Helper()
+	r := c.receipt(id)
+	event := c.home + "/events/" + r.ID
+	c.begin(c.home)
+	c.find(r.OurAccount)
+	c.shows(r.OurAccount)
+	c.click(r.OurAccount)
+	c.shows("access changed", "active: enterprise")
+	c.press(fmt.Sprintf(`//main//table[.//th[normalize-space()="access changed"]]//a[normalize-space()=%q]`, id))
+	c.arrives("/events/" + id)
+	c.shows("It is done", "the books are open again")
+	c.noFaults("the customer's event")
+	c.click("Its run in the Temporal UI")
+	c.arrives("/workflows/")
+	c.press(`//a[normalize-space()="User Metadata"]`)
+	// The UI shows Markdown in a frame, whose links open a tab of their own.
+	var link string
+	await(c.t, time.Minute, func() error {
+		link = get(c.browser, chromedp.Evaluate[string](`[...document.querySelectorAll("iframe")]
+			.flatMap((f) => [...f.contentDocument.querySelectorAll("a")].map((a) => a.href)).join()`))
+		if link != event {
+			return fmt.Errorf("the run links to %q, want %s", link, event)
+		}
+		return nil
+	})
+	c.mu.Lock()
+	c.browser.faults = nil // what the browser says of another program's pages
+	c.mu.Unlock()
+	c.clicks++
+	c.look(link, "light", 1440)
+	c.shows(id, "It is done", "the books are open again")
+	c.told("from an account to an event, its run in Temporal, and back")
+}
+
+// notPages are the routes that a browser does not show by themselves.
+var notPages = []string{"/static/:name", "/sign-in/oidc", "/sign-in/oidc/callback"}
+
+// soundEverywhere looks at each route's page in both colour schemes, on a phone, a tablet and a desk. A route with a
+// parameter needs an example here.
+func (c *onCall) soundEverywhere() {
+	c.t.Helper()
+	r := c.receipt("evt_one")
+	examples := map[string][]string{
+		"/events":             {"/events", "/events?status=dead"},
+		"/events/:id":         {"/events/evt_one", "/events/evt_dead"},
+		"/find":               {"/find?q=" + r.ObjectID, "/find?q=nothing"},
+		"/accounts/:mode/:id": {"/accounts/" + r.Mode + "/" + r.OurAccount},
+		"/tasks/:object":      {"/tasks/" + c.first("tasks").Object},
+		"/jobs/:id":           {"/jobs/" + c.first("jobs").ID},
+		"/decide": {"/decide?verb=new-token", "/decide?verb=retry&target=evt_dead", "/decide?verb=replay&target=evt_one",
+			"/decide?verb=resend&target=evt_one", "/decide?verb=forget"},
+		"/decide/many": {"/decide/many?verb=retry&status=dead"},
 	}
-	for name, path := range pages {
+	pages := []string{"/nowhere"}
+	for _, route := range routes(c.t) {
+		switch known := examples[route]; {
+		case known != nil:
+			pages = append(pages, known...)
+		case strings.Contains(route, ":"):
+			c.t.Errorf("no example of %s is looked at", route)
+		default:
+			pages = append(pages, route)
+		}
+	}
+	for _, page := range pages {
+		c.begin(c.home + page)
+		if !get(c.browser, chromedp.Evaluate[bool](`!!document.querySelector("header")`)) {
+			c.t.Logf("%s is a part of a page", page)
+			continue
+		}
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{390, 768, 1440} {
-				b.look(home+path, scheme, width)
-				where := fmt.Sprintf("%s, %s, %d px", name, scheme, width)
-				b.sound(where)
-				b.noFaults(where)
-				if *pictures && width == 1440 && scheme == "light" && (name == "event" || name == "now") {
+				c.shape(scheme, width)
+				where := fmt.Sprintf("%s, %s, %d px", page, scheme, width)
+				c.sound(where)
+				c.noFaults(where)
+				if name := map[string]string{"/": "now", "/events/evt_one": "event"}[page]; *pictures && name != "" &&
+					width == 1440 && scheme == "light" {
 					file := filepath.Join("..", "..", "..", "docs", "images", "console-"+name+".png")
-					if err := os.WriteFile(file, b.picture(), 0o600); err != nil {
-						b.t.Fatal(err)
+					if err := os.WriteFile(file, c.picture(), 0o600); err != nil {
+						c.t.Fatal(err)
 					}
 				}
 			}
@@ -172,13 +298,32 @@ func (b *browser) soundEverywhere(home, invoice string) {
 	}
 }
 
-// question returns what notes how long each question took a person's browser, and how many steps.
-func question(t *testing.T) func(name string, steps int) {
-	begin := time.Now()
-	return func(name string, steps int) {
-		t.Logf("%-34s %d steps, %.1f s", name, steps, time.Since(begin).Seconds())
-		begin = time.Now()
+// first is the first of a list of the command line's.
+func (c *onCall) first(list string) (found struct{ ID, Object string }) {
+	c.t.Helper()
+	all := []struct{ ID, Object string }{}
+	if err := json.Unmarshal([]byte(c.pawl(list, "list")), &all); err != nil || len(all) == 0 {
+		c.t.Fatalf("there are %d %s, %v", len(all), list, err)
 	}
+	return all[0]
+}
+
+// routes are the console's routes that are looked at.
+func routes(t *testing.T) (found []string) {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("..", "console", "route.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`\{http\.MethodGet, "([^"]+)"`).FindAllStringSubmatch(string(source), -1) {
+		if !slices.Contains(notPages, m[1]) {
+			found = append(found, m[1])
+		}
+	}
+	if all := strings.Count(string(source), "MethodGet, "); len(found)+len(notPages) != all || all < 20 {
+		t.Fatalf("%d of %d routes are found", len(found), all)
+	}
+	return found
 }
 
 // staff is a console as a process of its own, with people who sign in by a password.

@@ -198,9 +198,15 @@ type line struct {
 // journal reads what a service of the sandbox has accepted.
 func (w *world) journal(service string) []line {
 	w.t.Helper()
-	content, err := os.ReadFile(filepath.Join(w.dir, "sandbox", service+".jsonl"))
+	return journal(w.t, w.dir, service)
+}
+
+// journal reads what a service of the sandbox in a directory has accepted.
+func journal(t *testing.T, dir, service string) []line {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(dir, "sandbox", service+".jsonl"))
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	var lines []line
 	for text := range strings.Lines(string(content)) {
@@ -209,7 +215,7 @@ func (w *world) journal(service string) []line {
 			break // it is being written, and not answered
 		}
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
-			w.t.Fatalf("%s.jsonl: %v: %s", service, err, text)
+			t.Fatalf("%s.jsonl: %v: %s", service, err, text)
 		}
 		lines = append(lines, l)
 	}
