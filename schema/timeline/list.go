@@ -142,9 +142,11 @@ func SumUp(ctx context.Context, db DB, f Filter, most int) (Sum, error) {
 
 // statement returns the SQL of the list and its arguments.
 func (f Filter) statement() (sql string, args []any) {
-	until := cmp.Or(f.Until, endOfTime)
-	args = []any{f.Status, f.Source, f.Type, f.ReasonCode, idAt(f.Since.Add(-otherClock)),
-		min(cmp.Or(f.OlderThan, uuid.Max.String()), idAt(until.Add(otherClock))),
+	until, before := endOfTime, cmp.Or(f.OlderThan, uuid.Max.String())
+	if !f.Until.IsZero() {
+		until, before = f.Until, min(before, idAt(f.Until.Add(otherClock)))
+	}
+	args = []any{f.Status, f.Source, f.Type, f.ReasonCode, idAt(f.Since.Add(-otherClock)), before,
 		f.Since, cmp.Or(max(f.Limit, 0), defaultLimit), until}
 	if sql = f.way(); sql == listAboutSQL {
 		args = append(args, f.About)

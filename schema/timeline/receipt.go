@@ -71,7 +71,7 @@ const (
 	otherClock   = time.Minute
 )
 
-// endOfTime is later than any event, and an ID can hold it.
+// endOfTime is later than any event.
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // idAt returns an ID that sorts before those made at a time or later: an ID begins with its milliseconds (RFC 9562,
