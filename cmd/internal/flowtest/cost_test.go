@@ -197,7 +197,7 @@ func (r *rig) reads(e forge.Event) int {
 // The counting itself: what a test of costs does not see, it does not hold.
 func TestCountWrites_SeesRows(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newIdleRig(t, false, nil) // a worker writes at its start
 	r.countWrites()
 	r.exec(`insert into accounts (mode, id, provider) values ('live', 'a', 'stripe'), ('live', 'b', 'stripe')`)
 	r.exec(`update accounts set customer = id`)
