@@ -153,7 +153,7 @@ type escalation struct {
 	attempts workflow.Context
 	group    workflow.WaitGroup
 	calls    int
-	// failed is the first failure that is none of a step's.
+	// failed is the first failure of the flow itself: a step's failure is its result.
 	failed error
 }
 

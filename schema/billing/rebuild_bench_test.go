@@ -134,7 +134,7 @@ func BenchmarkCheckSwitch(b *testing.B) {
 }
 
 // rarelyPriced is a database of accounts that are a month old, one of a hundred with a price of its own.
-// PAWL_RARELY_PRICED is the schema of one that is there.
+// It makes one, unless PAWL_RARELY_PRICED has the URL of another.
 func rarelyPriced(b *testing.B, accounts int) *pgxpool.Pool {
 	b.Helper()
 	if there := os.Getenv("PAWL_RARELY_PRICED"); there != "" {
@@ -170,8 +170,8 @@ func checkRare(b *testing.B, pool *pgxpool.Pool, accounts int) {
 }
 
 // BenchmarkCheckSwitch_BesideIntake says what deliveries feel of a comparison: receipts are committed at half of the
-// rate that the database takes, alone for as long as the comparison lasts, and beside it. Figures are the medians of the
-// turns that -benchtime=3x and the like ask for.
+// rate that the database takes, alone for as long as the comparison lasts, and beside it. Figures are medians of the
+// turns, whose number is that of -benchtime.
 func BenchmarkCheckSwitch_BesideIntake(b *testing.B) {
 	accounts, err := strconv.Atoi(cmp.Or(os.Getenv("PAWL_ACCOUNTS"), "1000"))
 	if err != nil {
@@ -194,7 +194,9 @@ func BenchmarkCheckSwitch_BesideIntake(b *testing.B) {
 		beside = append(beside, intake{b, store}.p99(full/2, over).Seconds()*1000)
 		ratios = append(ratios, beside[len(beside)-1]/alone[len(alone)-1])
 	}
-	for unit, figures := range map[string][]float64{"p99-ms-alone": alone, "p99-ms-beside": beside, "beside/alone": ratios} {
+	for unit, figures := range map[string][]float64{
+		"p99-ms-alone": alone, "p99-ms-beside": beside, "beside/alone": ratios,
+	} {
 		slices.Sort(figures)
 		b.ReportMetric(figures[len(figures)/2], unit)
 	}
@@ -205,7 +207,8 @@ func BenchmarkCheckSwitch_BesideIntake(b *testing.B) {
 // checkElsewhere is checkRare in a process of its own, as a command is one beside the ingress.
 func checkElsewhere(b *testing.B, pool *pgxpool.Pool) (lasts time.Duration) {
 	begin := time.Now()
-	command := exec.CommandContext(b.Context(), os.Args[0], "-test.run=^$", "-test.bench=^BenchmarkCheckSwitch$", "-test.benchtime=1x")
+	command := exec.CommandContext(b.Context(), os.Args[0], "-test.run=^$", "-test.bench=^BenchmarkCheckSwitch$",
+		"-test.benchtime=1x")
 	command.Env = append(os.Environ(), "PAWL_RARELY_PRICED="+pool.Config().ConnString())
 	if out, err := command.CombinedOutput(); err != nil {
 		b.Errorf("%v: %s", err, out)

@@ -149,7 +149,9 @@ insert into tasks as t (mode, kind, object, account, state, title, effect_key, d
        taken_by = case t.state when 'cancelled' then '' else t.taken_by end,
        state = case when t.state = 'done' then t.state else excluded.state end`
 
-const askedAccountsSQL = `select mode, object from tasks where kind = $1 and state = (select 'open') and object = any($2) order by mode, object`
+const askedAccountsSQL = `
+select mode, object from tasks where kind = $1 and state = (select 'open') and object = any($2)
+ order by mode, object`
 
 // AskedAccounts returns those of these IDs of connected accounts that tasks ask about.
 func AskedAccounts(ctx context.Context, db querier, ids []string) ([]Connected, error) {

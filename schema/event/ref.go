@@ -28,7 +28,8 @@ type Ref struct {
 	Correlation string `json:",omitempty"`
 }
 
-// Attrs returns the event under the keys that logs have for it, and more behind it: for [slog.Logger.LogAttrs].
+// Attrs returns the event's attributes for [slog.Logger.LogAttrs], followed by more. Their keys are the same in every log
+// line.
 func (r Ref) Attrs(more ...slog.Attr) []slog.Attr {
 	return append([]slog.Attr{slog.String("provider", r.Provider), slog.String("type", r.Type),
 		slog.String("event_id", r.EventID), slog.String("object_id", r.ObjectID),

@@ -39,12 +39,12 @@ type Row struct {
 	// ID grows with time. Gaps between IDs mean nothing.
 	ID int64     `json:"id"`
 	At time.Time `json:"at"`
-	// Who is the person, "" for the command line. Role is that of the database, which anybody there has.
+	// The person is "" for the command line. The role is the database's, whoever connected with it.
 	Who  string `json:"who"`
 	Role string `json:"role"`
 	// Why is "masked" or "preview", or the verb that it was for; with its reason where something was shown whole.
 	Why string `json:"why"`
-	// What is the ID of a receipt or of a refused request. EventID is "" for one of these.
+	// A look is at a receipt or at a refused request, by its ID. A refused request has no event ID.
 	What    string `json:"what"`
 	EventID string `json:"event_id"`
 }
@@ -52,7 +52,7 @@ type Row struct {
 // Filter narrows a list; empty fields let everything pass.
 type Filter struct {
 	Who string
-	// What are IDs of receipts or rejections; nil lets all pass.
+	// A look passes if it is at one of these receipts or refused requests; nil lets all pass.
 	What []string
 	// OlderThan is the ID of a row: those before it pass. It continues a list; 0 sets no bound.
 	OlderThan int64

@@ -29,8 +29,8 @@ with found as (` + found + `
 const shown = `
 select ` + columns + ` from receipts r join found using (id)` + about + ` order by r.id desc`
 
-// summed counts what list would show, and sums its money, each object's once: it is that of the object's newest event.
-// Where more than the limit pass, no money is summed.
+// summed counts what list would show, and sums its money. The events of one object count once, by the newest of them.
+// It sums no money if more pass than the limit.
 func summed(list string) string {
 	return strings.TrimSuffix(list, shown) + `, once as (
     select distinct on (coalesce(nullif(r.object_id, ''), r.id::text)) about.amount,

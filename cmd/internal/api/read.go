@@ -229,43 +229,37 @@ func (c *call) job() (*operator.JobDetails, error) {
 	return c.Operator.ShowJob(c.ctx(), id, only, limit)
 }
 
-// olderThan is the number of the row behind which a list goes on, 0 for its beginning.
-func (c *call) olderThan() (number int64, err error) {
+// numbered returns how many a page of numbered rows shall have, and the number behind which it begins, 0 for the first.
+func (c *call) numbered() (limit int, olderThan int64, err error) {
 	if at := c.QueryParam("cursor"); at != "" {
-		if number, err = strconv.ParseInt(at, 10, 64); err != nil || number < 1 {
-			return 0, noCursor()
+		if olderThan, err = strconv.ParseInt(at, 10, 64); err != nil || olderThan < 1 {
+			return 0, 0, noCursor()
 		}
 	}
-	return number, nil
+	limit, err = c.limit()
+	return limit, olderThan, err
 }
 
 func (c *call) looks() (p Page[look.Row], err error) {
-	f := look.Filter{Who: c.QueryParam("who")}
-	if f.OlderThan, err = c.olderThan(); err != nil {
-		return p, err
-	}
-	limit, err := c.limit()
+	limit, olderThan, err := c.numbered()
 	if err != nil {
 		return p, err
 	}
-	f.Limit = limit + 1
+	f := look.Filter{Who: c.QueryParam("who"), OlderThan: olderThan, Limit: limit + 1}
 	found, err := operator.Looks(c.ctx(), c.Operator.DB, c.QueryParam("event"), f)
 	return page(found, limit, func(r look.Row) string { return strconv.FormatInt(r.ID, 10) }), err
 }
 
 func (c *call) audit() (p Page[audit.Row], err error) {
-	f := audit.Filter{Target: c.QueryParam("target"), Actor: c.QueryParam("actor"), Action: c.QueryParam("action")}
-	if f.Since, err = c.time("since"); err != nil {
-		return p, err
-	}
-	if f.OlderThan, err = c.olderThan(); err != nil {
-		return p, err
-	}
-	limit, err := c.limit()
+	limit, olderThan, err := c.numbered()
 	if err != nil {
 		return p, err
 	}
-	f.Limit = limit + 1
+	f := audit.Filter{Target: c.QueryParam("target"), Actor: c.QueryParam("actor"), Action: c.QueryParam("action"),
+		OlderThan: olderThan, Limit: limit + 1}
+	if f.Since, err = c.time("since"); err != nil {
+		return p, err
+	}
 	found, err := c.Operator.Audit.List(c.ctx(), f)
 	return page(found, limit, func(r audit.Row) string { return strconv.FormatInt(r.ID, 10) }), err
 }

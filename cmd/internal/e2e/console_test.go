@@ -134,7 +134,7 @@ func (c *onCall) retries(id string) {
 	}
 }
 
-// retriesMany retries all dead letters, evt_dead among them, and watches them go on the page of the job.
+// retriesMany retries all dead letters, and watches on the job's page how they go. evt_dead is one of them.
 func (c *onCall) retriesMany() {
 	c.t.Helper()
 	c.dev.faults("finance", many-1, 400)

@@ -160,8 +160,8 @@ func TestConsole_OIDC_SignedOutEverywhere_CookieIsWorthNothing(t *testing.T) {
 	s.noFaults("signing in and out")
 }
 
-// A page of another origin decides and reads nothing by its forms and scripts, and cannot frame the console. That holds
-// for an origin of the same site, too, to which the browser sends the cookie.
+// A page of another origin decides and reads nothing by its forms and scripts, and cannot frame the console. The
+// browser sends the cookie with the requests of an origin of the same site, and even that one gets nothing.
 func TestConsole_PageOfAnotherOrigin_DecidesAndFramesNothing(t *testing.T) {
 	s := newSignedIn(t)
 	s.signIn("/")

@@ -145,7 +145,7 @@ func checkRate(rate float64, noun string) error {
 	return fmt.Errorf("rate: write a number of %ss a second, from %g to %g", noun, LeastJobRate, MostJobRate)
 }
 
-// CheckMany refuses a job of the verb's about events with a status, at a rate, that could not be made.
+// CheckMany returns an error if no job of this verb can be about events of a status, or go at a rate.
 func (v *Verb) CheckMany(status string, rate float64) error {
 	if !slices.Contains(v.Many, status) {
 		return fmt.Errorf("status: %s acts on events that are %s", v.Name, strings.Join(v.Many, " or "))
