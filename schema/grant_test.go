@@ -13,16 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema"
-	"github.com/pawlhq/pawl/schema/audit"
-	"github.com/pawlhq/pawl/schema/billing"
-	"github.com/pawlhq/pawl/schema/job"
-	"github.com/pawlhq/pawl/schema/ledger"
-	"github.com/pawlhq/pawl/schema/look"
-	"github.com/pawlhq/pawl/schema/outbox"
-	"github.com/pawlhq/pawl/schema/receipt"
-	"github.com/pawlhq/pawl/schema/rejection"
 	"github.com/pawlhq/pawl/schema/schematest"
-	"github.com/pawlhq/pawl/schema/timeline"
 )
 
 // as returns a pool whose sessions are the role's.
@@ -107,19 +98,20 @@ func TestSetRoles_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
 		}
 	}
 	intake, rest := map[string]string{}, map[string]string{}
-	for _, statements := range []map[string]string{receipt.Statements, rejection.Statements} {
-		for name, sql := range statements {
+	for _, dir := range []string{"receipt", "rejection"} {
+		for name, sql := range schematest.Statements(t, dir) {
 			intake[name+" "+sql] = sql
 		}
 	}
-	for _, statements := range []map[string]string{look.Statements, ledger.Statements, billing.Statements, outbox.Statements, audit.Statements, timeline.Statements, job.Statements} {
-		for name, sql := range statements {
+	for _, dir := range []string{"look", "ledger", "billing", "outbox", "audit", "timeline", "job"} {
+		for name, sql := range schematest.Statements(t, dir) {
 			rest[name+" "+sql] = sql
 		}
 	}
 	// An ingress reads no body: what it takes in, a worker reads. Nor does it delete counts.
-	for name, sql := range map[string]string{"body": receipt.Statements["body"], "load": receipt.Statements["load"],
-		"trim counts": receipt.Statements["trim counts"], "get": rejection.Statements["get"]} {
+	ofReceipts, ofRejections := schematest.Statements(t, "receipt"), schematest.Statements(t, "rejection")
+	for name, sql := range map[string]string{"body": ofReceipts["body"], "load": ofReceipts["load"],
+		"trim counts": ofReceipts["trim counts"], "get": ofRejections["get"]} {
 		delete(intake, name+" "+sql)
 		if rest[name+" "+sql] = sql; allowed(t, ingress, sql) {
 			t.Errorf("allowed to an ingress: %s", name)

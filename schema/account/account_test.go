@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { schematest.Main(m) }
 
 func TestStatements(t *testing.T) {
-	schematest.CheckStatements(t, schematest.New(t), account.Statements, schematest.OnPurpose{Walks: []string{"list", "uncompared", "traced"}, Open: []string{"tasks", "open tasks", "count tasks", "uncompared"}})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{Walks: []string{"list", "uncompared", "traced"}, Open: []string{"tasks", "open tasks", "count tasks", "uncompared"}})
 }
 
 // at is a time of the test's.

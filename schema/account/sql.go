@@ -1,37 +1,5 @@
 package account
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{
-	"find": findSQL,
-	"list": listSQL, "list status": listStatusSQL,
-	"quoted":       quotedSQL,
-	"account":      accountSQL,
-	"access":       accessSQL,
-	"traced modes": tracedModesSQL, "traced": tracedSQL, "traced addresses": tracedAddressesSQL,
-	"traced pages":      tracedPagesSQL,
-	"traced rejections": tracedRejectionsSQL, "traced requests": tracedRequestsSQL, "open traces": openTracesSQL,
-	"read bodies": readBodiesSQL, "read rejections": readRejectionsSQL, "forget": forgetSQL,
-	"grants":        grantsSQL,
-	"subscriptions": subscriptionsSQL,
-	"invoices":      invoicesSQL,
-	"entries":       entriesSQL,
-	"customers":     customersSQL,
-	"open objects":  openObjectsSQL,
-	"uncompared":    uncomparedSQL,
-	"compared":      comparedSQL,
-	"claims":        claimsSQL,
-	"find invoice":  findInvoiceSQL, "invoice entries": invoiceEntriesSQL, "invoice claims": invoiceClaimsSQL,
-	"due":         dueSQL,
-	"workspace":   workspaceSQL,
-	"changes":     changesSQL,
-	"tasks":       tasksSQL,
-	"open tasks":  openTasksSQL,
-	"tasks about": tasksAboutSQL,
-	"take":        takeSQL,
-	"count tasks": countTasksSQL,
-	"done":        doneSQL,
-}
-
 // findSQL takes the modes to look in, since the keys of most tables begin with it.
 const findSQL = `
 select mode, id from accounts where id = $1 and mode = any($2)

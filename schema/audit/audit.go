@@ -18,10 +18,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"append": appendSQL, "recorded": recordedSQL, "list": listSQL, "page": pageSQL,
-	"head": headSQL}
-
 // Store is the audit trail in Postgres.
 type Store struct {
 	pool *pgxpool.Pool

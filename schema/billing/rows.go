@@ -40,12 +40,6 @@ func Rows(ctx context.Context, db querier, of Scope) (rows []Row, err error) {
 // alwaysExcept are the columns that no table is compared by.
 var alwaysExcept = []string{"updated_at", "created_at"}
 
-func init() {
-	for _, p := range projections {
-		Statements["rows of "+p.name] = p.rowsSQL()
-	}
-}
-
 func (p projection) rowsSQL() string {
 	where := "t.mode = $2 and t." + p.account() + " = $3"
 	if p.where != "" {

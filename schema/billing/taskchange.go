@@ -22,7 +22,7 @@ type TaskChange struct {
 func (f *folding) tasks(ctx context.Context, differences []Difference) ([]TaskChange, error) {
 	home := func(table string) string { return pgx.Identifier{f.home, table}.Sanitize() }
 	sql := strings.NewReplacer("{subscriptions}", home("subscriptions"), "{invoices}", home("invoices"), "{tasks}",
-		home("tasks")).Replace(priceTasksSQL)
+		home("tasks")).Replace(priceTasks)
 	rows, _ := f.tx.Query(ctx, sql, TaskPrice) // CollectRows returns its error
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[TaskChange])
 	if err != nil {
@@ -40,9 +40,9 @@ func (f *folding) tasks(ctx context.Context, differences []Difference) ([]TaskCh
 	return list, nil
 }
 
-// priceTasksSQL compares what the subscriptions ask for that were folded, in the temporary tables and in the others. A
+// priceTasks compares what the subscriptions ask for that were folded, in the temporary tables and in the others. A
 // question that a person has answered is not asked again.
-const priceTasksSQL = `
+const priceTasks = `
 with asks as (
     select mode, account, id, jsonb_array_elements_text(state->'Asks') as price, false as folded
       from {subscriptions} where state ? 'Asks' and (mode, id) in (select mode, id from subscriptions)

@@ -15,10 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"all": allSQL, "open": openSQL, "probe": probeSQL, "failed": failedSQL,
-	"close": closeSQL}
-
 // Breaker is that of one sink.
 type Breaker struct {
 	// Sink is its name: that of the configuration, with ":live" or ":test" where the sink is per mode.

@@ -13,9 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"lock": lockSQL, "keep": keepSQL, "all": allSQL}
-
 // Kind is a fault of an endpoint.
 type Kind string
 

@@ -12,7 +12,7 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), endpoint.Statements, schematest.OnPurpose{})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
 // A finding keeps the time when it was first found, and is new once. An endpoint was off from the last look that saw it

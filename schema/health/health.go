@@ -11,9 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"server": serverSQL, "off": offSQL, "rights": rightsSQL}
-
 // DB is a pool or a connection of pgx.
 type DB interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)

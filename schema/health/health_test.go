@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), health.Statements, schematest.OnPurpose{})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
 // A setting that is off for a connection is named, whoever asks: the check at the start, or the doctor.

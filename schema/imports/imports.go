@@ -40,12 +40,6 @@ type Progress struct {
 	LeftOut map[string]string
 }
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{
-	"begin": beginSQL, "under way": underWaySQL, "advance": advanceSQL, "finish": finishSQL,
-	"effects from": effectsFromSQL, "receipt": receiptSQL,
-}
-
 // beginSQL takes a full second, as the times of events are.
 const beginSQL = `
 insert into imports (source, provider, effects_from)

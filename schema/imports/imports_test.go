@@ -9,7 +9,7 @@ import (
 
 func TestStatements_AreUnderstood(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), imports.Statements, schematest.OnPurpose{})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
 func TestBegin_BrokenOff_GoesOn_AndEffectsKeepTheirTime(t *testing.T) {

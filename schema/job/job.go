@@ -14,13 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{
-	"make": makeSQL, "get": getSQL, "list": listSQL, "open": openSQL, "move": moveSQL, "finish": finishSQL,
-	"unstarted": unstartedSQL, "started": startedSQL,
-	"take": takeSQL, "end": endSQL, "tried": triedSQL, "items": itemsSQL, "standing": standingSQL,
-}
-
 // State is the state of a job.
 type State string
 

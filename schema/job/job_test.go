@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), job.Statements, schematest.OnPurpose{})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
 // rig is the jobs of a database.

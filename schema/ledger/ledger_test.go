@@ -579,5 +579,5 @@ func TestRead_TellsAndClaimsNothing(t *testing.T) {
 }
 
 func TestStatements(t *testing.T) {
-	schematest.CheckStatements(t, schematest.New(t), ledger.Statements, schematest.OnPurpose{Open: []string{"uncertain"}})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{Open: []string{"owed", "uncertain"}})
 }

@@ -1,28 +1,5 @@
 package ledger
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{
-	"list": listSQL, "list open": listOpenSQL,
-	"lock":       lockSQL,
-	"claim":      claimSQL,
-	"foreign":    foreignSQL,
-	"read":       readSQL,
-	"doubt":      doubtSQL,
-	"mark":       markSQL,
-	"finish":     finishSQL,
-	"compensate": compensateSQL,
-	"sight":      sightSQL,
-	"skip":       skipSQL,
-	"assert":     assertSQL,
-	"holders":    holdersSQL,
-	"let go":     letGoSQL,
-	"uncertain":  uncertainSQL,
-	"doubtful":   doubtfulSQL,
-	"wait":       waitSQL,
-	"waiting":    waitingSQL,
-	"woken":      wokenSQL,
-}
-
 // begun is true when a claim begins a new generation. An effect that was refused, or was a fault, after an unanswered
 // attempt stays in its generation: the sink may hold that attempt, under the key of this generation. If every attempt
 // was answered, none has done anything, and a sink that remembers its answers would give the old one under the old

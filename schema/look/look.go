@@ -12,10 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"record": recordSQL, "list": listSQL, "list who": listWhoSQL,
-	"list what": listWhatSQL, "trim": trimSQL}
-
 // recordSQL leaves out what it has just recorded: a page that renews itself looks again and again. A look holds for a
 // minute.
 const recordSQL = `

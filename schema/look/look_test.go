@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), look.Statements, schematest.OnPurpose{Walks: []string{"list"}})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{Walks: []string{"list"}})
 }
 
 // A page that renews itself is one look for as long as that holds; another person's look is another one.

@@ -16,10 +16,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"lock": lockSQL, "read": readSQL, "keep": keepSQL, "drop": dropSQL, "tell": tellSQL,
-	"clear": clearSQL, "take": takeSQL, "sent": sentSQL, "again": againSQL, "unsent": unsentSQL}
-
 // Severity is how urgent a cause is.
 type Severity string
 

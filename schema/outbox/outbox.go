@@ -15,10 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"write": writeSQL, "stand back": standBackSQL, "take": takeSQL, "settle": settleSQL,
-	"call back": callBackSQL, "pending": pendingSQL, "refused": refusedSQL}
-
 // Store is the outbox in Postgres.
 type Store struct{ pool *pgxpool.Pool }
 

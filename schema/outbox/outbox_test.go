@@ -2,13 +2,13 @@ package outbox_test
 
 import (
 	"encoding/json"
-	"github.com/jackc/pgx/v5"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/outbox"
@@ -219,7 +219,8 @@ func TestTake_ManyWait_ReadsWhatIsDue(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.write("a1", "b") // the first waits behind an older one
-			for i, read := range []int{b.reads(outbox.Statements["stand back"], 256), b.reads(outbox.Statements["take"], 64, time.Minute.Seconds(), 16)} {
+			statements := schematest.Statements(t, ".")
+			for i, read := range []int{b.reads(statements["stand back"], 256), b.reads(statements["take"], 64, time.Minute.Seconds(), 16)} {
 				if read == 0 || read > 30 {
 					t.Errorf("statement %d read %d rows", i, read)
 				}
@@ -356,5 +357,5 @@ func (p planned) read() int {
 }
 
 func TestStatements(t *testing.T) {
-	schematest.CheckStatements(t, schematest.New(t), outbox.Statements, schematest.OnPurpose{Open: []string{"pending", "take", "stand back", "refused"}})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{Open: []string{"pending", "take", "stand back", "refused"}})
 }

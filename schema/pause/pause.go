@@ -14,10 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"now": nowSQL, "of sinks": ofSinksSQL, "begin": beginSQL, "end": endSQL,
-	"tell": tellSQL}
-
 // Kind says whether a sink or a source is paused.
 type Kind string
 

@@ -13,10 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"sweep": sweepSQL, "ask": askSQL, "get": getSQL, "list": listSQL, "about": aboutSQL,
-	"end": endSQL}
-
 // Decision is a decision that somebody has asked for, and that nobody has made.
 type Decision struct {
 	ID string `json:"id"`

@@ -19,9 +19,6 @@ type Store struct{ pool *pgxpool.Pool }
 // New returns the store of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"take": takeSQL}
-
 // takeSQL counts a request in the second that it is made in, or in the $3 seconds, by the database's clock, which all
 // processes share. It returns no row where these have their fill.
 const takeSQL = `

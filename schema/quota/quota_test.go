@@ -13,7 +13,7 @@ import (
 
 func TestStatements_AreUnderstood(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), quota.Statements, schematest.OnPurpose{})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
 // Whatever the processes, a second gets no more than its fill: as many as that go through, the rest waits.

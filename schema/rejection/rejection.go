@@ -73,12 +73,6 @@ type Store struct{ pool *pgxpool.Pool }
 // New returns the store of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{
-	"insert": insertSQL, "trim": trimSQL, "list": listSQL, "get": getSQL, "admitted": admittedSQL,
-	"recent": recentSQL,
-}
-
 const insertSQL = `
 insert into rejections (id, source, received_at, class, detail, diagnosis, likely, remote_addr, method, query, headers, body, body_size, truncated)
 select * from unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[],

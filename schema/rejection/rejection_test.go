@@ -51,7 +51,7 @@ func many(n int, source string, address func(i int) string) []rejection.Rejectio
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), rejection.Statements, schematest.OnPurpose{})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
 // looks records that somebody looks at a rejection.

@@ -78,7 +78,7 @@ func (b bench) count(t *testing.T, sql string, args ...any) (n int) {
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), run.Statements, schematest.OnPurpose{Open: []string{"quiet", "quiet sample", "sink waiters", "waits for sink"}})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{Open: []string{"quiet", "quiet sample", "sink waiters", "waits for settled", "waits for sink"}})
 }
 
 func TestRuns_StartedAndFinished(t *testing.T) {

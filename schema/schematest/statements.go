@@ -2,9 +2,17 @@ package schematest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"maps"
+	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -27,14 +35,69 @@ type OnPurpose struct {
 	// Open ask for all that is open. A partial index answers them; between two vacuums it also holds rows that are
 	// closed by now.
 	Open []string
+	// Made are statements that the package makes when it runs, by name.
+	Made map[string]string
 }
 
-// CheckStatements prepares each statement against the migrated schema. It reports those that read all rows, or all
-// open rows, of a table that grows for ever: they are fast only until the table is large.
+// Statements are those of the package in a directory, by name: its constants whose names end in SQL. openTaskSQL is
+// "open task".
+func Statements(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	_, here, _, _ := runtime.Caller(0)
+	root := filepath.Dir(filepath.Dir(filepath.Dir(here)))
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkg, err := constants(root).Import(module + strings.TrimPrefix(dir, root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, name := range pkg.Scope().Names() {
+		words, is := strings.CutSuffix(name, "SQL")
+		if c, ok := pkg.Scope().Lookup(name).(*types.Const); is && ok {
+			all[strings.ToLower(upper.ReplaceAllString(words, " $0"))] = constant.StringVal(c.Val())
+		}
+	}
+	return all
+}
+
+var upper = regexp.MustCompile(`[A-Z]`)
+
+const module = "github.com/pawlhq/pawl"
+
+// constants is the directory of a module, whose packages it reads as far as constants need it: no function, and nothing
+// of another module.
+type constants string
+
+// Import returns a package, whatever of it has errors.
+func (root constants) Import(path string) (*types.Package, error) {
+	inside, ours := strings.CutPrefix(path, module)
+	if !ours {
+		return nil, errors.ErrUnsupported
+	}
+	paths, err := filepath.Glob(filepath.Join(string(root), inside, "*.go"))
+	set, files := token.NewFileSet(), []*ast.File{}
+	for _, path := range paths {
+		file, failed := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		if err = errors.Join(err, failed); !strings.HasSuffix(path, "_test.go") {
+			files = append(files, file)
+		}
+	}
+	known := types.Config{IgnoreFuncBodies: true, Importer: root, Error: func(error) {}}
+	pkg, _ := known.Check(path, set, files, nil)
+	return pkg, err
+}
+
+// CheckStatements prepares each statement of the package that it tests against the migrated schema. It reports those
+// that read all rows, or all open rows, of a table that grows for ever: they are fast only until the table is large.
 //
 // The plans are those that run in production: see [schema.Handling].
-func CheckStatements(t *testing.T, pool *pgxpool.Pool, statements map[string]string, but OnPurpose) {
+func CheckStatements(t *testing.T, pool *pgxpool.Pool, but OnPurpose) {
 	t.Helper()
+	statements := Statements(t, ".")
+	maps.Copy(statements, but.Made)
 	conn, err := pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -14,10 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"begin": beginSQL, "find": findSQL, "end": endSQL, "end all": endAllSQL,
-	"sweep": sweepSQL}
-
 // Idle is how long a session lasts without a request.
 const Idle = 2 * time.Hour
 

@@ -1,33 +1,5 @@
 package timeline
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{
-	"receipt":     receiptSQL,
-	"list":        listSQL,
-	"list open":   listOpenSQL,
-	"list reason": listReasonSQL,
-	"list kind":   listKindSQL,
-	"list about":  listAboutSQL,
-	"sum":         summed(listSQL),
-	"sum open":    summed(listOpenSQL),
-	"sum reason":  summed(listReasonSQL),
-	"sum kind":    summed(listKindSQL),
-	"sum about":   summed(listAboutSQL),
-	"find":        findSQL,
-	"deliveries":  deliveriesSQL,
-	"runs":        runsSQL,
-	"effects":     effectsSQL,
-	"steps":       stepsSQL,
-	"actions":     actionsSQL,
-	"due":         dueSQL,
-	"parked":      parkedSQL,
-	"waiting":     waitingSQL,
-	"oldest":      oldestSQL,
-	"hours":       hoursSQL,
-	"speeds":      speedsSQL,
-	"took":        tookSQL,
-}
-
 // columns are the fields of [Receipt].
 const columns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.event_id, r.relay_of, r.identity, r.type, r.object_id,
     r.api_version, r.occurred_at, r.received_at, encode(r.body_hash, 'hex') as body_hash, r.secret_label,

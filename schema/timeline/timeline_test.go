@@ -56,8 +56,9 @@ func setup(t *testing.T) *pgxpool.Pool {
 func TestStatements(t *testing.T) {
 	// A list goes back in time until it has its rows, and speeds for 1,000 events; one by source or type jumps through
 	// an index.
-	schematest.CheckStatements(t, schematest.New(t), timeline.Statements, schematest.OnPurpose{
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{
 		Walks: []string{"list", "sum", "speeds", "took"}, Open: []string{"list kind", "list open", "sum kind", "sum open", "parked", "waiting", "oldest"},
+		Made: timeline.Sums(),
 	})
 }
 

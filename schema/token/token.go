@@ -18,10 +18,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{"make": makeSQL, "revoke": revokeSQL, "find": findSQL, "used": usedSQL,
-	"get": getSQL, "list": listSQL}
-
 // A token is "pawl_", 256 random bits and the CRC-32 of their digits, both in base 62. Scanners of repositories find it
 // by the prefix and tell it from a word of chance by the sum, as they do with GitHub's.
 const (

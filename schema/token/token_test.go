@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), token.Statements, schematest.OnPurpose{})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
 // A scanner tells a token from a word that looks like one by its sum.

@@ -205,7 +205,7 @@ func TestScenarios_EachIsHeld(t *testing.T) {
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), scenario.Statements, schematest.OnPurpose{
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{
 		// A person asks, while a story is played.
 		Walks: []string{"open", "tasks", "end"}, Open: []string{"open"},
 	})

@@ -13,12 +13,6 @@ import (
 	"github.com/pawlhq/pawl/schema/account"
 )
 
-// Statements are all statements of the package by name, for schematest.CheckStatements.
-var Statements = map[string]string{
-	"open": openSQL, "parked": parkedSQL, "effects": effectsSQL, "news": newsSQL, "tasks": tasksSQL,
-	"end": endSQL, "receipt IDs": receiptIDsSQL,
-}
-
 // openSQL counts the open work of pawl: events that are not at rest, steps that are due by now and do not belong to a
 // parked event, and news that are not published.
 const openSQL = `
