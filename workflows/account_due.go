@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
 )
@@ -51,15 +49,9 @@ func DueOf(workflowID string) (*DueInput, bool) {
 	return &DueInput{Account: account, At: at}, err == nil
 }
 
-// AccountDue is the clock's work for an account: a planned end comes, grace is over, a customer is reminded of an open
+// planAccountDue is the clock's work for an account: a planned end comes, grace is over, a customer is reminded of an open
 // invoice, a person is asked about an object that does not settle. It is planned like the effects of an event, and
 // belongs to the receipt of the fact that made it due. Nothing of it can be taken back.
-func AccountDue(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return accountDue.run(ctx, in)
-}
-
-var accountDue = billingPlan{flow: ClockFlow, make: planAccountDue}
-
 func planAccountDue(c billing.Change, _ activities.Planning) plan {
 	follows := slices.ContainsFunc(c.Due, func(d billing.Due) bool {
 		return d.Why == billing.DueHold || d.Why == billing.DueRefold ||

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -50,31 +48,9 @@ type review struct {
 	reason reason
 }
 
-// billingPlan is what a flow makes of a change. The run of the flow and its preview have it from one place.
-type billingPlan struct {
-	flow string
-	make func(billing.Change, activities.Planning) plan
-	// forGood is set for events whose effects cannot be taken back: a person can retry and skip, not compensate.
-	forGood bool
-}
-
-// run is the way of every billing event: load its facts, apply them, plan what follows, settle that.
-//
-// Applying comes first and alone: it is one transaction in our own database, and the other effects follow from its
-// result. If those are refused, applying is taken back as well: by a fact that says so.
-func (p billingPlan) run(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return runFlow(ctx, p.flow, in, func(f *flow) (EventResult, error) { return p.of(f).run() })
-}
-
-// of is the flow's way on an engine.
-func (p billingPlan) of(f *flow) *billingFlow {
-	f.irreversible = p.forGood || f.in.Due != nil
-	return &billingFlow{flow: f, makePlan: p.make}
-}
-
 type billingFlow struct {
 	*flow
-	makePlan func(billing.Change, activities.Planning) plan
+	plan func(billing.Change, activities.Planning) plan
 
 	facts []billing.Fact
 	// related is the object that a thin event is about, nil for any other event.
@@ -90,6 +66,10 @@ type billingFlow struct {
 	waited time.Duration
 }
 
+// run is the way of every billing event: load its facts, apply them, plan what follows, settle that.
+//
+// Applying comes first and alone: it is one transaction in our own database, and the other effects follow from its
+// result. If those are refused, applying is taken back as well: by a fact that says so.
 func (w *billingFlow) run() (EventResult, error) {
 	left, err := w.load()
 	if err != nil {
@@ -145,7 +125,7 @@ func (w *billingFlow) run() (EventResult, error) {
 func (w *billingFlow) consequences(change billing.Change, whyUndo string) (why, refused string, err error) {
 	var p plan
 	if !change.Silent && !change.NotOurs() {
-		p = w.makePlan(change, w.planning).with(change, w.name)
+		p = w.plan(change, w.planning).with(change, w.name)
 	}
 	if whyUndo != "" {
 		// The run that applied the facts may have done the effects since, before it took the facts back.

@@ -1,22 +1,12 @@
 package workflows
 
 import (
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// CreditNoteIssued is what happens when a credit note is issued, or voided: what of it is no refund is booked. Refunds
-// have events of their own.
-func CreditNoteIssued(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return creditNoteIssued.run(ctx, in)
-}
-
-var creditNoteIssued = billingPlan{flow: "CreditNoteIssued", make: planMoney, forGood: true}
-
 // creditSteps book a credit note: what of it went to the customer's balance, which is no cash, and what was given back
-// outside of the provider. One that is void was issued before, also where nothing has told of that.
+// outside of the provider. Refunds have events of their own. One that is void was issued before, also where nothing has told of that.
 func creditSteps(subject billing.Subject, n billing.Credit) (steps []*step) {
 	for _, part := range []struct {
 		how, suffix string

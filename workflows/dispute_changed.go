@@ -3,20 +3,9 @@ package workflows
 import (
 	"slices"
 
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
 )
-
-// DisputeChanged is what happens when a charge is disputed, or suspected by the card's issuer: what moves because of
-// it is booked, access is held or ended where that is the policy. The tasks about it, to hand in evidence or to
-// refund the charge first, follow from the facts and stand there once they are applied.
-func DisputeChanged(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return disputeChanged.run(ctx, in)
-}
-
-var disputeChanged = billingPlan{flow: "DisputeChanged", make: planMoney, forGood: true}
 
 // disputeSteps book the money that moved because of a dispute, whatever its status. What moved on the provider's
 // balance stands beside it: where that is in another currency than the charge, the whole of what is disputed has moved.

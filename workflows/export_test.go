@@ -14,7 +14,7 @@ import (
 func planOf(flow string) func(billing.Change, activities.Planning) plan {
 	for _, f := range Flows() {
 		if f.Name == flow {
-			return f.plan.make
+			return f.plan
 		}
 	}
 	return nil
@@ -45,10 +45,10 @@ func PlannedReview(flow string, c billing.Change) string {
 // Toy is a flow for tests of the engine: whatever was applied, the same effects follow. It asks for a review where the
 // planning books zeroes.
 func Toy(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return toy.run(ctx, in)
+	return Flow{Name: "Toy", plan: planToy}.Run(ctx, in)
 }
 
-var toy = billingPlan{flow: "Toy", make: func(_ billing.Change, p activities.Planning) plan {
+func planToy(_ billing.Change, p activities.Planning) plan {
 	subject := billing.Subject{Provider: "stripe", Mode: "live"}
 	access := billing.Access{Account: "acme", Target: billing.Target{Version: 7, State: billing.WorkspaceActive, Plan: "pro"}}
 	workspace := workspaceOf(subject, access)
@@ -66,4 +66,4 @@ var toy = billingPlan{flow: "Toy", make: func(_ billing.Change, p activities.Pla
 		made.review = &review{object: of, reason: reason{"toy_review", "a person must review"}}
 	}
 	return made
-}}
+}

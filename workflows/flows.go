@@ -6,21 +6,63 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/pawlhq/pawl/activities"
 	stripebodies "github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/schema/billing"
 )
 
 // Flow is one workflow type, and the events that it is for.
 type Flow struct {
 	// Name is the workflow's type in Temporal.
 	Name string
-	Run  func(workflow.Context, EventInput) (EventResult, error)
 	// Types are the event types that it is for, by provider. Several types may tell of one fact: their effects meet at
 	// the same ledger keys.
 	Types map[string][]string
 	// Does describes it in one sentence.
 	Does string
-	// plan makes its plan of a change; zero for the relay, which plans nothing.
-	plan billingPlan
+	// plan makes its plan of a change: see [Flow.Run]. It is nil for the relay, which plans nothing.
+	plan func(billing.Change, activities.Planning) plan
+	// irreversible is set for events whose effects cannot be taken back: a person can retry and skip, not compensate.
+	irreversible bool
+}
+
+// Run is the flow's workflow function.
+func (of Flow) Run(ctx workflow.Context, in EventInput) (EventResult, error) {
+	r, err := newRun(ctx, of.Name, in)
+	if err != nil {
+		return EventResult{}, err
+	}
+	result, err := of.begin(r.f)
+	if err != nil {
+		return EventResult{}, err
+	}
+	// A decision that was taken at the last moment must still get its answer.
+	return result, workflow.Await(r.ctx, func() bool { return workflow.AllHandlersFinished(r.ctx) })
+}
+
+// begin goes the flow's way, on whichever engine f stands.
+func (of Flow) begin(f *flow) (EventResult, error) {
+	if of.plan == nil {
+		return f.relay()
+	}
+	f.irreversible = of.irreversible || f.in.Due != nil
+	return (&billingFlow{flow: f, plan: of.plan}).run()
+}
+
+// Registry is where workflow types are registered: a worker, or a replayer of histories.
+type Registry interface {
+	RegisterWorkflow(run any)
+	RegisterWorkflowWithOptions(run any, options workflow.RegisterOptions)
+}
+
+// Register registers all workflow types.
+func Register(r Registry) {
+	for _, f := range Flows() {
+		r.RegisterWorkflowWithOptions(f.Run, workflow.RegisterOptions{Name: f.Name})
+	}
+	for _, run := range []any{Job, ReconcileAccounts, FindGaps, WatchEndpoint} {
+		r.RegisterWorkflow(run)
+	}
 }
 
 // relayFlow is the workflow type of events that have no flow of their own.
@@ -31,48 +73,48 @@ const relayFlow = "Relay"
 func Flows() []Flow {
 	return []Flow{
 		{
-			Name: "InvoicePaid", Run: InvoicePaid, plan: invoicePaid,
+			Name: "InvoicePaid", plan: planInvoicePaid,
 			Types: stripe("invoice.paid", "invoice.payment_succeeded", "invoice.overpaid"),
 			Does:  "brings the workspace to the paid plan, books the payment, mails a receipt, opens an onboarding task",
 		},
 		{
-			Name: "PaymentFailed", Run: PaymentFailed, plan: paymentFailed,
+			Name: "PaymentFailed", plan: planPaymentFailed,
 			Types: stripe("invoice.payment_failed", "invoice.payment_action_required", "invoice.overdue"),
 			Does:  "tells the customer where to pay, once for each attempt; access stays for the time of grace",
 		},
 		{
-			Name: "InvoiceClosed", Run: InvoiceClosed, plan: invoiceClosed,
+			Name: "InvoiceClosed", plan: planInvoiceClosed,
 			Types: stripe("invoice.voided", "invoice.marked_uncollectible"),
 			Does:  "ends the reminders, books its payments",
 		},
 		{
-			Name: "SubscriptionEnded", Run: SubscriptionEnded, plan: subscriptionEnding,
+			Name: "SubscriptionEnded", plan: planSubscriptionEnded,
 			Types: stripe("customer.subscription.deleted"),
 			Does:  "ends access, suspends the workspace where nothing else grants it, says so by mail, closes its onboarding task",
 		},
 		{
-			Name: "SubscriptionChanged", Run: SubscriptionChanged, plan: subscriptionChanged, Types: stripe(
+			Name: "SubscriptionChanged", plan: planSubscriptionChanged, Types: stripe(
 				"customer.subscription.created", "customer.subscription.updated",
 				"customer.subscription.paused", "customer.subscription.resumed"),
 			Does: "brings access and workspace to the plan, the seats and the status of the subscription; tells of a change by mail",
 		},
 		{
-			Name: "TrialEnding", Run: TrialEnding, plan: trialEnding,
+			Name: "TrialEnding", plan: planTrialEnding,
 			Types: stripe("customer.subscription.trial_will_end"),
 			Does:  "says so by mail, while the trial lasts and the subscription goes on after it",
 		},
 		{
-			Name: "CheckoutPaid", Run: CheckoutPaid, plan: checkoutPaid,
+			Name: "CheckoutPaid", plan: planCheckoutPaid,
 			Types: stripe("checkout.session.completed", "checkout.session.async_payment_succeeded"),
 			Does:  "links the customer and the subscription to an account; a one-off purchase: provisions it, books the payment, confirms the order by mail",
 		},
 		{
-			Name: "RefundChanged", Run: RefundChanged, plan: refundChanged, Types: stripe(
+			Name: "RefundChanged", plan: planMoney, irreversible: true, Types: stripe(
 				"refund.created", "refund.updated", "refund.failed", "charge.refunded", "charge.refund.updated"),
 			Does: "books a refund, and that it failed after all; ends access after a full one where that is the policy",
 		},
 		{
-			Name: "DisputeChanged", Run: DisputeChanged, plan: disputeChanged, Types: stripe(
+			Name: "DisputeChanged", plan: planMoney, irreversible: true, Types: stripe(
 				"charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed",
 				"charge.dispute.funds_withdrawn",
 				"charge.dispute.funds_reinstated", "radar.early_fraud_warning.created",
@@ -80,17 +122,17 @@ func Flows() []Flow {
 			Does: "books what moves, opens and closes the task about it; holds or ends access where that is the policy",
 		},
 		{
-			Name: "CreditNoteIssued", Run: CreditNoteIssued, plan: creditNoteIssued,
+			Name: "CreditNoteIssued", plan: planMoney, irreversible: true,
 			Types: stripe("credit_note.created", "credit_note.updated", "credit_note.voided"),
 			Does:  "books what of a credit note is no refund, and that it was voided",
 		},
 		{
-			Name: "AccountLinked", Run: AccountLinked, plan: accountLinked,
+			Name: "AccountLinked", plan: planWorkspace,
 			Types: stripe("customer.created", "customer.updated"),
 			Does:  "links a customer, or a subscription, to an account of ours, and brings the workspaces of both accounts to what they have",
 		},
 		{
-			Name: "Record", Run: Record, plan: record, Types: stripe(
+			Name: "Record", plan: planRecord, Types: stripe(
 				"customer.subscription.pending_update_applied", "customer.subscription.pending_update_expired",
 				"invoice.created", "invoice.finalized", "invoice.finalization_failed", "invoice.updated",
 				"invoice.sent", "invoice.deleted",
@@ -100,14 +142,14 @@ func Flows() []Flow {
 			Does: "keeps the facts; nothing follows but what waited for them: a workspace whose account they name, an entry whose account they make known, and the task to mend an invoice that Stripe cannot finalize",
 		},
 		{
-			Name: ClockFlow, Run: AccountDue, plan: accountDue,
+			Name: ClockFlow, plan: planAccountDue,
 			Does: "does the due steps: planned ends, the end of the grace, reminders of open invoices, questions to a person",
 		},
 		{
-			Name: ReconciledFlow, Run: Reconciled, plan: reconciled,
+			Name: ReconciledFlow, plan: planReconciled,
 			Does: "brings the workspace to Stripe's present state, and books the missing entries, by the keys of the lost events; mails nothing",
 		},
-		{Name: relayFlow, Run: Relay, Does: "delivers the event to the consumers of its source; the flow of every other type"},
+		{Name: relayFlow, Does: "delivers the event to the consumers of its source; the flow of every other type"},
 	}
 }
 
@@ -142,8 +184,7 @@ func Types(provider string) []string { return slices.Sorted(maps.Keys(routes[pro
 
 // Written reports whether a flow is written for an event type of a provider.
 func Written(provider, eventType string) bool {
-	_, ok := routes[provider][snapshotType(provider, eventType)]
-	return ok
+	return Route(provider, eventType) != relayFlow
 }
 
 // snapshotType is the type that a flow has for a thin event of Stripe's, else the type as it is.

@@ -1,20 +1,12 @@
 package workflows
 
 import (
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// InvoiceClosed is what happens when an invoice is voided, or given up as uncollectible: nobody is reminded of it any
+// planInvoiceClosed is what happens when an invoice is voided, or given up as uncollectible: nobody is reminded of it any
 // more. The part that was paid is booked. The rest is not written off: entries are cash.
-func InvoiceClosed(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return invoiceClosed.run(ctx, in)
-}
-
-var invoiceClosed = billingPlan{flow: "InvoiceClosed", make: planInvoiceClosed}
-
 func planInvoiceClosed(c billing.Change, _ activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
 	if i := c.After.Invoice; i != nil && i.Closed() {

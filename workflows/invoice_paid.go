@@ -1,23 +1,15 @@
 package workflows
 
 import (
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// InvoicePaid is what happens when an invoice has been paid: access and workspace follow the paid plan, the payment is
+// planInvoicePaid is what happens when an invoice has been paid: access and workspace follow the paid plan, the payment is
 // booked, a receipt mailed, and for some plans an onboarding task opened.
 //
 // When provisioning is refused for good, the customer has paid in vain: the grant is withheld, the entry reversed, and
 // the run ends compensated.
-func InvoicePaid(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return invoicePaid.run(ctx, in)
-}
-
-var invoicePaid = billingPlan{flow: "InvoicePaid", make: planInvoicePaid}
-
 func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 	invoice := c.After.Invoice
 	if invoice == nil || invoice.Status != "paid" {

@@ -3,20 +3,12 @@ package workflows
 import (
 	"slices"
 
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// PaymentFailed is what happens when a payment was tried in vain, waits for the customer, or is overdue: the customer
+// planPaymentFailed is what happens when a payment was tried in vain, waits for the customer, or is overdue: the customer
 // is told where to pay, once for each attempt. Access stays for the time of grace.
-func PaymentFailed(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return paymentFailed.run(ctx, in)
-}
-
-var paymentFailed = billingPlan{flow: "PaymentFailed", make: planPaymentFailed}
-
 func planPaymentFailed(c billing.Change, _ activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
 	i, before := c.After.Invoice, c.Before.Invoice

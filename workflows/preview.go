@@ -115,7 +115,9 @@ func (p *preview) of(e engine) (Previewed, error) {
 		return Previewed{}, err
 	}
 	p.f.engine = e
-	if _, err := p.f.way()(); err != nil && !errors.Is(err, errParks) {
+	flows := Flows()
+	flow := flows[slices.IndexFunc(flows, func(of Flow) bool { return of.Name == p.f.name })]
+	if _, err := flow.begin(p.f); err != nil && !errors.Is(err, errParks) {
 		return Previewed{}, err
 	}
 	p.ended.Effects = []PreviewedEffect{}
@@ -144,16 +146,6 @@ func (p *preview) tooLate() error {
 		return &RefusedError{why}
 	}
 	return nil
-}
-
-// way returns the function that runs the flow.
-func (f *flow) way() func() (EventResult, error) {
-	for _, flow := range Flows() {
-		if flow.Name == f.name && flow.plan.make != nil {
-			return flow.plan.of(f).run
-		}
-	}
-	return f.relay
 }
 
 // A preview is of no time, nobody cancels it, and nobody looks at it.

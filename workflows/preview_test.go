@@ -19,7 +19,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
@@ -545,13 +544,8 @@ func cut(reason string) (code, words string, found bool) {
 }
 
 func (h *history) execute(env *testsuite.TestWorkflowEnvironment) {
-	var run func(workflow.Context, workflows.EventInput) (workflows.EventResult, error)
-	for _, f := range workflows.Flows() {
-		if f.Name == h.in.Flow() {
-			run = f.Run
-		}
-	}
-	env.ExecuteWorkflow(run, h.in)
+	workflows.Register(env)
+	env.ExecuteWorkflow(h.in.Flow(), h.in)
 	if !env.IsWorkflowCompleted() {
 		h.Fatal("the run has not ended")
 	}

@@ -3,8 +3,6 @@ package workflows
 import (
 	"slices"
 
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
 )
@@ -24,17 +22,11 @@ var reconciledFlows = map[string]string{
 	ReconciledType + ".credit_note": "CreditNoteIssued",
 }
 
-// Reconciled is what happens when a person has had an object fetched that is not as our rows say. It does the effects
+// planReconciled is what happens when a person has had an object fetched that is not as our rows say. It does the effects
 // of the lost events, by their keys: should one of them come after all, it finds them done.
 //
 // It mails nothing: this may be old news to the customer. The reminders of an open invoice are the clock's, and are
 // true.
-func Reconciled(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return reconciled.run(ctx, in)
-}
-
-var reconciled = billingPlan{flow: ReconciledFlow, make: planReconciled}
-
 func planReconciled(c billing.Change, p activities.Planning) plan {
 	made := planReconciledObject(c, p)
 	made.steps = slices.DeleteFunc(made.steps, func(s *step) bool { return s.sink == SinkMail })

@@ -3,19 +3,9 @@ package workflows
 import (
 	"cmp"
 
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
 )
-
-// RefundChanged is what happens when money is paid back, or is not after all: it is booked, and access ends after a
-// full refund where that is the policy.
-func RefundChanged(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return refundChanged.run(ctx, in)
-}
-
-var refundChanged = billingPlan{flow: "RefundChanged", make: planMoney, forGood: true}
 
 // refundSteps book a refund that succeeded. One that failed after all has both entries, whichever was told first. What
 // its charge has told before is booked by that.

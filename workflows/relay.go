@@ -1,21 +1,12 @@
 package workflows
 
-import (
-	"go.temporal.io/sdk/workflow"
+import "github.com/pawlhq/pawl/activities"
 
-	"github.com/pawlhq/pawl/activities"
-)
-
-// Relay delivers an event to the consumers of its source. It is the flow of every event that has no other.
+// relay delivers an event to the consumers of its source. It is the flow of every event that has no other.
 // Consumers are independent of each other: one that is down keeps nothing from the others, and parks the run when its
 // tries are used up.
 //
 // A delivery cannot be taken back, so a parked run takes no decision to compensate.
-func Relay(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return runFlow(ctx, relayFlow, in, (*flow).relay)
-}
-
-// relay is the flow's way on an engine.
 func (f *flow) relay() (EventResult, error) {
 	f.irreversible = true
 	deliveries, dismissed, err := f.loadRelay()

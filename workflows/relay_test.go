@@ -98,7 +98,8 @@ func (d *decided) Complete(any, error) {}
 
 func (w *relayWorld) run(t *testing.T, in workflows.EventInput) workflows.EventResult {
 	t.Helper()
-	w.env.ExecuteWorkflow(workflows.Relay, in)
+	workflows.Register(w.env)
+	w.env.ExecuteWorkflow(in.Flow(), in)
 	var result workflows.EventResult
 	if err := errors.Join(w.env.GetWorkflowError(), w.env.GetWorkflowResult(&result)); err != nil {
 		t.Fatal(err)

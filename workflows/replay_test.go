@@ -70,12 +70,7 @@ func parse(t *testing.T, content []byte) *historypb.History {
 
 func replay(history *historypb.History) error {
 	replayer := worker.NewWorkflowReplayer()
-	for _, flow := range workflows.Flows() {
-		replayer.RegisterWorkflow(flow.Run)
-	}
-	for _, run := range append(workflows.ScheduledFlows(), workflows.Job) {
-		replayer.RegisterWorkflow(run)
-	}
+	workflows.Register(replayer)
 	started := history.Events[0].GetWorkflowExecutionStartedEventAttributes()
 	return replayer.ReplayWorkflowHistoryWithOptions(quiet, history, worker.ReplayWorkflowHistoryOptions{
 		OriginalExecution: workflow.Execution{ID: started.GetWorkflowId(), RunID: started.GetOriginalExecutionRunId()},

@@ -39,21 +39,6 @@ type run struct {
 	taskBegun time.Time
 }
 
-// runFlow runs a flow on Temporal.
-func runFlow(ctx workflow.Context, name string, in EventInput, of func(*flow) (EventResult, error)) (EventResult,
-	error) {
-	r, err := newRun(ctx, name, in)
-	if err != nil {
-		return EventResult{}, err
-	}
-	result, err := of(r.f)
-	if err != nil {
-		return EventResult{}, err
-	}
-	// A decision that was taken at the last moment must still get its answer.
-	return result, workflow.Await(r.ctx, func() bool { return workflow.AllHandlersFinished(r.ctx) })
-}
-
 func newRun(ctx workflow.Context, name string, in EventInput) (*run, error) {
 	info := workflow.GetInfo(ctx)
 	f := &flow{name: name, in: in, begun: info.WorkflowStartTime}

@@ -60,9 +60,6 @@ func WatchEndpoint(ctx workflow.Context, in EndpointInput) (ScheduledResult, err
 	return scheduled(ctx, ActivityExamineEndpoint, in)
 }
 
-// ScheduledFlows are the workflow types of the schedules.
-func ScheduledFlows() []any { return []any{ReconcileAccounts, FindGaps, WatchEndpoint} }
-
 // scheduledWithin bounds a run: the next one does the same work.
 const scheduledWithin = 50 * time.Minute
 

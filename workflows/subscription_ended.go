@@ -1,20 +1,12 @@
 package workflows
 
 import (
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// SubscriptionEnded is what happens when a subscription has ended for good: access ends, the workspace is suspended
+// planSubscriptionEnded is what happens when a subscription has ended for good: access ends, the workspace is suspended
 // where nothing else grants it, and the customer is told.
-func SubscriptionEnded(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return subscriptionEnding.run(ctx, in)
-}
-
-var subscriptionEnding = billingPlan{flow: "SubscriptionEnded", make: planSubscriptionEnded}
-
 func planSubscriptionEnded(c billing.Change, _ activities.Planning) plan {
 	return plan{steps: append(workspaceSteps(c), endedSteps(c, c.Subject, c.After.Subscription)...),
 		review: reviewOf(c)}

@@ -1,20 +1,12 @@
 package workflows
 
 import (
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// TrialEnding is what happens some days before a trial ends: the customer is told, unless the trial is over by then, or
+// planTrialEnding is what happens some days before a trial ends: the customer is told, unless the trial is over by then, or
 // the subscription ends with it.
-func TrialEnding(ctx workflow.Context, in EventInput) (EventResult, error) {
-	return trialEnding.run(ctx, in)
-}
-
-var trialEnding = billingPlan{flow: "TrialEnding", make: planTrialEnding}
-
 func planTrialEnding(c billing.Change, _ activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
 	if s := c.After.Subscription; s != nil && s.TrialEndsOn(s.TrialEnd) {

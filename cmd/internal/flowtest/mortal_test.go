@@ -39,9 +39,7 @@ func (r *rig) hire(gates ...*gate) (kill func()) {
 		options.Interceptors = append(options.Interceptors, g)
 	}
 	w := worker.New(node.Temporal, r.Config.Temporal.TaskQueue, options)
-	for _, flow := range workflows.Flows() {
-		w.RegisterWorkflow(flow.Run)
-	}
+	workflows.Register(w)
 	for _, receiver := range all {
 		w.RegisterActivity(receiver)
 	}

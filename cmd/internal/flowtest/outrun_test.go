@@ -48,7 +48,7 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	}
 	queue := "outrun-" + uuid.NewString()
 	w := worker.New(c, queue, worker.Options{})
-	w.RegisterWorkflow(workflows.Relay)
+	workflows.Register(w)
 	starts := run.NewStore(pool, receipt.Options{Timeout: 10 * time.Second})
 	defer starts.Close()
 	book := ledger.New(pool, groupcommit.Config{})
@@ -76,7 +76,7 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	})
 
 	in := workflows.EventInput{Ref: event.Ref{ReceiptID: id, Provider: "github", Mode: "live", EventID: eventID, Type: "push"}}
-	begun, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: in.ID(), TaskQueue: queue}, workflows.Relay, in)
+	begun, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: in.ID(), TaskQueue: queue}, in.Flow(), in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func TestReset_DecisionBeforeTheNewRunWaits_Refused(t *testing.T) {
 	defer cancel()
 	queue := "reset-" + uuid.NewString()
 	w := worker.New(c, queue, worker.Options{})
-	w.RegisterWorkflow(workflows.Relay)
+	workflows.Register(w)
 	named := func(name string, f any) { w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	parked, loading, goOn := make(chan string, 2), make(chan struct{}, 1), make(chan struct{})
 	var first string
@@ -52,7 +52,7 @@ func TestReset_DecisionBeforeTheNewRunWaits_Refused(t *testing.T) {
 		return activities.LoadRelayResult{Code: "no_consumer", Reason: "nowhere to go"}, nil
 	})
 	in := workflows.EventInput{Ref: event.Ref{ReceiptID: "r", Provider: "github", Mode: "live", EventID: "evt_" + uuid.NewString()[:8]}}
-	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: in.ID(), TaskQueue: queue}, workflows.Relay, in)
+	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: in.ID(), TaskQueue: queue}, in.Flow(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestReset_IntoTheMiddle_WhatWasDoneSinceIsNotAskedAgain(t *testing.T) {
 				t.Error("the reset run has parked anew")
 			}
 			replayer := worker.NewWorkflowReplayer()
-			replayer.RegisterWorkflow(workflows.InvoicePaid)
+			workflows.Register(replayer)
 			logger := sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
 			if err := replayer.ReplayWorkflowHistory(logger, original); err != nil {
 				t.Errorf("the original run does not replay: %v", err)

@@ -227,12 +227,7 @@ func (n *Node) WorkerOptions() worker.Options {
 
 // register registers every workflow and the filled activities on a worker.
 func register(w worker.Registry, activities []any) {
-	for _, flow := range workflows.Flows() {
-		w.RegisterWorkflow(flow.Run)
-	}
-	for _, run := range append(workflows.ScheduledFlows(), workflows.Job) {
-		w.RegisterWorkflow(run)
-	}
+	workflows.Register(w)
 	for _, receiver := range activities {
 		w.RegisterActivity(receiver)
 	}
