@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,23 +92,7 @@ func (o *Objects) wait(ctx context.Context, second time.Time) error {
 }
 
 func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted, a *effect.Attempt) (FetchedObject, error) {
-	ask := api.Subscription
-	if w.Tag != "" {
-		ask = func(ctx context.Context, id, account string) (stripe.Fetched, error) {
-			return api.RelatedObject(ctx, w.Tag, id, account)
-		}
-	}
-	switch w.Kind {
-	case billing.InvoiceSeen:
-		ask = api.Invoice
-	case billing.PaymentSeen:
-		if ask = api.InvoicePayment; w.OfInvoice {
-			ask = api.PaymentOf
-		}
-	case billing.RefundSeen:
-		ask = api.Refunds
-	}
-	fetched, err := ask(ctx, w.Object, w.ProviderAccount)
+	fetched, err := w.ask(ctx, api)
 	switch {
 	case errors.Is(err, stripe.ErrNotFound) && w.Kind == billing.InvoiceSeen:
 		return FetchedObject{}, effect.Fault("Stripe shows no %s to the key of the source: is it of the same account and mode?", w.Object)
@@ -143,6 +128,23 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted, a *ef
 		return FetchedObject{}, effect.Fault("%s has more lines than can be read", w.Object)
 	}
 	return FetchedObject{facts}, o.caughtUp(ctx, w, facts[0])
+}
+
+// ask asks for what is wanted.
+func (w Wanted) ask(ctx context.Context, api *stripe.Client) (stripe.Fetched, error) {
+	object := cmp.Or(w.Tag, "subscription")
+	switch {
+	case w.Kind == billing.PaymentSeen && w.OfInvoice:
+		return api.PaymentOf(ctx, w.Object, w.ProviderAccount)
+	case w.Kind == billing.PaymentSeen:
+		return api.InvoicePayment(ctx, w.Object, w.ProviderAccount)
+	case w.Kind == billing.RefundSeen:
+		return api.Refunds(ctx, w.Object, w.ProviderAccount)
+	case w.Kind == billing.InvoiceSeen:
+		object = "invoice"
+	}
+	found, err := api.Object(ctx, object, w.Object, w.ProviderAccount)
+	return found.Fetched, err
 }
 
 // subject is that of what was fetched: the event's own fact about the object stays beside it. A thin event has none:

@@ -3,7 +3,7 @@ package stripe
 import "github.com/pawlhq/pawl/schema/billing"
 
 func (r *reader) checkout(f *fields) *billing.Fact {
-	details := f.in(f.object.object("total_details"), "total_details")
+	details := f.in("total_details")
 	seen := &billing.CheckoutFact{
 		Mode:          f.needed("mode", f.word("mode")),
 		Status:        f.word("status"),
@@ -14,7 +14,6 @@ func (r *reader) checkout(f *fields) *billing.Fact {
 		Amount:        f.count("amount_total"),
 		Tax:           details.count("amount_tax"),
 	}
-	f.keep(details)
 	if !f.null("currency") || seen.Amount != 0 { // a session in mode setup has none
 		seen.Currency = f.currency("currency")
 	}
@@ -37,16 +36,13 @@ func (r *reader) sessionLines(f *fields) (lines []billing.Line) {
 	if f.null("line_items") {
 		return nil
 	}
-	list := f.in(f.object.object("line_items"), "line_items")
-	defer f.keep(list)
-	for _, o := range list.elements("data") {
-		in := list.in(o, "data[]")
+	list := f.in("line_items")
+	for _, in := range list.elements("data") {
 		p := r.price(in)
 		lines = append(lines, billing.Line{
 			Price: p.id, LookupKey: p.lookupKey, Product: p.product, Quantity: in.count("quantity"),
 			Amount: in.count("amount_total"),
 		})
-		list.keep(in)
 	}
 	return lines
 }

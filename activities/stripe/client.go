@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"time"
 
 	api "github.com/stripe/stripe-go/v76"
@@ -76,124 +77,97 @@ func (f Fetched) Facts(s billing.Subject) ([]billing.Fact, error) {
 	return ReadObject(f.Body, s, billing.FromFetch)
 }
 
-// Subscription returns a subscription; account is the connected account that it is of, "" for the key's own.
+// paths are where objects are asked for, by what each says that it is: its "object".
+var paths = map[string]string{
+	"subscription": "/v1/subscriptions/%s", "invoice": "/v1/invoices/%s", "charge": "/v1/charges/%s",
+	"payment_intent": "/v1/payment_intents/%s", "invoice_payment": "/v1/invoice_payments/%s",
+	"checkout.session": "/v1/checkout/sessions/%s", "refund": "/v1/refunds/%s", "dispute": "/v1/disputes/%s",
+	"credit_note": "/v1/credit_notes/%s", "radar.early_fraud_warning": "/v1/radar/early_fraud_warnings/%s",
+	"customer": "/v1/customers/%s",
+}
+
+// Object returns an object by what it is, such as "subscription", and its ID; account is the connected account that it
+// is of, "" for the key's own. An invoice comes with all of its lines: those beyond 500 are left out, and the fact is
+// partial. A refund does not say its mode: that is the caller's to know.
 //
 // An error is [ErrNotFound] or an [effect.Failure]. Time-outs, 429 and answers of 500 and more can pass.
-func (c *Client) Subscription(ctx context.Context, id, account string) (Fetched, error) {
-	return c.get(ctx, api.FormatURLPath("/v1/subscriptions/%s", id), account, nil)
+func (c *Client) Object(ctx context.Context, object, id, account string) (Listed, error) {
+	fetched, err := c.get(ctx, api.FormatURLPath(paths[object], id), account, nil)
+	if err == nil && object == "invoice" {
+		fetched.Body, err = c.withLines(ctx, fetched.Body, id, account)
+	}
+	if err != nil {
+		return Listed{}, err
+	}
+	return listed(fetched.Body, fetched.At), nil
 }
 
-// Invoice returns an invoice with all of its lines. The first lines come with it, the rest by further requests. Lines
-// beyond 500 are left out, and the fact is partial. It is like [Client.Subscription] otherwise.
-func (c *Client) Invoice(ctx context.Context, id, account string) (Fetched, error) {
-	fetched, err := c.get(ctx, api.FormatURLPath("/v1/invoices/%s", id), account, nil)
-	if err != nil {
-		return Fetched{}, err
-	}
-	in, err := parse(fetched.Body)
+// withLines returns an invoice with its lines. The first ones come with it, the rest by further requests.
+func (c *Client) withLines(ctx context.Context, invoice []byte, id, account string) ([]byte, error) {
+	in, err := parse(invoice)
 	if err != nil || !in.object("lines").is("has_more") {
-		return fetched, err
+		return invoice, err
 	}
-	lines, err := c.InvoiceLines(ctx, id, account)
-	if err != nil {
-		return Fetched{}, err
-	}
-	in["lines"] = lines.Body
-	if fetched.Body, err = json.Marshal(in); err != nil {
-		return Fetched{}, effect.Fault("invoice with its lines: %w", err)
-	}
-	return fetched, nil
-}
-
-// InvoiceLines returns the lines of an invoice, as the list that an invoice carries.
-func (c *Client) InvoiceLines(ctx context.Context, id, account string) (Fetched, error) {
-	const page = 100
-	var all []json.RawMessage
-	var at time.Time
-	for after := ""; ; {
-		query := &form.Values{}
-		query.Add("limit", strconv.Itoa(page))
-		if after != "" {
-			query.Add("starting_after", after)
-		}
-		fetched, err := c.get(ctx, api.FormatURLPath("/v1/invoices/%s/lines", id), account, query)
+	of := List{Name: api.FormatURLPath("invoices/%s/lines", id)}
+	var lines []json.RawMessage
+	for more, after := true, ""; more && len(lines) < mostElements; {
+		var page []Listed
+		page, more, err = c.Page(ctx, of, after, account)
 		if err != nil {
-			return Fetched{}, err
+			return nil, err
 		}
-		if at.IsZero() {
-			at = fetched.At
+		for _, line := range page {
+			lines, after = append(lines, line.Body), line.ID
 		}
-		list, err := parse(fetched.Body)
+		in["lines"], err = json.Marshal(map[string]any{"object": "list", "data": lines[:min(len(lines), mostElements)],
+			"has_more": more || len(lines) > mostElements})
 		if err != nil {
-			return Fetched{}, err
-		}
-		found, _ := list.objects("data")
-		var raw []json.RawMessage
-		if len(found) == 0 || json.Unmarshal(list["data"], &raw) != nil {
-			return Fetched{}, effect.Fault("%s: a page of lines without lines", c.host)
-		}
-		all = append(all, raw...)
-		more := list.is("has_more")
-		if after = found[len(found)-1].text("id"); after == "" && more {
-			return Fetched{}, effect.Fault("%s: a line without an ID, after which nothing can be asked for", c.host)
-		}
-		if !more || len(all) >= mostElements {
-			body, err := json.Marshal(map[string]any{"object": "list", "data": all[:min(len(all), mostElements)],
-				"has_more": more || len(all) > mostElements})
-			return Fetched{body, at}, err
+			return nil, effect.Fault("invoice with its lines: %w", err)
 		}
 	}
+	return json.Marshal(in)
 }
 
 // InvoicePayment returns what ties a payment intent to its invoice, [ErrNotFound] where it paid for none: since
 // 2025-03-31.basil neither it nor its charge names one.
 func (c *Client) InvoicePayment(ctx context.Context, intent, account string) (Fetched, error) {
-	query := &form.Values{}
-	query.Add("payment[type]", "payment_intent")
-	query.Add("payment[payment_intent]", intent)
-	query.Add("limit", "1")
-	return c.invoicePayment(ctx, query, account)
+	return c.invoicePayment(ctx, account,
+		url.Values{"payment[type]": {"payment_intent"}, "payment[payment_intent]": {intent}})
 }
 
 // PaymentOf returns what an invoice was paid by, [ErrNotFound] where Stripe shows nothing: the payment intent or the
 // charge, or what Stripe was told of a payment outside.
 func (c *Client) PaymentOf(ctx context.Context, invoice, account string) (Fetched, error) {
-	query := &form.Values{}
-	query.Add("invoice", invoice)
-	query.Add("status", "paid")
-	query.Add("limit", "1")
-	return c.invoicePayment(ctx, query, account)
+	return c.invoicePayment(ctx, account, url.Values{"invoice": {invoice}, "status": {"paid"}})
 }
 
-func (c *Client) invoicePayment(ctx context.Context, query *form.Values, account string) (Fetched, error) {
-	fetched, err := c.get(ctx, "/v1/invoice_payments", account, query)
+func (c *Client) invoicePayment(ctx context.Context, account string, query url.Values) (Fetched, error) {
+	found, _, err := c.Page(ctx, List{"invoice_payments", query}, "", account)
+	if err == nil && len(found) == 0 {
+		err = ErrNotFound
+	}
 	if err != nil {
 		return Fetched{}, err
 	}
-	var list struct{ Data []json.RawMessage }
-	if err := json.Unmarshal(fetched.Body, &list); err != nil {
-		return Fetched{}, effect.Broken(c.host, true, err)
-	}
-	if len(list.Data) == 0 {
-		return Fetched{}, ErrNotFound
-	}
-	fetched.Body = list.Data[0]
-	return fetched, nil
+	return found[0].Fetched, nil
 }
 
 // Refunds returns the refunds of a charge, the newest hundred, as the list that it carried before 2022-11-15.
 func (c *Client) Refunds(ctx context.Context, charge, account string) (Fetched, error) {
-	query := &form.Values{}
-	query.Add("charge", charge)
-	query.Add("limit", "100")
-	return c.get(ctx, "/v1/refunds", account, query)
+	return c.get(ctx, "/v1/refunds", account, url.Values{"charge": {charge}, "limit": {"100"}})
 }
 
 // Version is the version of Stripe's API that all requests are made in: the newest that readers are tested with.
 const Version = "2026-08-26.dahlia"
 
 // get makes one request.
-func (c *Client) get(ctx context.Context, path, account string, query *form.Values) (Fetched, error) {
+func (c *Client) get(ctx context.Context, path, account string, query url.Values) (Fetched, error) {
+	parameters := &form.Values{}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		for _, value := range query[name] {
+			parameters.Add(name, value)
+		}
+	}
 	header := http.Header{"Stripe-Version": {Version}}
 	header.Set("X-Stripe-Client-User-Agent", "{}") // instead of what uname says, which is our host's name, too
 	params := &api.Params{Context: ctx, Headers: header}
@@ -207,7 +181,7 @@ func (c *Client) get(ctx context.Context, path, account string, query *form.Valu
 	}
 	var answer api.APIResource
 	begin := time.Now()
-	if err := c.backend.CallRaw(http.MethodGet, path, c.key, query, params, &answer); err != nil {
+	if err := c.backend.CallRaw(http.MethodGet, path, c.key, parameters, params, &answer); err != nil {
 		return Fetched{}, c.failure(err)
 	}
 	took := time.Since(begin)

@@ -65,7 +65,7 @@ func TestClient_Subscription_FactOfTheAnswersTime(t *testing.T) {
 		w.Header().Set("Date", at(occurred+9).Format(http.TimeFormat))
 		reply(t, w, objectOf(event))
 	})
-	fetched, err := c.Subscription(t.Context(), "sub_1", "")
+	fetched, err := c.Object(t.Context(), "subscription", "sub_1", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestClient_Subscription_FactOfTheAnswersTime(t *testing.T) {
 func TestClient_ConnectedAccount_PassedOn(t *testing.T) {
 	t.Parallel()
 	s, c := newServer(t, func(w http.ResponseWriter, _ *http.Request) { reply(t, w, document{}) })
-	if _, err := c.Subscription(t.Context(), "../sub?x", "acct_9"); err != nil {
+	if _, err := c.Object(t.Context(), "subscription", "../sub?x", "acct_9"); err != nil {
 		t.Fatal(err)
 	}
 	if r := s.requests()[0]; r.Header.Get("Stripe-Account") != "acct_9" || r.RequestURI != "/v1/subscriptions/..%2Fsub%3Fx" {
@@ -149,7 +149,7 @@ func TestClient_Invoice_AllLines(t *testing.T) {
 		t.Run(fmt.Sprint(tt.lines), func(t *testing.T) {
 			t.Parallel()
 			s, c := lineServer(t, tt.lines)
-			fetched, err := c.Invoice(t.Context(), "in_1", "acct_9")
+			fetched, err := c.Object(t.Context(), "invoice", "in_1", "acct_9")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,7 +209,7 @@ func TestClient_Failures_Classified(t *testing.T) {
 				w.WriteHeader(tt.status)
 				_, _ = w.Write([]byte(tt.body)) // the client may have enough of it
 			})
-			fetched, err := c.Subscription(t.Context(), "sub_1", "")
+			fetched, err := c.Object(t.Context(), "subscription", "sub_1", "")
 			class, after := effect.Classify(err)
 			var failure *effect.Failure
 			if !errors.As(err, &failure) || class != tt.class || after != tt.after || fetched.Body != nil {
@@ -230,7 +230,7 @@ func TestClient_KeyRefused_KeyNamed(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{http.StatusUnauthorized: "answered 401: the source's api_key is not valid", http.StatusForbidden: "answered 403: the source's api_key may not read this"} {
 		_, c := newServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
-		if _, err := c.Subscription(t.Context(), "sub_1", ""); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Object(t.Context(), "subscription", "sub_1", ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -242,7 +242,7 @@ func TestClient_Missing_ErrNotFound(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 		reply(t, w, document{"error": document{"code": "resource_missing", "message": "No such subscription: 'sub_1'", "type": "invalid_request_error"}})
 	})
-	if _, err := c.Subscription(t.Context(), "sub_1", ""); !errors.Is(err, ErrNotFound) {
+	if _, err := c.Object(t.Context(), "subscription", "sub_1", ""); !errors.Is(err, ErrNotFound) {
 		t.Errorf("%v", err)
 	}
 }
@@ -256,7 +256,7 @@ func TestClient_NoAnswer_Transient(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := c.Subscription(ctx, "sub_1", "")
+		_, err := c.Object(ctx, "subscription", "sub_1", "")
 		ended <- err
 	}()
 	<-began
@@ -266,7 +266,7 @@ func TestClient_NoAnswer_Transient(t *testing.T) {
 	}
 	late, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
 	defer cancel()
-	_, err := c.Subscription(late, "sub_1", "")
+	_, err := c.Object(late, "subscription", "sub_1", "")
 	if class, _ := effect.Classify(err); class != ledger.Transient || !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "no answer in time") {
 		t.Errorf("after the time: %s, %v", class, err)
 	}

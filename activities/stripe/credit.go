@@ -32,10 +32,8 @@ func (r *reader) creditNote(f *fields) *billing.Fact {
 // and does not say how much of it: what was put on no balance, and not paid back in another way.
 func (r *reader) refundedBy(f *fields, credited int64) (sum int64) {
 	if !f.null("refunds") {
-		for _, o := range f.elements("refunds") {
-			in := f.in(o, "refunds[]")
+		for _, in := range f.elements("refunds") {
 			sum += in.amount("amount_refunded")
-			f.keep(in)
 		}
 		return sum
 	}

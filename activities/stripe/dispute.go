@@ -3,7 +3,7 @@ package stripe
 import "github.com/pawlhq/pawl/schema/billing"
 
 func (r *reader) dispute(f *fields) *billing.Fact {
-	evidence := f.in(f.object.object("evidence_details"), "evidence_details")
+	evidence := f.in("evidence_details")
 	seen := &billing.DisputeFact{
 		Status:        f.needed("status", f.word("status")),
 		Charge:        f.needed("charge", f.link("charge")),
@@ -13,10 +13,8 @@ func (r *reader) dispute(f *fields) *billing.Fact {
 		Currency:      f.currency("currency"),
 		EvidenceDue:   evidence.time("due_by"),
 	}
-	f.keep(evidence)
 	if !f.null("balance_transactions") {
-		for _, o := range f.elements("balance_transactions") {
-			in := f.in(o, "balance_transactions[]")
+		for _, in := range f.elements("balance_transactions") {
 			if in.null("amount") {
 				in.fail("amount", "absent")
 			}
@@ -24,7 +22,6 @@ func (r *reader) dispute(f *fields) *billing.Fact {
 				ID: in.needed("id", in.word("id")), Amount: in.whole("amount"), Currency: in.currency("currency"),
 				Fee: in.whole("fee"), OccurredAt: in.time("created"),
 			})
-			f.keep(in)
 		}
 	}
 	// Won and lost can still turn: only the event that closes it ends its second.

@@ -4,22 +4,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
 	api "github.com/stripe/stripe-go/v76"
-	"github.com/stripe/stripe-go/v76/form"
 
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
 // Endpoints returns the account's webhook endpoints, of the key's mode. Errors are like those of
-// [Client.Subscription], and [ErrForbidden] is in that of a key without the permission.
+// [Client.Object], and [ErrForbidden] is in that of a key without the permission.
 func (c *Client) Endpoints(ctx context.Context) (all []api.WebhookEndpoint, err error) {
 	more := true
 	for after := ""; more; {
 		var page []Listed
-		page, more, err = c.page(ctx, "webhook_endpoints", &form.Values{}, after, "")
+		page, more, err = c.Page(ctx, List{Name: "webhook_endpoints"}, after, "")
 		if err != nil {
 			return nil, err
 		}
@@ -37,9 +37,7 @@ func (c *Client) Endpoints(ctx context.Context) (all []api.WebhookEndpoint, err 
 // DefaultVersion returns the API version that the account has by default, by its newest event; "" where it has none.
 // An endpoint that names no version of its own sends in this one.
 func (c *Client) DefaultVersion(ctx context.Context) (string, error) {
-	query := &form.Values{}
-	query.Add("limit", "1")
-	fetched, err := c.get(ctx, "/v1/events", "", query)
+	fetched, err := c.get(ctx, "/v1/events", "", url.Values{"limit": {"1"}})
 	if err != nil {
 		return "", fmt.Errorf("read the newest event: %w", err)
 	}

@@ -3,10 +3,9 @@ package stripe
 import (
 	"context"
 	"encoding/json"
+	"net/url"
 	"strconv"
 	"time"
-
-	"github.com/stripe/stripe-go/v76/form"
 )
 
 // EventsKept is for how long Stripe lists events (docs.stripe.com/api/events).
@@ -40,15 +39,12 @@ type Event struct {
 // Events returns a page of Stripe's events, the newest first, and whether there is more. Errors are like those of
 // [Client.Page].
 func (c *Client) Events(ctx context.Context, q EventsQuery) (page []Event, more bool, err error) {
-	query := &form.Values{}
-	query.Add("created[gte]", strconv.FormatInt(q.From.Unix(), 10))
-	query.Add("created[lte]", strconv.FormatInt(q.To.Unix(), 10))
+	query := url.Values{"created[gte]": {strconv.FormatInt(q.From.Unix(), 10)},
+		"created[lte]": {strconv.FormatInt(q.To.Unix(), 10)}}
 	if len(q.Types) <= mostTypes {
-		for _, t := range q.Types {
-			query.Add("types[]", t)
-		}
+		query["types[]"] = q.Types
 	}
-	found, more, err := c.page(ctx, "events", query, q.After, q.Account)
+	found, more, err := c.Page(ctx, List{"events", query}, q.After, q.Account)
 	for _, l := range found {
 		var head struct {
 			Type            string

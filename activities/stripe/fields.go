@@ -21,28 +21,25 @@ type fields struct {
 	object
 	// name is the object's, and begins the names of its fields: "invoice.".
 	name string
-	err  error
+	// err is shared with the objects that are nested in this one.
+	err *error
 }
+
+func fieldsOf(o object, name string) *fields { return &fields{object: o, name: name, err: new(error)} }
 
 func (f *fields) fail(field, reason string) {
 	f.failAs(Unreadable, field, reason)
 }
 
 func (f *fields) failAs(code, field, reason string) {
-	if f.err == nil {
-		f.err = review(code, f.name+field, reason)
+	if *f.err == nil {
+		*f.err = review(code, f.name+field, reason)
 	}
 }
 
-// in returns the fields of an object that is nested in f's; keep takes its error over.
-func (f *fields) in(o object, name string) *fields {
-	return &fields{object: o, name: f.name + name + "."}
-}
-
-func (f *fields) keep(inner *fields) {
-	if f.err == nil {
-		f.err = inner.err
-	}
+// in returns the fields of a nested object, empty where it is absent, null or something else.
+func (f *fields) in(path ...string) *fields {
+	return &fields{f.object.object(path...), f.name + strings.Join(path, ".") + ".", f.err}
 }
 
 // usable returns s where it can be stored.
@@ -114,7 +111,7 @@ func (f *fields) currency(name string) string {
 }
 
 // elements returns an array of objects, which must not be absent.
-func (f *fields) elements(name string) []object {
+func (f *fields) elements(name string) (elements []*fields) {
 	found, ok := f.objects(name)
 	switch {
 	case !ok:
@@ -123,7 +120,10 @@ func (f *fields) elements(name string) []object {
 		f.fail(name, fmt.Sprintf("has %d elements, at most %d are read", len(found), mostElements))
 		return nil
 	}
-	return found
+	for _, o := range found {
+		elements = append(elements, &fields{o, f.name + name + "[].", f.err})
+	}
+	return elements
 }
 
 // account returns an ID of ours, without the spaces around it; it stands in keys and in the paths of the workspace API.

@@ -90,8 +90,7 @@ func (f *fields) balanceUsed() int64 {
 // finalizationError returns the code of what kept the invoice from being finalized at the last attempt, "" for nothing.
 // Its message can name the customer, and is left out.
 func (f *fields) finalizationError() string {
-	failed := f.in(f.object.object("last_finalization_error"), "last_finalization_error")
-	defer f.keep(failed)
+	failed := f.in("last_finalization_error")
 	return cmp.Or(failed.word("code"), failed.word("type"))
 }
 
@@ -108,10 +107,8 @@ func (f *fields) taxes(list string) (sum int64) {
 	if f.null(list) {
 		return 0
 	}
-	for _, o := range f.elements(list) {
-		tax := f.in(o, list+"[]")
+	for _, tax := range f.elements(list) {
 		sum += tax.whole("amount")
-		f.keep(tax)
 	}
 	return sum
 }
@@ -125,8 +122,7 @@ func (f *fields) invoiceSubscription() string {
 	if id := f.link("subscription"); id != "" {
 		return id
 	}
-	details := f.in(parent.object("subscription_details"), "parent.subscription_details")
-	defer f.keep(details)
+	details := f.in("parent", "subscription_details")
 	if id := details.link("subscription"); id != "" {
 		return id
 	}

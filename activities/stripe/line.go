@@ -21,12 +21,9 @@ func lineSubscription(l object) string {
 
 // lines returns the invoice's lines, and whether the payload carries only the first of them.
 func (r *reader) lines(f *fields, subscription string) (lines []billing.Line, partial bool) {
-	list := f.in(f.object.object("lines"), "lines")
-	defer f.keep(list)
-	for _, o := range list.elements("data") {
-		in := list.in(o, "data[]")
+	list := f.in("lines")
+	for _, in := range list.elements("data") {
 		lines = append(lines, r.line(in, subscription))
-		list.keep(in)
 	}
 	return lines, list.is("has_more")
 }
@@ -34,7 +31,7 @@ func (r *reader) lines(f *fields, subscription string) (lines []billing.Line, pa
 // line reads one line of an invoice of the subscription.
 func (r *reader) line(f *fields, subscription string) billing.Line {
 	p := r.price(f)
-	period := f.in(f.object.object("period"), "period")
+	period := f.in("period")
 	line := billing.Line{
 		Subscription: f.usable("subscription", lineSubscription(f.object), mostID),
 		Price:        p.id,
@@ -47,7 +44,6 @@ func (r *reader) line(f *fields, subscription string) billing.Line {
 		PeriodEnd:    period.time("end"),
 		Metered:      p.metered,
 	}
-	f.keep(period)
 	for _, place := range placesOf(f.object) {
 		line.Proration = line.Proration || place.is("proration")
 		// A credit names the lines that it takes back ("for a credit proration, the original debit line items"). What

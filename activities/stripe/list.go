@@ -3,26 +3,25 @@ package stripe
 import (
 	"context"
 	"encoding/json"
-	"strconv"
+	"maps"
+	"net/url"
 	"time"
-
-	"github.com/stripe/stripe-go/v76/form"
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// List is a list of Stripe's that an import reads.
+// List is a list of Stripe's.
 type List struct {
-	// Name is the list's, and the last part of its path.
+	// Name is the last part of its path, such as "invoices".
 	Name string
 	// query narrows it.
-	query [2]string
+	query url.Values
 }
 
 // Lists are what an import reads, in its order: customers first, since they say whose the rest is. Subscriptions that
 // have ended, and invoices that nobody has to pay any more, say nothing about what is to come.
-var Lists = []List{{Name: "customers"}, {Name: "subscriptions"}, {Name: "invoices", query: [2]string{"status", "open"}}}
+var Lists = []List{{Name: "customers"}, {Name: "subscriptions"}, {"invoices", url.Values{"status": {"open"}}}}
 
 // Listed is one object of a list.
 type Listed struct {
@@ -39,25 +38,15 @@ func (l Listed) ImportedFacts(s billing.Subject) ([]billing.Fact, error) {
 }
 
 // Page returns the objects of a list that come after another ("" for the first ones), up to 100, and whether there
-// are more. An after that is gone meanwhile is [ErrNotFound]. Errors are like those of [Client.Subscription]
+// are more. An after that is gone meanwhile is [ErrNotFound]. Errors are like those of [Client.Object]
 // otherwise.
 func (c *Client) Page(ctx context.Context, list List, after, account string) (page []Listed, more bool, err error) {
-	query := &form.Values{}
-	if list.query[0] != "" {
-		query.Add(list.query[0], list.query[1])
-	}
-	return c.page(ctx, list.Name, query, after, account)
-}
-
-// page is a page of any list, which query narrows.
-func (c *Client) page(ctx context.Context, name string, query *form.Values, after, account string) (page []Listed,
-	more bool, err error) {
-	const most = 100
-	query.Add("limit", strconv.Itoa(most))
+	query := url.Values{"limit": {"100"}}
+	maps.Copy(query, list.query)
 	if after != "" {
-		query.Add("starting_after", after)
+		query.Set("starting_after", after)
 	}
-	fetched, err := c.get(ctx, "/v1/"+name, account, query)
+	fetched, err := c.get(ctx, "/v1/"+list.Name, account, query)
 	if err != nil {
 		return nil, false, err
 	}
@@ -72,7 +61,7 @@ func (c *Client) page(ctx context.Context, name string, query *form.Values, afte
 		page = append(page, listed(body, fetched.At))
 	}
 	if answer.HasMore && (len(page) == 0 || page[len(page)-1].ID == "") {
-		return nil, false, effect.Fault("%s: a page of %s after which nothing can be asked for", c.host, name)
+		return nil, false, effect.Fault("%s: a page of %s after which nothing can be asked for", c.host, list.Name)
 	}
 	return page, answer.HasMore, nil
 }

@@ -55,10 +55,9 @@ func (r *reader) paymentIntent(f *fields) *billing.Fact {
 // invoicePayment reads what ties a payment to its invoice since 2025-03-31.basil. The fact is about the payment: the
 // charge or payment intent. A payment outside of Stripe has none: the fact is about the invoice payment itself.
 func (r *reader) invoicePayment(f *fields) *billing.Fact {
-	payment := f.in(f.object.object("payment"), "payment")
+	payment := f.in("payment")
 	id := payment.link("payment_intent")
 	charge := payment.link("charge")
-	f.keep(payment)
 	status := f.word("status")
 	fact := r.fact(f, billing.PaymentSeen, status == "paid" || status == "canceled")
 	outside := id == "" && charge == ""

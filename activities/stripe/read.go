@@ -33,12 +33,12 @@ func Read(body []byte, s billing.Subject) ([]billing.Fact, error) {
 	if len(o) == 0 {
 		return nil, review(Unreadable, "data.object", "absent")
 	}
-	created := fields{object: event}
+	created := fieldsOf(event, "")
 	if s.OccurredAt = created.time("created"); s.OccurredAt.IsZero() {
 		created.fail("created", "absent")
 	}
-	if created.err != nil {
-		return nil, created.err
+	if err := *created.err; err != nil {
+		return nil, err
 	}
 	r := reader{subject: s, origin: billing.FromEvent, previous: data.object("previous_attributes"),
 		version: event.text("api_version")}
@@ -59,10 +59,10 @@ func ReadObject(body []byte, s billing.Subject, origin billing.Origin) ([]billin
 	if o.text("object") != "list" {
 		return r.facts(o)
 	}
-	list := &fields{object: o, name: "list."}
+	list := fieldsOf(o, "list.")
 	var facts []billing.Fact
 	for _, each := range list.elements("data") {
-		found, err := r.facts(each)
+		found, err := r.facts(each.object)
 		if err != nil {
 			return nil, err
 		}
@@ -73,10 +73,7 @@ func ReadObject(body []byte, s billing.Subject, origin billing.Origin) ([]billin
 			facts = append(facts, f)
 		}
 	}
-	if list.err != nil {
-		return nil, list.err
-	}
-	return facts, nil
+	return facts, *list.err
 }
 
 // reader makes facts of one object.
@@ -115,14 +112,11 @@ func (r *reader) facts(o object) ([]billing.Fact, error) {
 	if !ok {
 		return nil, nil
 	}
-	f := &fields{object: o, name: o.text("object") + "."}
+	f := fieldsOf(o, o.text("object")+".")
 	r.more = nil
 	fact := read(r, f)
-	if f.err != nil {
-		return nil, f.err
-	}
-	if fact == nil {
-		return nil, nil
+	if *f.err != nil || fact == nil {
+		return nil, *f.err
 	}
 	return slices.Concat([]billing.Fact{*fact}, r.more, billing.LinksOf(*fact)), nil
 }

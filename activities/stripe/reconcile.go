@@ -5,15 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	api "github.com/stripe/stripe-go/v76"
-	"github.com/stripe/stripe-go/v76/form"
-
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/schema/billing"
 )
 
 // Reconciled is the type of a receipt that holds an object as a person had it fetched. Its body is an envelope like an
@@ -57,23 +54,22 @@ const (
 // more of it than one call reads.
 func (c *Client) OfCustomer(ctx context.Context, id, account string, p Patience) (held []Listed,
 	leftOut map[string]string, err error) {
-	var customer Fetched
+	var customer Listed
 	if err := p.Do(ctx, func() (err error) {
-		customer, err = c.get(ctx, api.FormatURLPath("/v1/customers/%s", id), account, nil)
+		customer, err = c.Object(ctx, "customer", id, account)
 		return err
 	}); err != nil {
 		return nil, nil, err
 	}
-	r := reading{Client: c, account: account, patience: p, held: []Listed{listed(customer.Body, customer.At)},
-		leftOut: map[string]string{}}
-	for _, of := range []part{
-		{"subscriptions", map[string]string{"customer": id, "status": "all"}},
-		{"invoices", map[string]string{"customer": id, "status": "open"}},
-		{"invoices", map[string]string{"customer": id}},
+	r := reading{Client: c, account: account, patience: p, held: []Listed{customer}, leftOut: map[string]string{}}
+	for _, of := range []List{
+		{"subscriptions", url.Values{"customer": {id}, "status": {"all"}}},
+		{"invoices", url.Values{"customer": {id}, "status": {"open"}}},
+		{"invoices", url.Values{"customer": {id}}},
 	} {
 		list, err := r.all(ctx, of)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s of %s: %w", of.list, id, err)
+			return nil, nil, fmt.Errorf("%s of %s: %w", of.Name, id, err)
 		}
 		for _, o := range list {
 			if !slices.ContainsFunc(r.held, func(h Listed) bool { return h.ID == o.ID }) {
@@ -87,12 +83,6 @@ func (c *Client) OfCustomer(ctx context.Context, id, account string, p Patience)
 	return r.held, r.leftOut, nil
 }
 
-// part is a list at Stripe, as filters narrow it.
-type part struct {
-	list    string
-	filters map[string]string
-}
-
 // reading reads what Stripe holds of a customer.
 type reading struct {
 	*Client
@@ -104,16 +94,16 @@ type reading struct {
 
 // money reads what was paid for without an invoice, and what has moved of payments.
 func (r *reading) money(ctx context.Context, id string) error {
-	of := map[string]string{"customer": id}
-	notes, err := r.read(ctx, part{"credit_notes", of}, id)
+	of := url.Values{"customer": {id}}
+	notes, err := r.read(ctx, List{"credit_notes", of}, id)
 	if err != nil {
 		return err
 	}
-	charges, err := r.read(ctx, part{"charges", of}, id)
+	charges, err := r.read(ctx, List{"charges", of}, id)
 	if err != nil {
 		return err
 	}
-	sessions, err := r.read(ctx, part{"checkout/sessions", of}, id)
+	sessions, err := r.read(ctx, List{"checkout/sessions", of}, id)
 	if err != nil {
 		return err
 	}
@@ -140,7 +130,7 @@ func (r *reading) money(ctx context.Context, id string) error {
 			if !of.wanted {
 				continue
 			}
-			more, err := r.read(ctx, part{of.list, map[string]string{"charge": charge.ID}}, charge.ID)
+			more, err := r.read(ctx, List{of.list, url.Values{"charge": {charge.ID}}}, charge.ID)
 			if err != nil {
 				return err
 			}
@@ -188,7 +178,7 @@ func (r *reading) orders(sessions []Listed, paid map[string]time.Time) {
 }
 
 // read returns a list from Stripe, nothing where the key may not read it.
-func (r *reading) read(ctx context.Context, of part, about string) ([]Listed, error) {
+func (r *reading) read(ctx context.Context, of List, about string) ([]Listed, error) {
 	if _, refused := r.leftOut[of.String()]; refused {
 		return nil, nil
 	}
@@ -204,7 +194,7 @@ func (r *reading) read(ctx context.Context, of part, about string) ([]Listed, er
 }
 
 // all returns a list from Stripe, only its newest objects where it is longer than one call reads.
-func (r *reading) all(ctx context.Context, of part) (held []Listed, err error) {
+func (r *reading) all(ctx context.Context, of List) (held []Listed, err error) {
 	for more := true; more; {
 		if len(held) >= mostRead {
 			r.leftOut["older "+of.String()] = fmt.Sprintf("the newest %d are compared", mostRead)
@@ -216,11 +206,7 @@ func (r *reading) all(ctx context.Context, of part) (held []Listed, err error) {
 		}
 		var page []Listed
 		if err := r.patience.Do(ctx, func() (err error) {
-			query := &form.Values{}
-			for name, value := range of.filters {
-				query.Add(name, value)
-			}
-			page, more, err = r.page(ctx, of.list, query, after, r.account)
+			page, more, err = r.Page(ctx, of, after, r.account)
 			return err
 		}); err != nil {
 			return nil, err
@@ -231,28 +217,8 @@ func (r *reading) all(ctx context.Context, of part) (held []Listed, err error) {
 }
 
 // String names the list in words.
-func (of part) String() string {
-	return strings.NewReplacer("_", " ", "/", " ", "radar/", "").Replace(of.list)
-}
-
-// Object returns an object by its ID: a subscription, an invoice, a refund or a dispute; see [Client.Subscription]. Its
-// mode is the caller's to know where the object does not say it.
-func (c *Client) Object(ctx context.Context, kind billing.Kind, id, account string, p Patience) (o Listed, err error) {
-	ask := map[billing.Kind]func(context.Context, string, string) (Fetched, error){
-		billing.SubscriptionSeen: c.Subscription, billing.InvoiceSeen: c.Invoice,
-		billing.RefundSeen: func(ctx context.Context, id, account string) (Fetched, error) {
-			return c.get(ctx, api.FormatURLPath("/v1/refunds/%s", id), account, nil)
-		},
-		billing.DisputeSeen: func(ctx context.Context, id, account string) (Fetched, error) {
-			return c.get(ctx, api.FormatURLPath("/v1/disputes/%s", id), account, nil)
-		},
-	}[kind]
-	var fetched Fetched
-	err = p.Do(ctx, func() (err error) {
-		fetched, err = ask(ctx, id, account)
-		return err
-	})
-	return listed(fetched.Body, fetched.At), err
+func (of List) String() string {
+	return strings.NewReplacer("_", " ", "/", " ", "radar/", "").Replace(of.Name)
 }
 
 // Envelope returns the body of a receipt that holds the object. Its time is that of the object's facts: when it was

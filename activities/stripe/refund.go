@@ -32,12 +32,9 @@ func (r *reader) refundsOf(f *fields, charge billing.Fact) (facts []billing.Fact
 	if f.null("refunds") {
 		return nil
 	}
-	list := f.in(f.object.object("refunds"), "refunds")
-	defer f.keep(list)
-	for _, o := range list.elements("data") {
-		in := list.in(o, "data[]")
+	list := f.in("refunds")
+	for _, in := range list.elements("data") {
 		fact := r.refund(in)
-		list.keep(in)
 		seen := fact.Refund
 		if seen.Charge = charge.Payment.Charge; charge.Object != seen.Charge {
 			seen.PaymentIntent = charge.Object

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"net/url"
 	"strings"
 
 	api "github.com/stripe/stripe-go/v76"
-	"github.com/stripe/stripe-go/v76/form"
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -24,16 +24,16 @@ type Moved struct {
 }
 
 // Charged returns what the charges of a payment intent that succeeded have moved; or the charge, for one without an
-// intent. It is one request. The error is like that of [Client.Subscription].
+// intent. It is one request. The error is like that of [Client.Object].
 func (c *Client) Charged(ctx context.Context, payment, account string) ([]Moved, error) {
-	query, charges := &form.Values{}, struct{ Data []api.Charge }{Data: make([]api.Charge, 1)}
+	query, charges := url.Values{}, struct{ Data []api.Charge }{Data: make([]api.Charge, 1)}
 	path, into := api.FormatURLPath("/v1/charges/%s", payment), any(&charges.Data[0])
 	expand := "balance_transaction"
 	if strings.HasPrefix(payment, "pi_") {
-		query.Add("payment_intent", payment)
+		query.Set("payment_intent", payment)
 		path, into, expand = "/v1/charges", &charges, "data.balance_transaction"
 	}
-	query.Add("expand[]", expand)
+	query.Set("expand[]", expand)
 	if err := c.read(ctx, path, account, query, into); err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func (c *Client) Charged(ctx context.Context, payment, account string) ([]Moved,
 
 // Refunded returns what a refund has moved. It is like [Client.Charged].
 func (c *Client) Refunded(ctx context.Context, id, account string) ([]Moved, error) {
-	query, refund := &form.Values{}, api.Refund{}
-	query.Add("expand[]", "balance_transaction")
+	var refund api.Refund
+	query := url.Values{"expand[]": {"balance_transaction"}}
 	err := c.read(ctx, api.FormatURLPath("/v1/refunds/%s", id), account, query, &refund)
 	return []Moved{moved(refund.Amount, refund.Currency, refund.BalanceTransaction)}, err
 }
@@ -63,7 +63,7 @@ func moved(amount int64, currency api.Currency, on *api.BalanceTransaction) Move
 	return m
 }
 
-func (c *Client) read(ctx context.Context, path, account string, query *form.Values, into any) error {
+func (c *Client) read(ctx context.Context, path, account string, query url.Values, into any) error {
 	fetched, err := c.get(ctx, path, account, query)
 	if err == nil && json.Unmarshal(fetched.Body, into) != nil {
 		err = effect.Fault("%s answered %s with what cannot be read", c.host, path)

@@ -19,7 +19,7 @@ func TestCharged_OneRequest_WhatSucceeded(t *testing.T) {
 		uri, answer string
 		want        []Moved
 	}{
-		"pi_1": {"/v1/charges?payment_intent=pi_1&expand[]=data.balance_transaction",
+		"pi_1": {"/v1/charges?expand[]=data.balance_transaction&payment_intent=pi_1",
 			`{"object": "list", "data": [
 				{"id": "ch_2", "status": "succeeded", "amount": 1200, "amount_captured": 1000, "currency": "eur", "balance_transaction": ` + settled + `},
 				{"id": "ch_1", "status": "failed", "amount": 1200, "amount_captured": 0, "currency": "eur", "balance_transaction": null}]}`,

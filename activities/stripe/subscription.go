@@ -16,8 +16,8 @@ func (r *reader) subscription(f *fields) *billing.Fact {
 	if len(r.previous) > 0 {
 		// What it was only helps to put two changes of one second in their order. Where it cannot be read, it is as
 		// if the event did not say: the change that mends metadata must not fail by what it mends.
-		was := &fields{object: f.overlay(r.previous), name: f.name}
-		if before := r.subscriptionSeen(was); was.err == nil {
+		was := fieldsOf(f.overlay(r.previous), f.name)
+		if before := r.subscriptionSeen(was); *was.err == nil {
 			now.Before = before
 		}
 	}
@@ -66,14 +66,12 @@ func (f *fields) paymentMethod() bool {
 
 // items returns the subscription's items, sorted by ID: two snapshots of the same items are equal.
 func (r *reader) items(f *fields) []billing.Item {
-	list := f.in(f.object.object("items"), "items")
-	defer f.keep(list)
+	list := f.in("items")
 	if list.is("has_more") {
 		list.failAs(ItemsIncomplete, "has_more", "the event carries only the first of the subscription's items, which do not tell its plan for sure")
 	}
 	var items []billing.Item
-	for _, o := range list.elements("data") {
-		in := list.in(o, "data[]")
+	for _, in := range list.elements("data") {
 		p := r.price(in)
 		item := billing.Item{
 			ID:          in.word("id"),
@@ -89,7 +87,6 @@ func (r *reader) items(f *fields) []billing.Item {
 		if item.PeriodEnd.IsZero() { // up to 2025-02 the subscription has one period for all of its items
 			item.PeriodStart, item.PeriodEnd = f.time("current_period_start"), f.time("current_period_end")
 		}
-		list.keep(in)
 		items = append(items, item)
 	}
 	slices.SortStableFunc(items,

@@ -144,12 +144,12 @@ func (r *Reconciler) rest(ctx context.Context, held []stripe.Listed, open []acco
 		if shown[o.ID] || o.Customer != of.ID {
 			continue
 		}
-		kind := map[string]billing.Kind{
-			"subscription": billing.SubscriptionSeen, "invoice": billing.InvoiceSeen, "refund": billing.RefundSeen,
-			"dispute": billing.DisputeSeen,
-		}[o.Kind]
-		object, err := r.API.Object(ctx, kind, o.ID, of.Account, r.Patience)
-		if kind == billing.RefundSeen { // which does not say its mode
+		var object stripe.Listed
+		err := r.Patience.Do(ctx, func() (err error) {
+			object, err = r.API.Object(ctx, o.Kind, o.ID, of.Account)
+			return err
+		})
+		if o.Kind == "refund" { // which does not say its mode
 			object.Mode = found.Mode
 		}
 		switch {
