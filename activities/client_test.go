@@ -76,18 +76,11 @@ func TestNewHTTPClient_ConnectionForgotten_Left(t *testing.T) {
 	try := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+g.Addr().String(), strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := call(client, req)
-		if err != nil {
-			return err
-		}
-		if resp.StatusCode != http.StatusOK {
+		resp, _, err := call(ctx, client, http.MethodPost, "https://"+g.Addr().String(), headerOf("", ""), []byte("{}"))
+		if err == nil && resp.StatusCode != http.StatusOK {
 			t.Fatalf("not HTTP/2: %s", resp.Status)
 		}
-		return resp.Body.Close()
+		return err
 	}
 	if err := try(); err != nil {
 		t.Fatal(err)
@@ -116,13 +109,8 @@ func TestNewHTTPClient_EndlessHeaders_GivenUp(t *testing.T) {
 		t.Cleanup(server.Close)
 		client := NewHTTPClient()
 		client.Transport.(unswitched).TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if resp, err := call(client, req); err == nil {
+		if resp, _, err := call(t.Context(), client, http.MethodGet, server.URL, headerOf("", ""), nil); err == nil {
 			t.Errorf("HTTP/2 %t: taken with %d bytes of headers", http2, len(resp.Header.Get("X-Pad")))
-			_ = resp.Body.Close()
 		}
 	}
 }

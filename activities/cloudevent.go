@@ -1,11 +1,8 @@
 package activities
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -13,28 +10,19 @@ import (
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
-// cloudEvent is the request that carries an event in the binary mode of the CloudEvents HTTP binding 1.0.2: what
-// describes it in headers, the event's data as the body.
-func cloudEvent(ctx context.Context, to string, e outbox.Event) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(e.Data))
-	if err != nil {
-		return nil, err
+// cloudEvent is the header of a request that carries an event in the binary mode of the CloudEvents HTTP binding 1.0.2,
+// with the event's data as the body. Empty values are left out.
+func cloudEvent(e outbox.Event, api string) map[string]string {
+	return map[string]string{
+		"Ce-Specversion":   "1.0",
+		"Ce-Id":            e.EventID,
+		"Ce-Source":        "/pawl/" + e.Mode,
+		"Ce-Type":          e.Type,
+		"Ce-Subject":       e.Account,
+		"Ce-Time":          e.CreatedAt.UTC().Format(time.RFC3339Nano),
+		"Ce-Correlationid": e.Correlation, // cloudevents/extensions/correlation.md
+		"Ce-Resource":      resource(api, e),
 	}
-	for name, value := range map[string]string{
-		"Ce-Specversion": "1.0",
-		"Ce-Id":          e.EventID,
-		"Ce-Source":      "/pawl/" + e.Mode,
-		"Ce-Type":        e.Type,
-		"Ce-Subject":     e.Account,
-		"Ce-Time":        e.CreatedAt.UTC().Format(time.RFC3339Nano),
-	} {
-		req.Header.Set(name, headerValue(value))
-	}
-	if e.Correlation != "" { // cloudevents/extensions/correlation.md
-		req.Header.Set("Ce-Correlationid", headerValue(e.Correlation))
-	}
-	req.Header.Set("Content-Type", "application/json")
-	return req, nil
 }
 
 // resource is where the API shows what an event is about: the tasks about an object, an invoice, or what the account

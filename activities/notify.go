@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -92,21 +91,10 @@ func (s NotifySink) Tell(ctx context.Context, m notice.Message) error {
 	if err != nil {
 		return effect.Fault("encode the message: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(body))
-	if err != nil {
-		return effect.Fault("no request can be made of the URL")
-	}
-	req.Header.Set("Content-Type", "application/json")
-	setKey(req, headerText(m.Key))
-	if s.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+s.Token)
-	}
-	resp, err := call(s.Client, req)
-	if err != nil {
+	resp, _, err := call(ctx, s.Client, http.MethodPost, s.URL, headerOf(headerText(m.Key), s.Token), body)
+	if resp == nil {
 		return err
 	}
-	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)) // the status says it all
 	if failure := effect.FromStatus(resp, "", time.Now()); failure != nil {
 		return failure
 	}

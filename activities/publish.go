@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -227,23 +226,16 @@ func (p *Publisher) publish(ctx context.Context, e outbox.Event) outbox.Settled 
 func (p *Publisher) post(ctx context.Context, s Subscriber, e outbox.Event) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	req, err := cloudEvent(ctx, s.URL, e)
-	if err != nil {
-		return fmt.Errorf("make request: %w", err)
+	header := headerOf("", s.Token)
+	for name, value := range cloudEvent(e, p.API) {
+		if value != "" {
+			header.Set(name, headerValue(value))
+		}
 	}
-	if at := resource(p.API, e); at != "" {
-		req.Header.Set("Ce-Resource", headerValue(at))
-	}
-	if s.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+s.Token)
-	}
-	resp, err := call(p.Client, req)
-	if err != nil {
+	resp, _, err := call(ctx, p.Client, http.MethodPost, s.URL, header, e.Data)
+	if resp == nil {
 		return err
 	}
-	defer resp.Body.Close()
-	// read to the end, so that the connection is used again
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return fmt.Errorf("answered %d", resp.StatusCode)
 	}

@@ -1,7 +1,6 @@
 package activities
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/hmac"
@@ -10,7 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -136,29 +134,23 @@ func (c *Consumers) post(ctx context.Context, consumer Consumer, effectKey, atte
 	if err != nil {
 		return nil, effect.Infrastructure(err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, consumer.URL, bytes.NewReader(body.Bytes))
-	if err != nil {
-		return nil, effect.Fault("make request: %w", err)
-	}
-	req.Header.Set("Content-Type", cmp.Or(kept.Get("Content-Type"), "application/json"))
-	setKey(req, headerText(attemptKey))
+	header := headerOf(headerText(attemptKey), "")
+	header.Set("Content-Type", cmp.Or(kept.Get("Content-Type"), "application/json"))
 	for name, value := range map[string]string{
 		"Pawl-Provider": r.Provider, "Pawl-Source": r.Source, "Pawl-Mode": r.Mode, "Pawl-Account": r.Account,
 		"Pawl-Event-Id": cmp.Or(r.RelayOf, r.EventID), "Pawl-Event-Type": r.Type, "Pawl-Receipt": r.ID,
 		"X-Correlation-Id": r.CorrelationID, "Pawl-Scheme": kept.Get("Pawl-Scheme"),
 	} {
 		if value != "" {
-			req.Header.Set(name, headerText(value))
+			header.Set(name, headerText(value))
 		}
 	}
-	SignStandard(req.Header, consumer.Keys, webhookID(effectKey), c.Now(), body.Bytes)
-	resp, err := call(c.Client, req)
-	if err != nil {
+	SignStandard(header, consumer.Keys, webhookID(effectKey), c.Now(), body.Bytes)
+	resp, answer, err := call(ctx, c.Client, http.MethodPost, consumer.URL, header, body.Bytes)
+	if resp == nil {
 		return nil, err
 	}
-	defer resp.Body.Close()
-	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status says it all; this is for the reason
-	_, said := told(resp, answer)
+	_, said := told(resp, answer) // the status says it all; the body is for the reason
 	if failure := effect.FromStatus(resp, said, c.Now()); failure != nil {
 		return nil, failure
 	}

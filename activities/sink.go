@@ -55,40 +55,36 @@ type Request struct {
 // answer's body for 2xx and a classified failure otherwise. A lost answer is a transient failure: the key makes the
 // repeat safe.
 func (s *Sink) send(ctx context.Context, r Request, a *effect.Attempt) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, r.Method, s.URL+r.Path, bytes.NewReader(a.Request))
-	if err != nil {
-		return nil, effect.Fault("make request: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/json")
+	header := headerOf(a.IdempotencyKey, s.Token)
 	for name, value := range r.Header {
-		req.Header.Set(name, headerText(value))
+		header.Set(name, headerText(value))
 	}
-	setKey(req, a.IdempotencyKey)
 	if a.Correlation != "" {
-		req.Header.Set("X-Correlation-Id", headerText(a.Correlation))
+		header.Set("X-Correlation-Id", headerText(a.Correlation))
 	}
-	if s.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+s.Token)
+	resp, answer, err := call(ctx, s.Client, r.Method, s.URL+r.Path, header, a.Request)
+	if resp != nil {
+		if failure := s.judge(resp, answer, a.Repeat); failure != nil {
+			return nil, failure
+		}
 	}
-	resp, err := call(s.Client, req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if failure := s.judge(resp, answer, a.Repeat); failure != nil {
-		return nil, failure
-	}
-	if err != nil {
-		return nil, effect.Broken(req.URL.Host, true, err)
-	}
-	return answer, nil
+	return answer, err
 }
 
-// setKey gives a request its idempotency key, under a name that is not canonical. net/http looks for the canonical one
-// and, if it is there, silently repeats a request without an answer. How often something was sent, and that nobody
-// answered, is for us to know.
-func setKey(req *http.Request, key string) { req.Header["idempotency-key"] = []string{key} }
+// headerOf is the header of a request of JSON: with an idempotency key and a bearer token, "" for none.
+//
+// The key has a name that is not canonical. net/http looks for the canonical one and, if it is there, silently repeats
+// a request without an answer. How often something was sent, and that nobody answered, is for us to know.
+func headerOf(key, token string) http.Header {
+	header := http.Header{"Content-Type": {"application/json"}}
+	if key != "" {
+		header["idempotency-key"] = []string{key}
+	}
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+	return header
+}
 
 // judge returns the failure that an answer means, nil for none.
 func (s *Sink) judge(resp *http.Response, answer []byte, repeat bool) *effect.Failure {
@@ -108,21 +104,30 @@ func (s *Sink) judge(resp *http.Response, answer []byte, repeat bool) *effect.Fa
 	return failure
 }
 
-// call makes a request of an effect. What it fails with counts as unanswered where anything of the request may
-// have gone out. That is once there is a connection: a host that cannot be reached, or whose certificate is not
-// trusted, has been told nothing. The error names the host alone: a path and a query may hold tokens, and what it
-// says is stored, logged and shown in Temporal.
-func call(client *http.Client, req *http.Request) (*http.Response, error) {
+// call makes one request, and reads the answer up to maxAnswer: resp is nil where none came, and its body is read. What
+// it fails with counts as unanswered where anything of the request may have gone out. That is once there is a
+// connection: a host that cannot be reached, or whose certificate is not trusted, has been told nothing. The error
+// names the host alone: a path and a query may hold tokens, and what it says is stored, logged and shown in Temporal.
+func call(ctx context.Context, client *http.Client, method, to string, header http.Header, body []byte) (
+	resp *http.Response, answer []byte, err error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
-	resp, err := client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, to, bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, effect.Fault("no request can be made of the URL")
+	}
+	req.Header = header
+	if resp, err = client.Do(req); err == nil {
+		defer resp.Body.Close()
+		answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
 	}
 	if err != nil {
-		return nil, effect.Broken(req.URL.Host, connected.Load(), err)
+		err = effect.Broken(req.URL.Host, connected.Load(), err)
 	}
-	return resp, nil
+	return resp, answer, err
 }
 
 // told reads the code and the words of a JSON answer that is no success: "code", "error" and "message", or an object
