@@ -41,8 +41,6 @@ type Receipts interface {
 	Get(ctx context.Context, receiptID string) (receipt.Receipt, error)
 	// Load returns a receipt with its body, whose Bytes are nil when it is no longer held.
 	Load(ctx context.Context, receiptID string) (receipt.Receipt, receipt.Body, error)
-	// Body returns the received bytes, or receipt.ErrNotFound when they are no longer held.
-	Body(ctx context.Context, receiptID string) (receipt.Body, error)
 }
 
 // Planning is what configuration decides about what follows from a change. It stands in histories with the facts, so

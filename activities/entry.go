@@ -93,21 +93,11 @@ func (e Entry) Net() int64 {
 	return e.Amount
 }
 
-// Entries knows what was booked, and what is still to be.
-type Entries interface {
-	// Booked returns the entry of an effect, nil for none.
-	Booked(ctx context.Context, effectKey string) (*billing.Entry, error)
-	// FirstToBook returns the first of the keys whose entry is still to be booked, "" for none. It leaves out what the
-	// receipt's own run has to book.
-	FirstToBook(ctx context.Context, receiptID string, keys []string) (key string, err error)
-	// PaymentsFor returns the payments through the provider of an invoice or a checkout session, or the payment itself.
-	PaymentsFor(ctx context.Context, mode, object string) (payments []string, err error)
-}
-
 // Finance exports entries to the accounting system.
 type Finance struct {
 	Effects *effect.Runner
-	Entries Entries
+	// Facts knows what was booked, and what is still to be.
+	Facts *billing.Store
 	// Objects are asked how money has settled, nil for not at all. Settle is how long an entry waits for that.
 	Objects *Objects
 	Settle  time.Duration
@@ -187,7 +177,7 @@ func (f *Finance) exact(ctx context.Context, in EffectInput[Entry]) (entry Entry
 	if entry.Reverses == "" {
 		return entry, "", nil
 	}
-	of, err := f.Entries.Booked(ctx, entry.Reverses)
+	of, err := f.Facts.Booked(ctx, entry.Reverses)
 	if of == nil && err == nil {
 		found, err := f.Effects.Ledger.Read(ctx, []string{entry.Reverses})
 		if found[entry.Reverses].State == ledger.Skipped {

@@ -18,12 +18,12 @@ func (f *Finance) waits(ctx context.Context, c effect.Call) (effect.Result, erro
 	if len(c.After) == 0 || c.ByHand != nil {
 		return effect.Result{}, nil
 	}
-	first, err := f.Entries.FirstToBook(ctx, c.ReceiptID, c.After)
+	first, err := f.Facts.FirstToBook(ctx, c.ReceiptID, c.After)
 	var waited time.Duration
 	if err == nil && first != "" {
 		run := activity.GetInfo(ctx).WorkflowExecution.ID
 		if waited, err = f.Effects.Ledger.Wait(ctx, c.Key, run, first); err == nil {
-			first, err = f.Entries.FirstToBook(ctx, c.ReceiptID, c.After)
+			first, err = f.Facts.FirstToBook(ctx, c.ReceiptID, c.After)
 		}
 	}
 	if err != nil || first == "" {

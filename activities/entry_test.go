@@ -14,7 +14,7 @@ import (
 )
 
 func (b *bundle) finance(url string) *activities.Finance {
-	return &activities.Finance{Effects: b.effects, Entries: billing.New(b.pool), Sinks: map[string]activities.Sink{"live": sink(url)}}
+	return &activities.Finance{Effects: b.effects, Facts: billing.New(b.pool), Sinks: map[string]activities.Sink{"live": sink(url)}}
 }
 
 // payment is the entry of a paid invoice.

@@ -52,11 +52,6 @@ type Letter struct {
 	Notice *Notice `json:",omitempty"`
 }
 
-// Addresses knows how customers are written to; a *billing.Store.
-type Addresses interface {
-	Address(ctx context.Context, of billing.Subject, invoice string) (billing.Address, error)
-}
-
 // MailSink is a mail server and how letters are handed to it.
 //
 // SMTP cannot say whether a mail was accepted when the connection breaks after the final dot (RFC
@@ -72,11 +67,11 @@ type MailSink struct {
 
 // Mail sends letters to customers.
 type Mail struct {
-	Effects   *effect.Runner
-	Receipts  Receipts
-	Addresses Addresses
-	Known     Known
-	Letters   *letters.Set
+	Effects  *effect.Runner
+	Receipts Receipts
+	// Facts knows how customers are written to, and what is known now of what notices are about.
+	Facts   *billing.Store
+	Letters *letters.Set
 	// Sinks are the mail servers by mode. A mode without one has its letters left out.
 	Sinks map[string]MailSink
 	Now   func() time.Time
@@ -165,7 +160,7 @@ func (m *Mail) wanted(ctx context.Context, in EffectInput[Letter]) (to billing.A
 	}
 	of := billing.Subject{Provider: in.Effect.Provider, ProviderAccount: in.Effect.Account, Mode: l.Mode,
 		Customer: l.Customer}
-	switch to, err = m.Addresses.Address(ctx, of, l.Object); {
+	switch to, err = m.Facts.Address(ctx, of, l.Object); {
 	case err != nil:
 		return to, effect.Infrastructure(err)
 	case !to.Forgotten.IsZero():

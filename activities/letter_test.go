@@ -32,7 +32,7 @@ func (b *bundle) mail(box *activitiestest.Mailbox, atLeastOnce bool) *activities
 		b.Fatal(err)
 	}
 	return &activities.Mail{
-		Effects: b.effects, Receipts: b.receipts, Addresses: billing.New(b.pool), Known: billing.New(b.pool), Letters: set, Now: func() time.Time { return known },
+		Effects: b.effects, Receipts: b.receipts, Facts: billing.New(b.pool), Letters: set, Now: func() time.Time { return known },
 		Sinks: map[string]activities.MailSink{"live": {
 			Mailer: &activities.Mailer{Address: box.Address, TLS: activities.NoTLS, Roots: box.Roots},
 			From:   "Pawl <billing@pawl.test>", AtLeastOnce: atLeastOnce,

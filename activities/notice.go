@@ -45,16 +45,6 @@ const (
 	WhileWithoutAccess While = "without_access"
 )
 
-// Known is what is known now of what notices are about; a *billing.Store.
-type Known interface {
-	Invoice(ctx context.Context, mode, id string) (billing.Invoice, error)
-	Subscription(ctx context.Context, mode, id string) (billing.Subscription, error)
-	Target(ctx context.Context, mode, account string) (billing.Target, error)
-	AccessEnds(ctx context.Context, mode, account string) (time.Time, error)
-	// ToldSince reports whether an effect whose key begins so was done after a time, or may have been.
-	ToldSince(ctx context.Context, keys []string, at time.Time) (bool, error)
-}
-
 // settles reports whether a letter tells how an account stands, which the next event may change: a switch to another
 // subscription is two events, in any order. The others ask for a payment, or tell of a day to come.
 func (n *Notice) settles() bool {
@@ -79,20 +69,20 @@ func (m *Mail) untrue(ctx context.Context, l Letter) (why string, err error) {
 		return "its time was over at " + n.Until.UTC().Format(time.RFC3339), nil
 	}
 	if len(n.Series) > 0 {
-		told, err := m.Known.ToldSince(ctx, n.Series, m.Now().Add(-m.Apart))
+		told, err := m.Facts.ToldSince(ctx, n.Series, m.Now().Add(-m.Apart))
 		if err != nil || told {
 			return "the customer was told of it a moment ago: by one letter in policy.apart", err
 		}
 	}
 	var s billing.Subscription
 	if n.Subscription != "" {
-		if s, err = m.Known.Subscription(ctx, l.Mode, n.Subscription); err != nil {
+		if s, err = m.Facts.Subscription(ctx, l.Mode, n.Subscription); err != nil {
 			return "", err
 		}
 	}
 	switch n.While {
 	case WhileUnpaid, WhileOpen:
-		i, err := m.Known.Invoice(ctx, l.Mode, n.Invoice)
+		i, err := m.Facts.Invoice(ctx, l.Mode, n.Invoice)
 		switch newest := i.NewestFailure(); {
 		case err != nil:
 			return "", err
@@ -112,11 +102,11 @@ func (m *Mail) untrue(ctx context.Context, l Letter) (why string, err error) {
 			return "the subscription has changed since", nil
 		}
 	case WhileAccessEnds:
-		if ends, err := m.Known.AccessEnds(ctx, l.Mode, l.Account); err != nil || !ends.Equal(n.Until) {
+		if ends, err := m.Facts.AccessEnds(ctx, l.Mode, l.Account); err != nil || !ends.Equal(n.Until) {
 			return "the access goes on, or ends at another time", err
 		}
 	case WhileWithoutAccess:
-		target, err := m.Known.Target(ctx, l.Mode, l.Account)
+		target, err := m.Facts.Target(ctx, l.Mode, l.Account)
 		if err != nil {
 			return "", err
 		}

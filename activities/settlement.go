@@ -92,7 +92,7 @@ func (f *Finance) ask(ctx context.Context, api *stripe.Client, source string, e 
 	}
 	payments := []string{e.Object}
 	if e.Kind == PaymentEntry {
-		if payments, err = f.Entries.PaymentsFor(ctx, e.Mode, e.Object); err != nil {
+		if payments, err = f.Facts.PaymentsFor(ctx, e.Mode, e.Object); err != nil {
 			return nil, "", 0, effect.Infrastructure(err)
 		}
 	}

@@ -43,11 +43,11 @@ func (n *Node) receivers(effects *effect.Runner, announced func()) (receivers, e
 		objects: objects,
 		workspaces: &activities.Workspaces{Effects: effects, Targets: state,
 			Sinks: sinks.http[workflows.SinkWorkspaces]},
-		finance: &activities.Finance{Effects: effects, Entries: state, Objects: objects,
+		finance: &activities.Finance{Effects: effects, Facts: state, Objects: objects,
 			Settle: c.Settles(), Sinks: sinks.http[workflows.SinkFinance]},
 		tasks: &activities.Tasks{Effects: effects},
 		mail: &activities.Mail{
-			Effects: effects, Receipts: n.Receipts, Addresses: state, Known: state, Letters: c.Mail.Set,
+			Effects: effects, Receipts: n.Receipts, Facts: state, Letters: c.Mail.Set,
 			Sinks: sinks.mail, Now: time.Now, Settle: c.Lasts(c.Mail.Settle), Apart: c.Lasts(c.Policy.Apart),
 		},
 		consumers: consumers,
