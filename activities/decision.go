@@ -102,7 +102,7 @@ func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (Reco
 	if err != nil {
 		return RecordDecisionResult{}, err
 	}
-	if late := DoneMeanwhile(in.EventID, in.Effects, standings(found)); late != "" {
+	if late := DoneMeanwhile(in.EventID, in.Effects, found); late != "" {
 		return RecordDecisionResult{DoneMeanwhile: late}, nil
 	}
 	if err := r.Receipts.TransitionAsOf(ctx, in.AsOf, in.ReceiptID, receipt.Processing, "",

@@ -46,7 +46,7 @@ func DoneMeanwhileIn(ctx context.Context, db ledger.Tx, eventID string, keys []s
 	if err != nil {
 		return "", err
 	}
-	return DoneMeanwhile(eventID, keys, standings(found)), nil
+	return DoneMeanwhile(eventID, keys, found), nil
 }
 
 // WakeWaitingInput names effects that a person's decision has had settled.

@@ -83,11 +83,7 @@ func (l *Outlook) Correct(ctx context.Context, mode, object string, at time.Time
 
 // Standings returns how effects stand in the ledger. A key that was never claimed is not in it.
 func (l *Outlook) Standings(ctx context.Context, keys []string) (map[string]effect.Standing, error) {
-	found, err := ledger.Peek(ctx, l.tx, keys)
-	if err != nil {
-		return nil, err
-	}
-	return standings(found), nil
+	return ledger.Peek(ctx, l.tx, keys)
 }
 
 // Forecast is the result that an effect would have now, if the outside system takes its request.
@@ -164,7 +160,7 @@ func (l *Outlook) ForecastEntry(ctx context.Context, in EffectInput[Entry]) (For
 func (l *Outlook) ForecastLetter(ctx context.Context, in EffectInput[Letter]) (Forecast, error) {
 	sink, configured := l.of.Mail.Sinks[in.For.Mode]
 	mail := *l.of.Mail
-	mail.Known, mail.Addresses = l.state, l.state
+	mail.Facts = l.state
 	f, err := l.forecast(ctx, in.Effect, sink.Policy, func() (any, error) {
 		if !configured {
 			return nil, errNotConfigured

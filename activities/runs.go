@@ -141,7 +141,7 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 	if err != nil {
 		return ParkRunResult{}, err
 	}
-	return ParkRunResult{Settled: DoneMeanwhile(in.EventID, keys, standings(found)) != ""}, nil
+	return ParkRunResult{Settled: DoneMeanwhile(in.EventID, keys, found) != ""}, nil
 }
 
 // RecordCancellationInput names the receipt of a run that was cancelled.
@@ -251,16 +251,7 @@ func (r *Runs) ReadEffects(ctx context.Context, in ReadEffectsInput) (ReadEffect
 	if err != nil {
 		return ReadEffectsResult{}, err
 	}
-	return in.Of(standings(found)), nil
-}
-
-// standings are grants as those see them who only ask.
-func standings(found map[string]ledger.Grant) map[string]effect.Standing {
-	stands := make(map[string]effect.Standing, len(found))
-	for key, g := range found {
-		stands[key] = effect.Standing(g)
-	}
-	return stands
+	return in.Of(found), nil
 }
 
 // Of makes the result from how the effects stand, by key.
@@ -268,7 +259,7 @@ func (in ReadEffectsInput) Of(stands map[string]effect.Standing) ReadEffectsResu
 	result := ReadEffectsResult{Settled: map[string]effect.Result{}}
 	for _, key := range in.Keys {
 		if s, ok := stands[key]; ok && s.Settled() {
-			result.Settled[key] = s.Met(in.EventID)
+			result.Settled[key] = effect.Recorded(s, in.EventID)
 		}
 	}
 	for _, key := range in.Undos {

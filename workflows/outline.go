@@ -32,7 +32,7 @@ func (o outline) attempt(s *step) error {
 		s.result = effect.Result{State: effect.AlreadyDone, By: stands.EventID}
 		return nil
 	case stands != nil && stands.Settled():
-		s.result = stands.Met(o.In.EventID)
+		s.result = effect.Recorded(*stands, o.In.EventID)
 		return nil
 	}
 	forecast, err := o.forecast(s)

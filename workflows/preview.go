@@ -271,7 +271,7 @@ func (p *preview) attempt(s *step) error {
 		s.skipped, s.result = true, effect.Result{State: effect.Skipped, Reason: stands.Error}
 		return nil
 	case stands != nil && !stands.Claimable(s.round):
-		s.result = stands.Met(p.In.EventID)
+		s.result = effect.Recorded(*stands, p.In.EventID)
 		return nil
 	}
 	forecast, err := p.forecast(s)
@@ -318,7 +318,7 @@ func (p *preview) skip(in activities.SkipEffectInput, result *activities.SkipEff
 		return err
 	}
 	if s, known := stands[in.Effect.Key]; known && s.Settled() {
-		met := s.Met(in.Effect.EventID)
+		met := effect.Recorded(s, in.Effect.EventID)
 		result.Met = &met
 		return nil
 	}

@@ -107,7 +107,7 @@ func (p *preview) effect(s *step) PreviewedEffect {
 	}
 	before, now := p.before[s.key], p.stands[s.key]
 	is := func(of *effect.Standing, state effect.State) bool {
-		return of != nil && !of.UnderWay() && of.Met("").State == state
+		return of != nil && !of.UnderWay() && effect.Recorded(*of, "").State == state
 	}
 	result, ran := p.ran[s.key]
 	switch {
@@ -142,11 +142,11 @@ func (p *preview) effect(s *step) PreviewedEffect {
 	case is(now, effect.AlreadyDone):
 		e.Will, e.By = WillStay, s.result.By
 	case is(now, effect.Uncertain):
-		e.Will, e.Why = WillAsk, now.Met("").Reason
+		e.Will, e.Why = WillAsk, effect.Recorded(*now, "").Reason
 	case now.Claimable(0): // it goes on trying
-		e.Will, e.Why = WillWait, now.Met("").Reason
+		e.Will, e.Why = WillWait, effect.Recorded(*now, "").Reason
 	default:
-		e.Will, e.Why = notDone(now.Met(""))
+		e.Will, e.Why = notDone(effect.Recorded(*now, ""))
 	}
 	return e
 }

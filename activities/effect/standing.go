@@ -8,7 +8,7 @@ import (
 )
 
 // Standing is how an effect stands in the ledger, read without claiming it.
-type Standing ledger.Grant
+type Standing = ledger.Grant
 
 // StandingAfter is how an effect stands once the run of an event has come to a result.
 func StandingAfter(r Result, eventID string) Standing {
@@ -33,26 +33,13 @@ func StandingAfter(r Result, eventID string) Standing {
 	return s
 }
 
-// Claimable reports whether a run that comes to the effect in a round does it.
-func (s Standing) Claimable(round int) bool { return ledger.Grant(s).Claimable(round) }
-
-// UnderWay reports whether another run is doing it at this moment.
-func (s Standing) UnderWay() bool { return s.State == ledger.Claimed }
-
-// Settled reports whether nothing more is to be done about it.
-func (s Standing) Settled() bool { return ledger.Grant(s).Settled() }
-
-// Met is the result that a run gets for an effect which it may not do: how the effect ended before, and the other
-// event that did it, if any.
-func (s Standing) Met(eventID string) Result { return Recorded(ledger.Grant(s), eventID) }
-
 // Beyond says how an effect ends that a call would begin now, if its sink stays out or paused for longer than its time.
 // It returns "" if no time is known. The time of the call's round goes on while the sink is out, and stops while it is
 // paused. The sink forgets the key of an earlier attempt in both cases.
 func (p Policy) Beyond(h Holding, c Call, s Standing, now time.Time) string {
 	held := map[bool]string{true: "paused", false: "out"}[h.Paused]
 	remembers, begun := p.KeyLifetime-s.Age, s.Attempt > 0 && c.Round <= s.Round
-	switch keeps := p.KeyLifetime > 0 && s.Attempt > 0 && ledger.Grant(s).KeepsKey(); {
+	switch keeps := p.KeyLifetime > 0 && s.Attempt > 0 && s.KeepsKey(); {
 	case keeps && remembers > 0 && (h.Paused || remembers < p.Retries.For):
 		return fmt.Sprintf("if it is %s beyond %s, it has forgotten the first try, and this is in doubt", held,
 			now.Add(remembers).UTC().Format(time.RFC3339))
@@ -66,7 +53,7 @@ func (p Policy) Beyond(h Holding, c Call, s Standing, now time.Time) string {
 // Forgotten returns the doubt that a claim would end in because the sink has forgotten the key of an earlier attempt,
 // and nil if the sink still knows it.
 func (p Policy) Forgotten(s Standing) error {
-	if p.KeyLifetime == 0 || s.Attempt == 0 || s.Age <= p.KeyLifetime || !ledger.Grant(s).KeepsKey() {
+	if p.KeyLifetime == 0 || s.Attempt == 0 || s.Age <= p.KeyLifetime || !s.KeepsKey() {
 		return nil
 	}
 	return Doubt("the first attempt was %s ago and the sink forgets keys after %s: another could be applied twice", s.Age.Round(time.Minute), p.KeyLifetime)

@@ -104,6 +104,9 @@ func (g Grant) Settled() bool {
 	return !g.Granted && (g.State == Done || g.State == Skipped || g.State == Compensated)
 }
 
+// UnderWay reports whether a run is doing the effect at this moment.
+func (g Grant) UnderWay() bool { return g.State == Claimed }
+
 // Finish records what came of a claim.
 type Finish struct {
 	Key   string
