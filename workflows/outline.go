@@ -21,18 +21,18 @@ func (o outline) attemptAll(steps []*step) error {
 	err := o.each(steps, o.attempt)
 	// A person decides whether a review comes to its close.
 	o.seen = slices.DeleteFunc(o.seen,
-		func(s *step) bool { return s.kind == closeReview.Name && o.stands[s.key] == nil })
+		func(s *step) bool { return s.kind == closeReview.Name && o.stands[s.key].State == "" })
 	return err
 }
 
 func (o outline) attempt(s *step) error {
 	s.begun = true
 	switch stands := o.stands[s.key]; {
-	case stands != nil && stands.UnderWay():
+	case stands.UnderWay():
 		s.result = effect.Result{State: effect.AlreadyDone, By: stands.EventID}
 		return nil
-	case stands != nil && stands.Settled():
-		s.result = effect.Recorded(*stands, o.In.EventID)
+	case stands.Settled():
+		s.result = effect.Recorded(stands, o.In.EventID)
 		return nil
 	}
 	forecast, err := o.forecast(s)

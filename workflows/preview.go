@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -89,8 +90,10 @@ type preview struct {
 	// parked is set until the run has come to its present park. The ledger has the outcomes of the effects before that.
 	parked bool
 
-	// stands is how effects stand, as they were and as the run has left them since; before is how they stood.
-	stands, before map[string]*effect.Standing
+	// stands is how effects stand, as they were and as the run has left them since; before is how they stood. known are
+	// the keys that were read: an effect that was never begun is in neither.
+	stands, before map[string]effect.Standing
+	known          map[string]bool
 	seen           []*step
 	ran            map[string]effect.Result
 	// foreseen is the forecast of each effect that ran.
@@ -101,8 +104,9 @@ type preview struct {
 func newPreview(ctx context.Context, outlook Outlook, asked Asked) *preview {
 	return &preview{
 		Asked: asked, f: &flow{in: asked.In, name: asked.In.Flow()}, context: ctx, outlook: outlook,
-		parked: asked.Action != "", stands: map[string]*effect.Standing{}, before: map[string]*effect.Standing{},
-		ran: map[string]effect.Result{}, foreseen: map[string]activities.Forecast{},
+		parked: asked.Action != "", stands: map[string]effect.Standing{}, before: map[string]effect.Standing{},
+		known: map[string]bool{},
+		ran:   map[string]effect.Result{}, foreseen: map[string]activities.Forecast{},
 	}
 }
 
@@ -173,8 +177,8 @@ func (p *preview) execute(a attempt, result any) (err error) {
 		}
 		return err
 	case activities.ReadEffectsInput:
-		stands, err := p.standings(slices.Concat(in.Keys, in.Undos)...)
-		*result.(*activities.ReadEffectsResult) = in.Of(stands)
+		err := p.know(slices.Concat(in.Keys, in.Undos)...)
+		*result.(*activities.ReadEffectsResult) = in.Of(p.stands)
 		return err
 	case activities.SkipEffectInput:
 		return p.skip(in, result.(*activities.SkipEffectResult))
@@ -205,29 +209,19 @@ func (p *preview) loaded(code, why *string) {
 	}
 }
 
-// standings returns how effects stand by now.
-func (p *preview) standings(keys ...string) (map[string]effect.Standing, error) {
-	unknown := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { _, asked := p.stands[key]; return asked })
-	if len(unknown) > 0 {
-		found, err := p.outlook.Standings(p.context, unknown)
-		if err != nil {
-			return nil, err
-		}
-		for _, key := range unknown {
-			if s, ok := found[key]; ok {
-				p.stands[key], p.before[key] = &s, &s
-			} else {
-				p.stands[key] = nil
-			}
-		}
+// know reads how effects stand that nobody has asked about before.
+func (p *preview) know(keys ...string) error {
+	unknown := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return p.known[key] })
+	if len(unknown) == 0 {
+		return nil
 	}
-	stands := map[string]effect.Standing{}
-	for _, key := range keys {
-		if s := p.stands[key]; s != nil {
-			stands[key] = *s
-		}
+	found, err := p.outlook.Standings(p.context, unknown)
+	for _, key := range unknown {
+		p.known[key] = true
 	}
-	return stands, nil
+	maps.Copy(p.stands, found)
+	maps.Copy(p.before, found)
+	return err
 }
 
 // attemptAll forecasts the steps that are not settled.
@@ -235,7 +229,7 @@ func (p *preview) attemptAll(steps []*step) error { return p.each(steps, p.attem
 
 func (p *preview) each(steps []*step, attempt func(*step) error) error {
 	open := p.f.toTry(steps)
-	if _, err := p.standings(keysOf(open)...); err != nil { // one question for all
+	if err := p.know(keysOf(open)...); err != nil { // one question for all
 		return err
 	}
 	for _, s := range open {
@@ -250,9 +244,9 @@ func (p *preview) each(steps []*step, attempt func(*step) error) error {
 }
 
 func (p *preview) attempt(s *step) error {
-	stands := p.stands[s.key]
+	stands, known := p.stands[s.key]
 	switch {
-	case p.parked && stands == nil:
+	case p.parked && !known:
 		s.result = effect.Result{State: effect.Failed, Reason: "not begun"}
 		return nil
 	case p.parked && stands.Claimable(0), p.parked && stands.UnderWay():
@@ -262,7 +256,7 @@ func (p *preview) attempt(s *step) error {
 	}
 	s.begun = true
 	switch {
-	case stands != nil && stands.UnderWay():
+	case stands.UnderWay():
 		// Another run does it, and this one waits for that.
 		s.result = effect.Result{State: effect.AlreadyDone, By: stands.EventID}
 		return nil
@@ -270,8 +264,8 @@ func (p *preview) attempt(s *step) error {
 		// The run was told so, and asks for nothing that would follow.
 		s.skipped, s.result = true, effect.Result{State: effect.Skipped, Reason: stands.Error}
 		return nil
-	case stands != nil && !stands.Claimable(s.round):
-		s.result = effect.Recorded(*stands, p.In.EventID)
+	case known && !stands.Claimable(s.round):
+		s.result = effect.Recorded(stands, p.In.EventID)
 		return nil
 	}
 	forecast, err := p.forecast(s)
@@ -280,11 +274,8 @@ func (p *preview) attempt(s *step) error {
 	}
 	result := forecast.Result
 	s.result = result
-	p.foreseen[s.key] = forecast
-	if stands != nil && stands.Round > result.Round {
-		s.result.Round = stands.Round
-	}
-	p.ran[s.key] = result
+	s.result.Round = max(result.Round, stands.Round)
+	p.foreseen[s.key], p.ran[s.key] = forecast, result
 	p.become(s.key, s.result, p.In.EventID)
 	if result.State == effect.Done && s.compensates != "" {
 		p.become(s.compensates, effect.Result{State: effect.Compensated}, p.In.EventID)
@@ -296,7 +287,7 @@ func (p *preview) attempt(s *step) error {
 func (p *preview) forecast(s *step) (activities.Forecast, error) {
 	c := p.f.call(s)
 	c.After = slices.DeleteFunc(slices.Clone(c.After), func(key string) bool { // what this run settles first
-		return p.stands[key] != nil && p.stands[key].Settled()
+		return p.stands[key].Settled()
 	})
 	forecast, err := s.work.forecast(p.context, p.outlook, c)
 	if err != nil {
@@ -307,17 +298,15 @@ func (p *preview) forecast(s *step) (activities.Forecast, error) {
 
 // become sets how an effect stands from here on.
 func (p *preview) become(key string, r effect.Result, eventID string) {
-	s := effect.StandingAfter(r, eventID)
-	p.stands[key] = &s
+	p.stands[key], p.known[key] = effect.StandingAfter(r, eventID), true
 }
 
 // skip is what [activities.Runs.SkipEffect] does.
 func (p *preview) skip(in activities.SkipEffectInput, result *activities.SkipEffectResult) error {
-	stands, err := p.standings(in.Effect.Key)
-	if err != nil {
+	if err := p.know(in.Effect.Key); err != nil {
 		return err
 	}
-	if s, known := stands[in.Effect.Key]; known && s.Settled() {
+	if s := p.stands[in.Effect.Key]; s.Settled() {
 		met := effect.Recorded(s, in.Effect.EventID)
 		result.Met = &met
 		return nil

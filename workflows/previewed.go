@@ -10,32 +10,19 @@ type Will string
 
 // The fates of an effect.
 const (
-	// WillStay: it is done, by this event or another, and is not done again.
-	WillStay Will = "stays"
-	// WillRun: it is done now.
-	WillRun Will = "runs"
-	// WillRunLater: its sink is out or paused, or its state has to settle. It waits for that, and is then done.
-	WillRunLater Will = "runs_later"
-	// WillAsk: it may have happened, and a person is asked.
-	WillAsk Will = "asks"
-	// WillRefuse: its sink refuses it, with the reason.
-	WillRefuse Will = "refused"
-	// WillNotBeDone: it is not done. The reason says why.
-	WillNotBeDone Will = "not_done"
-	// WillTakeBack: it is done, or may be, and is taken back.
-	WillTakeBack Will = "taken_back"
-	// WillRunAndTakeBack: it is done now, beside an effect that is refused, and taken back.
-	WillRunAndTakeBack Will = "runs_and_taken_back"
-	// WillLeave: it is found not to be wanted, and recorded as skipped.
-	WillLeave Will = "left"
-	// WillSkip: it is skipped by the decision.
-	WillSkip Will = "skips"
-	// WillMark: it is marked as done by the decision.
-	WillMark Will = "marked"
-	// WasSkipped: it is skipped, and stays so.
-	WasSkipped Will = "skipped"
-	// WasTakenBack: it was taken back, and stays so.
-	WasTakenBack Will = "was_taken_back"
+	WillStay           Will = "stays"               // it is done, by this event or another, and is not done again
+	WillRun            Will = "runs"                // it is done now
+	WillRunLater       Will = "runs_later"          // it waits for its sink, or for its state to settle, and is then done
+	WillAsk            Will = "asks"                // it may have happened, and a person is asked
+	WillRefuse         Will = "refused"             // its sink refuses it, with the reason
+	WillNotBeDone      Will = "not_done"            // it is not done, with the reason
+	WillTakeBack       Will = "taken_back"          // it is done, or may be, and is taken back
+	WillRunAndTakeBack Will = "runs_and_taken_back" // it is done now, beside one that is refused, and taken back
+	WillLeave          Will = "left"                // it is found not to be wanted, and recorded as skipped
+	WillSkip           Will = "skips"               // it is skipped by the decision
+	WillMark           Will = "marked"              // it is marked as done by the decision
+	WasSkipped         Will = "skipped"             // it is skipped, and stays so
+	WasTakenBack       Will = "was_taken_back"      // it was taken back, and stays so
 	// WillWait: nothing begins it now. It is not done, and waits for what the run parks for; or another run is at it.
 	WillWait Will = "waits"
 )
@@ -106,8 +93,8 @@ func (p *preview) effect(s *step) PreviewedEffect {
 		e.Amount, e.Currency = &amount, entry.Currency
 	}
 	before, now := p.before[s.key], p.stands[s.key]
-	is := func(of *effect.Standing, state effect.State) bool {
-		return of != nil && !of.UnderWay() && effect.Recorded(*of, "").State == state
+	is := func(of effect.Standing, state effect.State) bool {
+		return of.State != "" && !of.UnderWay() && effect.Recorded(of, "").State == state
 	}
 	result, ran := p.ran[s.key]
 	switch {
@@ -125,7 +112,7 @@ func (p *preview) effect(s *step) PreviewedEffect {
 		e.Will, e.Why = WillAsk, result.Reason
 	case ran:
 		e.Will, e.Why = notDone(result)
-	case now == nil:
+	case now.State == "":
 		e.Will, e.Why = WillWait, "not begun"
 	case now.UnderWay():
 		e.Will, e.Why = WillWait, "another run is doing it"
@@ -142,11 +129,11 @@ func (p *preview) effect(s *step) PreviewedEffect {
 	case is(now, effect.AlreadyDone):
 		e.Will, e.By = WillStay, s.result.By
 	case is(now, effect.Uncertain):
-		e.Will, e.Why = WillAsk, effect.Recorded(*now, "").Reason
+		e.Will, e.Why = WillAsk, effect.Recorded(now, "").Reason
 	case now.Claimable(0): // it goes on trying
-		e.Will, e.Why = WillWait, effect.Recorded(*now, "").Reason
+		e.Will, e.Why = WillWait, effect.Recorded(now, "").Reason
 	default:
-		e.Will, e.Why = notDone(effect.Recorded(*now, ""))
+		e.Will, e.Why = notDone(effect.Recorded(now, ""))
 	}
 	return e
 }
