@@ -188,33 +188,45 @@ func (g *Gate) failed(c Call, p Policy, reason, said string) (breaker.Failures, 
 // mostKeys bounds the effects that are told apart: more than opens any breaker.
 const mostKeys = 100
 
-// mayProbe reports whether an effect may be the next probe of a sink that is out. One that is about an account whose
-// effects have failed leaves the others a while to go first: the sink may only fail for that account.
-func (b Breaking) mayProbe(o outage, about string) bool {
+// probes reports whether an effect is the next probe of a sink that is out. One that is about an account whose effects
+// have failed leaves the others a while to go first: the sink may only fail for that account.
+func (r *Runner) probes(ctx context.Context, c Call, p Policy, o outage) (bool, error) {
 	due := o.probeAt
-	if slices.Contains(o.About, about) && o.waiting > len(o.Events) {
-		due = due.Add(2 * b.LeastWait)
+	if slices.Contains(o.About, p.about(c)) && o.waiting > len(o.Events) {
+		due = due.Add(2 * r.Breaking.LeastWait)
 	}
-	return !time.Now().Before(due)
+	if o.paused != nil || time.Now().Before(due) {
+		return false, nil
+	}
+	lease := p.Timeout + claiming + recording // a probe that its worker does not end is followed by the next
+	probe, err := r.Breakers.Probe(ctx, p.Gate.sink, lease)
+	if err == nil {
+		o.probeAt = time.Now().Add(lease)
+		p.Gate.set(&o)
+	}
+	return probe, err
 }
 
 // held decides about an effect whose sink is out: whether it is the one that probes, makes its last try because its
 // time is over, or waits. An effect of a paused sink waits, and its time stands still. If the ledger says that the
 // effect has ended, none of these holds, and the claim tells so.
-func (r *Runner) held(ctx context.Context, c Call, p Policy, o outage) (probe, last bool, waits *Result, err error) {
+func (r *Runner) held(ctx context.Context, c Call, p Policy) (probe, last bool, waits Result, err error) {
+	o, out := p.Gate.outage()
+	if !out {
+		return false, false, Result{}, nil
+	}
 	found, err := r.Ledger.Read(ctx, []string{c.Key})
 	if err != nil {
-		return false, false, nil, r.again(ctx, TypeInfrastructure, 0, err, "cannot read %s", c.Key)
+		return false, false, Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot read %s", c.Key)
 	}
 	g, known := found[c.Key]
 	tried := known && c.Round <= g.Round
 	left := p.Retries.For
 	switch {
 	case tried && g.State != ledger.Claimed && (g.State != ledger.Failed || g.Class != ledger.Transient):
-		return false, false, nil, nil
+		return false, false, Result{}, nil
 	case o.paused != nil:
-		waiting := r.waits(ctx, c, p, o, 0)
-		return false, false, &waiting, nil
+		return false, false, r.waits(ctx, c, p, o, 0), nil
 	case tried:
 		left = p.left(g.Trying, g.Age)
 	case !c.WaitingSince.IsZero():
@@ -222,22 +234,14 @@ func (r *Runner) held(ctx context.Context, c Call, p Policy, o outage) (probe, l
 		left -= waited - p.Gate.pausedFor(waited)
 	}
 	if left <= 0 {
-		return false, true, nil, nil
+		return false, true, Result{}, nil
 	}
-	if r.Breaking.mayProbe(o, p.about(c)) {
-		// A probe that its worker does not end is followed by the next.
-		lease := p.Timeout + claiming + recording
-		if probe, err = r.Breakers.Probe(ctx, p.Gate.sink, lease); err != nil {
-			return false, false, nil, r.again(ctx, TypeInfrastructure, 0, err, "cannot probe %s", p.Gate.sink)
-		}
-		o.probeAt = time.Now().Add(lease)
-		p.Gate.set(&o)
-		if probe {
-			return true, false, nil, nil
-		}
+	if probe, err = r.probes(ctx, c, p, o); err != nil {
+		err = r.again(ctx, TypeInfrastructure, 0, err, "cannot probe %s", p.Gate.sink)
+	} else if !probe {
+		waits = r.waits(ctx, c, p, o, left)
 	}
-	waiting := r.waits(ctx, c, p, o, left)
-	return false, false, &waiting, nil
+	return probe, false, waits, err
 }
 
 // waits is the result of an effect whose sink is out or paused. left is what remains of its time while it is out.

@@ -93,11 +93,7 @@ const (
 
 // Known reports whether s is one of these states.
 func (s State) Known() bool {
-	switch s {
-	case Done, AlreadyDone, Skipped, Compensated, Refused, Failed, Uncertain, Waits:
-		return true
-	}
-	return false
+	return s.Settled() || s == Refused || s == Failed || s == Uncertain || s == Waits
 }
 
 // Settled reports whether nothing more is to be done about the effect.

@@ -115,8 +115,7 @@ func Infrastructure(err error) error {
 // Classify returns an attempt's error's class, and how long the other side asked to wait. An attempt may be repeated
 // unless it is known to be refused or in doubt.
 func Classify(err error) (class ledger.Class, retryAfter time.Duration) {
-	var failure *Failure
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*Failure](err); ok {
 		return failure.Class, failure.RetryAfter
 	}
 	return ledger.Transient, 0
@@ -174,9 +173,9 @@ func retryAfter(header string, now time.Time) time.Duration {
 
 // isInfrastructure reports whether err is about our own database and not about the effect.
 func isInfrastructure(err error) bool {
-	var marked *infrastructure
-	var connect *pgconn.ConnectError
-	return errors.As(err, &marked) || errors.As(err, &connect)
+	_, marked := errors.AsType[*infrastructure](err)
+	_, connect := errors.AsType[*pgconn.ConnectError](err)
+	return marked || connect
 }
 
 // describe shortens an error for people, and bounds what a peer said in it. Postgres takes no NUL, and
@@ -195,18 +194,17 @@ func describe(err error) string {
 // healthOf says what the end of an attempt says about the sink, in our words and in the sink's. An attempt without a
 // failure has reached the sink.
 func healthOf(err error) (health Health, reason, said string) {
-	var failure *Failure
-	switch {
-	case err == nil:
+	if err == nil {
 		return Answered, "", ""
-	case errors.As(err, &failure):
-		_, said, _ = strings.Cut(describe(failure), aside)
-		return failure.Health, inOurWords(describe(failure)), said
 	}
-	return 0, "", ""
+	if failure, ok := errors.AsType[*Failure](err); ok {
+		reason, said, _ = strings.Cut(describe(failure), aside)
+		health = failure.Health
+	}
+	return health, reason, said
 }
 
 func unanswered(err error) bool {
-	var failure *Failure
-	return errors.As(err, &failure) && (failure.Unanswered || failure.Class == ledger.Ambiguous)
+	failure, ok := errors.AsType[*Failure](err)
+	return ok && (failure.Unanswered || failure.Class == ledger.Ambiguous)
 }

@@ -173,15 +173,11 @@ const recording = 2500 * time.Millisecond
 func (r *Runner) finish(ctx context.Context, f ledger.Finish) (ledger.Finished, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recording)
 	defer cancel()
-	for pause := 50 * time.Millisecond; ; pause *= 2 {
-		finished, err := r.Ledger.Finish(ctx, f)
-		if err == nil || ctx.Err() != nil || ledger.Unrecordable(err) {
-			return finished, err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return finished, err
-		}
-	}
+	var finished ledger.Finished
+	var err error
+	insist(ctx, func() bool {
+		finished, err = r.Ledger.Finish(ctx, f)
+		return err == nil || ledger.Unrecordable(err)
+	})
+	return finished, err
 }

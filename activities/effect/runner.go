@@ -98,16 +98,9 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 		// mail in doubt that the server is about to take. The regular activity that follows has all its time.
 		return Result{}, r.again(ctx, TypeNotYet, 0, nil, "%s has waited too long for its turn", c.Key)
 	}
-	var probe, last bool
-	if o, out := p.Gate.outage(); out {
-		var waits *Result
-		var err error
-		if probe, last, waits, err = r.held(ctx, c, p, o); err != nil {
-			return Result{}, err
-		}
-		if waits != nil {
-			return *waits, nil
-		}
+	probe, last, waits, err := r.held(ctx, c, p)
+	if err != nil || waits.State == Waits {
+		return waits, err
 	}
 	leave, err := r.enter(ctx, c, p)
 	if err != nil {
@@ -131,8 +124,14 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 	defer cancel()
 	attempt := &Attempt{IdempotencyKey: idempotencyKey(c.Key, grant.Generation), Request: grant.Request,
 		Repeat: grant.Age > 0, Correlation: c.Correlation}
-	attempt.commit = func() error {
-		held, err := r.mark(attemptCtx, c.Key, grant.Token)
+	// The mark of the point of no return may be set twice, and is refused when the claim has run out. One that may have
+	// been set makes the effect uncertain, though nothing was sent: it is asked for until that is known.
+	attempt.commit = func() (err error) {
+		var held bool
+		insist(attemptCtx, func() bool {
+			held, err = r.Ledger.Commit(attemptCtx, c.Key, grant.Token)
+			return err == nil
+		})
 		reached(c, "after-mark")
 		if err == nil && !held {
 			err = ledger.ErrTakenOver
@@ -179,18 +178,13 @@ func (r *Runner) enter(ctx context.Context, c Call, p Policy) (leave func(), err
 		p.Gate.sink, words)
 }
 
-// mark sets the mark of the point of no return. One that may have been set makes the effect uncertain, though
-// nothing was sent: it is asked for until that is known, as long as the attempt lasts. It may be set twice,
-// and is refused when the claim has run out.
-func (r *Runner) mark(ctx context.Context, key string, token int64) (held bool, err error) {
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		if held, err = r.Ledger.Commit(ctx, key, token); err == nil {
-			return held, nil
-		}
+// insist tries something until it is done or ctx has ended, with pauses that grow up to a second.
+func insist(ctx context.Context, try func() (done bool)) {
+	for pause := 50 * time.Millisecond; !try(); pause = min(2*pause, time.Second) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return false, err
+			return
 		}
 	}
 }
@@ -286,32 +280,25 @@ func (r *Runner) Stale(ctx context.Context, c Call) {
 	r.stale.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", c.Kind)))
 }
 
-// said is how metrics name what a sink made of an attempt.
-func said(err error) string {
-	var unwanted *NotWanted
-	var ours *infrastructure
-	switch {
-	case errors.As(err, &unwanted):
-		return "skipped"
-	case errors.As(err, &ours):
-		return "infrastructure"
-	}
-	class, _ := Classify(err)
-	return string(class)
-}
-
 // call makes an attempt, and measures what it takes.
 func (r *Runner) call(ctx context.Context, g *Gate, a *Attempt, fn func(context.Context, *Attempt) (any, error)) (any,
 	error) {
-	began, outcome := time.Now(), "ok"
+	began := time.Now()
 	value, err := fn(ctx, a)
-	if err != nil {
-		outcome = said(err)
+	if g == nil {
+		return value, err
 	}
-	if g != nil {
-		r.calls.Record(ctx, time.Since(began).Seconds(), metric.WithAttributes(attribute.String("sink", g.sink),
-			attribute.String("outcome", outcome)))
+	class, _ := Classify(err)
+	outcome := string(class)
+	if _, unwanted := errors.AsType[*NotWanted](err); unwanted {
+		outcome = "skipped"
+	} else if isInfrastructure(err) {
+		outcome = "infrastructure"
+	} else if err == nil {
+		outcome = "ok"
 	}
+	r.calls.Record(ctx, time.Since(began).Seconds(), metric.WithAttributes(attribute.String("sink", g.sink),
+		attribute.String("outcome", outcome)))
 	return value, err
 }
 

@@ -6,30 +6,23 @@ import (
 	"time"
 )
 
-// HeldError says that nothing was sent: the sink is out, paused or busy.
-type HeldError struct{ Sink, Words string }
-
-func (e *HeldError) Error() string { return e.Sink + " " + e.Words }
-
 // Send sends something to a sink that is no effect of an event. The sink's breaker, pauses and places hold it like an
-// effect, and its end tells them the same. It records nothing, and tries once. The error is a [*HeldError] if fn was not
-// called.
+// effect, and its end tells them the same. It records nothing, and tries once. Where the sink is out, paused or busy,
+// the error says so, and fn was not called.
 func (r *Runner) Send(ctx context.Context, c Call, p Policy, fn func(context.Context) error) error {
 	probe := false
 	if o, out := p.Gate.outage(); out {
-		if o.paused == nil && r.Breaking.mayProbe(o, p.about(c)) {
-			var err error
-			if probe, err = r.Breakers.Probe(ctx, p.Gate.sink, p.Timeout+claiming+recording); err != nil {
-				return err
-			}
+		var err error
+		if probe, err = r.probes(ctx, c, p, o); err == nil && !probe {
+			err = fmt.Errorf("%s %s", p.Gate.sink, o.words())
 		}
-		if !probe {
-			return &HeldError{p.Gate.sink, o.words()}
+		if err != nil {
+			return err
 		}
 	}
 	leave, _ := p.Gate.enter(ctx, waiting)
 	if leave == nil {
-		return &HeldError{p.Gate.sink, fmt.Sprintf("has no place free: %d are in flight", p.Gate.Busy())}
+		return fmt.Errorf("%s has no place free: %d are in flight", p.Gate.sink, p.Gate.Busy())
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
