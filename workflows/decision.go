@@ -115,17 +115,8 @@ func invalid(format string, args ...any) error {
 // whole run. open are the effects that the run waits for. The error says why the run cannot take the decision. It is an
 // application error of type [ErrTypeInvalidDecision].
 func CheckDecision(open []activities.OpenEffect, action string, in DecisionInput) (about []string, err error) {
-	var may func(activities.OpenEffect) bool
-	switch action {
-	case UpdateRetry:
-		may = func(e activities.OpenEffect) bool { return !e.Uncertain }
-	case UpdateSkip:
-		may = func(activities.OpenEffect) bool { return true }
-	case UpdateDone:
-		may = func(e activities.OpenEffect) bool { return e.ByHand }
-	case UpdateResend:
-		may = func(e activities.OpenEffect) bool { return e.Uncertain }
-	default:
+	is, aboutEffects := effectDecisions[action]
+	if !aboutEffects {
 		return nil, nil
 	}
 	var named, keys []string
@@ -135,7 +126,7 @@ func CheckDecision(open []activities.OpenEffect, action string, in DecisionInput
 			continue
 		}
 		named = append(named, e.Key)
-		if may(e) {
+		if is.may(e) {
 			about = append(about, e.Key)
 		}
 	}
@@ -146,7 +137,7 @@ func CheckDecision(open []activities.OpenEffect, action string, in DecisionInput
 	case len(named) == 0:
 		return nil, invalid("no unfinished effect %q; unfinished are: %s", in.Effect, strings.Join(keys, ", "))
 	case len(about) == 0:
-		return nil, invalid(noneMay[action], named[0])
+		return nil, invalid(is.none, named[0])
 	case !one:
 		return about, nil
 	case len(about) > 1:
@@ -159,11 +150,24 @@ func CheckDecision(open []activities.OpenEffect, action string, in DecisionInput
 	return about, nil
 }
 
-// noneMay says why an action is about none of the effects that it names.
-var noneMay = map[string]string{
-	UpdateRetry:  "%s may have happened, and a retry does not do it once more: see whether it has, then decide done, resend or skip",
-	UpdateResend: "%s is not in doubt: a retry does it, and only what may or may not have happened is sent again",
-	UpdateDone:   "nobody does %s by hand: it happens in pawl's own database, or what it comes to is what it is for; retry or skip it",
+// effectDecisions are the decisions about effects: which effects each may be about, and why it is about none.
+var effectDecisions = map[string]struct {
+	may  func(activities.OpenEffect) bool
+	none string
+}{
+	UpdateRetry: {
+		func(e activities.OpenEffect) bool { return !e.Uncertain },
+		"%s may have happened, and a retry does not do it once more: see whether it has, then decide done, resend or skip",
+	},
+	UpdateSkip: {func(activities.OpenEffect) bool { return true }, ""},
+	UpdateDone: {
+		func(e activities.OpenEffect) bool { return e.ByHand },
+		"nobody does %s by hand: it happens in pawl's own database, or what it comes to is what it is for; retry or skip it",
+	},
+	UpdateResend: {
+		func(e activities.OpenEffect) bool { return e.Uncertain },
+		"%s is not in doubt: a retry does it, and only what may or may not have happened is sent again",
+	},
 }
 
 // holdable reports whether the audit trail can hold s: Postgres takes no NUL, however often it is tried. Reading

@@ -2,11 +2,13 @@ package workflows
 
 import (
 	"cmp"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/letters"
 )
@@ -33,16 +35,15 @@ func (f *flow) show(headline string) {
 
 // standing lists the effects by how they stand, those that are not done first.
 func (f *flow) standing() string {
-	var groups []string
 	kinds := map[string][]string{}
 	for _, s := range f.steps {
 		group := s.standing()
-		if _, ok := kinds[group]; !ok {
-			groups = append(groups, group)
-		}
 		kinds[group] = append(kinds[group], prose(s.name()))
 	}
-	slices.SortStableFunc(groups, func(a, b string) int { return cmp.Compare(urgency(a), urgency(b)) })
+	words := []string{"waits", "not begun", "done", "skipped", "taken back"} // what is not among them is not done
+	groups := slices.SortedFunc(maps.Keys(kinds), func(a, b string) int {
+		return cmp.Or(cmp.Compare(slices.Index(words, a), slices.Index(words, b)), cmp.Compare(a, b))
+	})
 	for i, group := range groups {
 		groups[i] = group + ": " + strings.Join(kinds[group], ", ")
 	}
@@ -66,14 +67,6 @@ func (s *step) standing() string {
 	return "**NOT DONE, " + string(s.result.State) + "**"
 }
 
-// urgency orders the groups of standing.
-func urgency(group string) int {
-	if strings.HasPrefix(group, "**") {
-		return 0
-	}
-	return 1 + slices.Index([]string{"waits", "not begun", "done", "skipped", "taken back"}, group)
-}
-
 // name tells the step from the others of the run: its kind, and of a delivery the consumer, too.
 func (s *step) name() string {
 	if s.kind == relayEvent.Name {
@@ -85,7 +78,7 @@ func (s *step) name() string {
 // commands are what can be done about the parked run, for a shell.
 func (f *flow) commands() []string {
 	takes := func(action string) bool { return slices.Contains(f.takes, action) }
-	all, open := []string{f.command("show")}, f.unsettled()
+	all, open := []string{f.command("show")}, f.waits().Effects
 	if len(open) == 0 { // a review: every decision is about the run
 		for _, action := range f.takes {
 			all = append(all, f.command(action, "--why", "REASON"))
@@ -95,15 +88,15 @@ func (f *flow) commands() []string {
 	if takes(UpdateRetry) {
 		all = append(all, f.command(UpdateRetry, "--why", "REASON"))
 	}
-	for _, s := range open {
-		named := s.kind
-		if len(f.match(s.kind)) > 1 {
-			named = s.key
+	for _, e := range open {
+		named := e.Kind
+		if slices.ContainsFunc(open, func(o activities.OpenEffect) bool { return o.Kind == e.Kind && o.Key != e.Key }) {
+			named = e.Key
 		}
-		if takes(UpdateDone) && s.byHand() {
+		if takes(UpdateDone) && e.ByHand {
 			all = append(all, f.command(UpdateDone, "--effect", named, "--reference", "REFERENCE", "--why", "REASON"))
 		}
-		if takes(UpdateResend) && s.uncertain() {
+		if takes(UpdateResend) && e.Uncertain {
 			all = append(all, f.command(UpdateResend, "--effect", named, "--why", "REASON"))
 		}
 		if takes(UpdateSkip) {

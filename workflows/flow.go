@@ -236,17 +236,6 @@ func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 // unsettled returns the steps that a decision can be about.
 func (f *flow) unsettled() []*step { return f.open(f.settling) }
 
-// match returns those that an operator means: by key, by kind, or all for "".
-func (f *flow) match(name string) []*step {
-	var found []*step
-	for _, s := range f.unsettled() {
-		if name == "" || name == s.key || name == s.kind {
-			found = append(found, s)
-		}
-	}
-	return found
-}
-
 func unsettled(steps []*step) []*step {
 	var open []*step
 	for _, s := range steps {

@@ -42,7 +42,7 @@ const (
 // parkFor parks the run for the steps that are not done. A run that was cancelled parks for that.
 func (f *flow) parkFor(open []*step) (decision, error) {
 	status, why := f.whyParked(open)
-	f.takes = f.aboutEffects(open)
+	f.takes = f.aboutEffects()
 	if f.isCancelled() {
 		return f.parkCancelled(why.text)
 	}
@@ -50,16 +50,12 @@ func (f *flow) parkFor(open []*step) (decision, error) {
 }
 
 // aboutEffects lists the decisions that can be taken about effects that are not done.
-func (f *flow) aboutEffects(open []*step) []string {
-	takes := []string{UpdateSkip}
-	add := func(action string, may func(*step) bool) {
-		if slices.ContainsFunc(open, may) {
+func (f *flow) aboutEffects() (takes []string) {
+	for _, action := range []string{UpdateSkip, UpdateRetry, UpdateDone, UpdateResend} {
+		if slices.ContainsFunc(f.waits().Effects, effectDecisions[action].may) {
 			takes = append(takes, action)
 		}
 	}
-	add(UpdateRetry, (*step).repeatable)
-	add(UpdateDone, (*step).byHand)
-	add(UpdateResend, (*step).uncertain)
 	if !f.irreversible && !f.undoing {
 		takes = append(takes, UpdateCompensate)
 	}
@@ -130,7 +126,9 @@ func (f *flow) waits() activities.Waits {
 	}
 	for _, s := range f.unsettled() {
 		w.Effects = append(w.Effects, activities.OpenEffect{
-			Key: s.key, Kind: s.kind, State: string(s.result.State), Uncertain: s.uncertain(), ByHand: s.byHand(),
+			Key: s.key, Kind: s.kind, State: string(s.result.State), Uncertain: s.uncertain(),
+			// Nobody else writes to our own database, and a person cannot answer for the provider.
+			ByHand: s.sink != SinkDatabase && s.sink != SinkStripe,
 		})
 	}
 	return w

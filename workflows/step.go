@@ -75,14 +75,8 @@ func (s *step) retry() { s.round, s.waitingSince = max(s.round, s.result.Round)+
 // uncertain reports whether nobody knows whether the step has happened. Done again, it may happen twice.
 func (s *step) uncertain() bool { return s.result.State == effect.Uncertain }
 
-func (s *step) repeatable() bool { return !s.uncertain() }
-
 // hadFailed reports whether the step had failed before a replay, which has not tried it again yet.
-func (s *step) hadFailed() bool { return s.result.Met && s.repeatable() && !s.again }
-
-// byHand reports whether a person can say that the step has happened. Nobody else writes to our own database, and a
-// person cannot answer for the provider.
-func (s *step) byHand() bool { return s.sink != SinkDatabase && s.sink != SinkStripe }
+func (s *step) hadFailed() bool { return s.result.Met && !s.uncertain() && !s.again }
 
 // waitsFor says what the step waits for.
 func (s *step) waitsFor() string {
