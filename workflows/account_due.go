@@ -49,8 +49,8 @@ func DueOf(workflowID string) (*DueInput, bool) {
 	return &DueInput{Account: account, At: at}, err == nil
 }
 
-// planAccountDue is the clock's work for an account: a planned end comes, grace is over, a customer is reminded of an open
-// invoice, a person is asked about an object that does not settle. It is planned like the effects of an event, and
+// planAccountDue is the clock's work for an account: a planned end comes, grace is over, a customer is reminded of an
+// open invoice, a person is asked about an object that does not settle. It is planned like the effects of an event, and
 // belongs to the receipt of the fact that made it due. Nothing of it can be taken back.
 func planAccountDue(c billing.Change, _ activities.Planning) plan {
 	follows := slices.ContainsFunc(c.Due, func(d billing.Due) bool {

@@ -6,7 +6,8 @@ import (
 )
 
 // creditSteps book a credit note: what of it went to the customer's balance, which is no cash, and what was given back
-// outside of the provider. Refunds have events of their own. One that is void was issued before, also where nothing has told of that.
+// outside of the provider. Refunds have events of their own. One that is void was issued before, also where nothing has
+// told of that.
 func creditSteps(subject billing.Subject, n billing.Credit) (steps []*step) {
 	for _, part := range []struct {
 		how, suffix string

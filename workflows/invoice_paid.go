@@ -5,8 +5,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// planInvoicePaid is what happens when an invoice has been paid: access and workspace follow the paid plan, the payment is
-// booked, a receipt mailed, and for some plans an onboarding task opened.
+// planInvoicePaid is what happens when an invoice has been paid: access and workspace follow the paid plan, the payment
+// is booked, a receipt mailed, and for some plans an onboarding task opened.
 //
 // When provisioning is refused for good, the customer has paid in vain: the grant is withheld, the entry reversed, and
 // the run ends compensated.

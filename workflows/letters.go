@@ -24,8 +24,8 @@ func changedSteps(c billing.Change) []*step {
 	if before == nil || now == nil || !now.Granting() || !before.Granting() || now.Version == before.Version {
 		return nil
 	}
-	// A paid invoice tells no planned end. And what a subscription began as is no change of it, though a later invoice may
-	// have told first what it gives now.
+	// A paid invoice tells no planned end. And what a subscription began as is no change of it, though a later invoice
+	// may have told first what it gives now.
 	if before.Evidence && (now.GivesAs(*before) || c.Subject.EventType == "customer.subscription.created") {
 		return nil
 	}
@@ -141,8 +141,8 @@ func taken(c billing.Change, subject billing.Subject, letter activities.Letter,
 func invoiceLetter(template string, subject billing.Subject, i billing.Invoice) activities.Letter {
 	return activities.Letter{
 		Template: template, Mode: subject.Mode, Account: i.Account, Object: i.ID, Number: i.Number,
-		Customer: i.Customer, Amount: i.Due, Currency: i.Currency, Plan: i.Plan, PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd,
-		OccurredAt: i.PaidAt,
+		Customer: i.Customer, Amount: i.Due, Currency: i.Currency, Plan: i.Plan,
+		PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd, OccurredAt: i.PaidAt,
 	}
 }
 

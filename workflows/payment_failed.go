@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// planPaymentFailed is what happens when a payment was tried in vain, waits for the customer, or is overdue: the customer
-// is told where to pay, once for each attempt. Access stays for the time of grace.
+// planPaymentFailed is what happens when a payment was tried in vain, waits for the customer, or is overdue: the
+// customer is told where to pay, once for each attempt. Access stays for the time of grace.
 func planPaymentFailed(c billing.Change, _ activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
 	i, before := c.After.Invoice, c.Before.Invoice

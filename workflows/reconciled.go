@@ -22,8 +22,8 @@ var reconciledFlows = map[string]string{
 	ReconciledType + ".credit_note": "CreditNoteIssued",
 }
 
-// planReconciled is what happens when a person has had an object fetched that is not as our rows say. It does the effects
-// of the lost events, by their keys: should one of them come after all, it finds them done.
+// planReconciled is what happens when a person has had an object fetched that is not as our rows say. It does the
+// effects of the lost events, by their keys: should one of them come after all, it finds them done.
 //
 // It mails nothing: this may be old news to the customer. The reminders of an open invoice are the clock's, and are
 // true.

@@ -40,7 +40,8 @@ func (c *Client) Charged(ctx context.Context, payment, account string) ([]Moved,
 	var all []Moved
 	for _, charge := range charges.Data {
 		if charge.Status == api.ChargeStatusSucceeded {
-			all = append(all, moved(cmp.Or(charge.AmountCaptured, charge.Amount), charge.Currency, charge.BalanceTransaction))
+			amount := cmp.Or(charge.AmountCaptured, charge.Amount)
+			all = append(all, moved(amount, charge.Currency, charge.BalanceTransaction))
 		}
 	}
 	return all, nil
