@@ -7,7 +7,6 @@ package rejection
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -45,7 +44,7 @@ type Rejection struct {
 	// Query is the raw query of the request's URL where it is signed, else "".
 	Query string
 	// Header holds the headers that are kept, signatures among them: it must not be shown as it is.
-	Header http.Header
+	Header http.Header `db:"-"`
 	Body   []byte
 	// BodySize is how many bytes came in. Body holds fewer when Truncated.
 	BodySize   int64
@@ -75,8 +74,7 @@ func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
 const insertSQL = `
 insert into rejections (id, source, received_at, class, detail, diagnosis, likely, remote_addr, method, query, headers, body, body_size, truncated)
-select * from unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[],
-    $9::text[], $10::text[], $11::jsonb[], $12::bytea[], $13::bigint[], $14::boolean[])`
+values (coalesce(nullif($1, '')::uuid, gen_random_uuid()), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
 
 // trimSQL keeps what a secret of ours has probably signed before what anybody may have sent. A request that an
 // operator has admitted may go first: its event is a receipt now. An IPv6 sender owns a whole /64, which counts as
@@ -94,44 +92,15 @@ delete from rejections r using (
 // Keep writes a batch and deletes the rows over the bounds, in one commit. Bodies are cut here. A
 // rejection without an ID gets one.
 func (s *Store) Keep(ctx context.Context, batch []Rejection) error {
-	n := len(batch)
-	var texts [6][]string
-	for i := range texts {
-		texts[i] = make([]string, n)
+	var statements pgx.Batch
+	for _, r := range batch {
+		statements.Queue(insertSQL, r.ID, holdable(r.Source), r.ReceivedAt, holdable(r.Class), holdable(r.Detail),
+			append([]Finding{}, r.Diagnosis...), r.Likely, holdable(r.RemoteAddr), holdable(r.Method),
+			holdable(r.Query), heldHeader(r.Header), append([]byte{}, r.Body[:min(len(r.Body), MaxBody)]...),
+			max(r.BodySize, int64(len(r.Body))), r.Truncated || len(r.Body) > MaxBody)
 	}
-	ids, at := make([][16]byte, n), make([]time.Time, n)
-	diagnoses, headers, bodies := make([]string, n), make([]string, n), make([][]byte, n)
-	likely, truncated, sizes := make([]bool, n), make([]bool, n), make([]int64, n)
-	for i, r := range batch {
-		id, err := identify(r.ID)
-		if err != nil {
-			return fmt.Errorf("keep rejections: %w", err)
-		}
-		for c, v := range [...]string{r.Source, r.Class, r.Detail, r.RemoteAddr, r.Method, r.Query} {
-			texts[c][i] = holdable(v)
-		}
-		ids[i], at[i], likely[i], sizes[i] = id, r.ReceivedAt, r.Likely, max(r.BodySize, int64(len(r.Body)))
-		bodies[i] = append([]byte{}, r.Body[:min(len(r.Body), MaxBody)]...)
-		truncated[i] = r.Truncated || len(r.Body) > MaxBody
-		if diagnoses[i], err = encode(r.Diagnosis, "[]"); err != nil {
-			return fmt.Errorf("keep rejections: diagnosis: %w", err)
-		}
-		if headers[i], err = encode(heldHeader(r.Header), "{}"); err != nil {
-			return fmt.Errorf("keep rejections: headers: %w", err)
-		}
-	}
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if n > 0 {
-			if _, err := tx.Exec(ctx, insertSQL, ids, texts[0], at, texts[1], texts[2], diagnoses, likely, texts[3],
-				texts[4], texts[5],
-				headers, bodies, sizes, truncated); err != nil {
-				return err
-			}
-		}
-		_, err := tx.Exec(ctx, trimSQL, PerSource, PerAddress, KeptFor)
-		return err
-	})
-	if err != nil {
+	statements.Queue(trimSQL, PerSource, PerAddress, KeptFor)
+	if err := s.pool.SendBatch(ctx, &statements).Close(); err != nil {
 		return fmt.Errorf("keep rejections: %w", err)
 	}
 	return nil
@@ -197,7 +166,7 @@ func (s *Store) Get(ctx context.Context, id string) (Rejection, error) {
 	if err != nil {
 		return Rejection{}, fmt.Errorf("rejection %q: %w", id, ErrNotFound)
 	}
-	found, err := s.query(ctx, getSQL, [16]byte(u))
+	found, err := s.query(ctx, getSQL, u.String())
 	if err == nil && len(found) == 0 {
 		err = ErrNotFound
 	}
@@ -212,40 +181,27 @@ const admittedSQL = `update rejections set admitted_at = coalesce(admitted_at, n
 // MarkAdmitted notes that the request has become a receipt. It may be called twice; the first time
 // stays.
 func (s *Store) MarkAdmitted(ctx context.Context, id string) error {
-	u, err := uuid.Parse(id)
-	if err != nil {
-		return fmt.Errorf("rejection %q: %w", id, ErrNotFound)
-	}
-	if _, err := s.pool.Exec(ctx, admittedSQL, [16]byte(u)); err != nil {
+	if _, err := s.pool.Exec(ctx, admittedSQL, id); err != nil {
 		return fmt.Errorf("mark rejection %s as admitted: %w", id, err)
 	}
 	return nil
 }
 
 func (s *Store) query(ctx context.Context, sql string, args ...any) ([]Rejection, error) {
-	rows, err := s.pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := s.pool.Query(ctx, sql, args...) // CollectRows returns its error
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Rejection, error) {
-		var r Rejection
-		var diagnosis, header []byte
-		if err := row.Scan(&r.ID, &r.Source, &r.ReceivedAt, &r.Class, &r.Detail, &diagnosis, &r.Likely, &r.RemoteAddr,
-			&r.Method,
-			&r.Query, &header, &r.Body, &r.BodySize, &r.Truncated, &r.AdmittedAt); err != nil {
-			return r, err
-		}
-		var held map[string][][]byte
-		if err := errors.Join(json.Unmarshal(diagnosis, &r.Diagnosis), json.Unmarshal(header, &held)); err != nil {
-			return r, err
-		}
-		r.Header = make(http.Header, len(held))
-		for name, values := range held {
+		held, err := pgx.RowToStructByName[struct {
+			Rejection
+			Headers map[string][][]byte
+		}](row)
+		r := held.Rejection
+		r.Header = make(http.Header, len(held.Headers))
+		for name, values := range held.Headers {
 			for _, v := range values {
 				r.Header[name] = append(r.Header[name], string(v))
 			}
 		}
-		return r, nil
+		return r, err
 	})
 }
 
@@ -259,21 +215,6 @@ func heldHeader(h http.Header) map[string][][]byte {
 		}
 	}
 	return held
-}
-
-func encode(v any, empty string) (string, error) {
-	encoded, err := json.Marshal(v)
-	if err != nil || string(encoded) == "null" {
-		return empty, err
-	}
-	return string(encoded), nil
-}
-
-func identify(id string) (uuid.UUID, error) {
-	if id == "" {
-		return uuid.NewV7()
-	}
-	return uuid.Parse(id)
 }
 
 // holdable returns s as Postgres' text can hold it. No query that is verified again is changed by it:
