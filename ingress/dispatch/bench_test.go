@@ -29,9 +29,9 @@ type temporal struct {
 	calls int
 	down  bool
 	lost  int // so many starts are made and their replies lost
-	// refuses is the ID of a workflow whose start is refused, and refusesAll, where set, says why any is.
+	// refuses is the ID of a workflow whose start is refused; refusesAll says that any is.
 	refuses    string
-	refusesAll func(id string) string
+	refusesAll bool
 	// fails is the ID of a workflow whose start fails with failure.
 	fails   string
 	failure error
@@ -88,8 +88,8 @@ func (tp *temporal) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowO
 	if o.ID == tp.refuses {
 		return nil, serviceerror.NewInvalidArgument("the input is too large")
 	}
-	if tp.refusesAll != nil {
-		return nil, serviceerror.NewInvalidArgument(tp.refusesAll(o.ID))
+	if tp.refusesAll {
+		return nil, serviceerror.NewInvalidArgument("the namespace takes nothing")
 	}
 	if o.ID == tp.fails {
 		return nil, tp.failure

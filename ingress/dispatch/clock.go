@@ -52,7 +52,7 @@ func (d *Dispatcher) ClockOnce(ctx context.Context) (found int, err error) {
 // run before it starts the run: if this process dies in between, the search finds the receipt without its run and
 // starts that.
 func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
-	in := eventInput(c.Pending)
+	in := workflows.EventInput{Ref: c.Ref}
 	anew := in
 	in.Due = &workflows.DueInput{Account: c.DueAccount, At: c.DueAt}
 	anew.Due = &workflows.DueInput{Account: c.DueAccount, At: d.cfg.Now()}
@@ -64,7 +64,7 @@ func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 		in = anew
 	}
 	in.Due.Compensated = begun.Was == receipt.Compensated
-	runID, already, err := d.executeAs(c.Traced(ctx), begun.WorkflowID, in.Flow(), in)
+	runID, already, err := d.execute(c.Traced(ctx), d.options(begun.WorkflowID, in), in)
 	if err != nil {
 		if errors.Is(err, errUnable) {
 			d.down.Store(true)
@@ -72,7 +72,7 @@ func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 		return fmt.Errorf("start %s: %w", begun.WorkflowID, err)
 	}
 	if already {
-		return leave(ctx, d.cfg.Receipts, c.ReceiptID, begun.Was, d.askOwner(ctx, begun.WorkflowID, c.ReceiptID))
+		return d.leave(ctx, c.ReceiptID, begun.Was, d.askOwner(ctx, begun.WorkflowID, c.ReceiptID))
 	}
 	d.metrics.start(ctx, c.Provider, "due")
 	d.markLater(run.Started{ReceiptID: c.ReceiptID, WorkflowID: begun.WorkflowID, RunID: runID,
@@ -81,7 +81,7 @@ func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 }
 
 // leave ends what was begun with a receipt for a run of the clock that was there already. err says whose that run is.
-func leave(ctx context.Context, receipts Receipts, receiptID string, was receipt.Status, err error) error {
+func (d *Dispatcher) leave(ctx context.Context, receiptID string, was receipt.Status, err error) error {
 	another, is := errors.AsType[*anotherError](err)
 	switch {
 	case is && another.receiptID != "":
@@ -89,9 +89,9 @@ func leave(ctx context.Context, receipts Receipts, receiptID string, was receipt
 		if was == receipt.Processing {
 			was = receipt.Processed
 		}
-		return receipts.Transition(ctx, receiptID, was, "", "")
+		return d.cfg.Receipts.Transition(ctx, receiptID, was, "", "")
 	case is:
-		return receipts.Transition(ctx, receiptID, receipt.NeedsReview, another.Error(), another.Error())
+		return d.cfg.Receipts.Transition(ctx, receiptID, receipt.NeedsReview, another.Error(), another.Error())
 	}
 	return err
 }
@@ -99,7 +99,7 @@ func leave(ctx context.Context, receipts Receipts, receiptID string, was receipt
 // runOf returns the input of a receipt's run: its event and, for the workflow ID of a clock run, the due time in that
 // ID.
 func runOf(p receipt.Pending) workflows.EventInput {
-	in := eventInput(p)
+	in := workflows.EventInput{Ref: p.Ref}
 	if due, ok := workflows.DueOf(p.WorkflowID); ok {
 		in.Due = due
 	}

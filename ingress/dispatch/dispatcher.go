@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,46 +33,20 @@ type Temporal interface {
 		request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
 }
 
-// Receipts stores the receipts that wait; a *receipt.Store.
-type Receipts interface {
-	Due(ctx context.Context, limit int) ([]receipt.Pending, error)
-	Clock(ctx context.Context, limit int) ([]receipt.Clock, error)
-	Begin(ctx context.Context, id, workflowID, anew string) (receipt.Begun, error)
-	Release(ctx context.Context, ids ...string) error
-	Transition(ctx context.Context, id string, to receipt.Status, reason, lastError string) error
-	Get(ctx context.Context, id string) (receipt.Receipt, error)
-	SourcePauses(ctx context.Context) ([]receipt.SourcePause, error)
-	LetIn(ctx context.Context, source string, limit int) error
-	Backlog(ctx context.Context) (receipt.Backlog, error)
-}
-
-// Runs stores the runs of receipts; a *run.Store.
-type Runs interface {
-	MarkStarted(ctx context.Context, runs ...run.Started) error
-	Quiet(ctx context.Context, d time.Duration) (ids []string, err error)
-	QuietSample(ctx context.Context, d time.Duration, n int) ([]run.Open, error)
-	Open(ctx context.Context, ids []string) ([]run.Open, error)
-	ParkOpen(ctx context.Context, o run.Open, reason string) (parked bool, err error)
-	SettleOpen(ctx context.Context, o run.Open, runID string) (settled bool, err error)
-	Intervened(ctx context.Context, i run.Intervention) error
-}
-
 // Config is what a dispatcher needs. Temporal, Receipts, Runs and TaskQueue are required.
 type Config struct {
 	Temporal Temporal
 	// Prepare, when set, registers the search attributes that starts carry. It is called when Temporal does not know
 	// them.
 	Prepare   func(context.Context) error
-	Receipts  Receipts
-	Runs      Runs
+	Receipts  *receipt.Store
+	Runs      *run.Store
 	TaskQueue string
 	// Eager asks for eager workflow start: it saves a hop where a worker of the same process shares
 	// the client.
 	Eager bool
 	// Workers is how many starts may be under way; default 16.
 	Workers int
-	// Queue is how many offered events may wait in memory; default 4096. The sweep takes the others seconds later.
-	Queue int
 	// Every is the pause between sweeps; default 1 s.
 	Every time.Duration
 	// Page returns the URL of a receipt's page in the console, to which its run links. Default: "", no link.
@@ -82,6 +57,8 @@ type Config struct {
 }
 
 const (
+	// queueLength is how many offered events may wait in memory. The sweep takes the others seconds later.
+	queueLength = 4096
 	// startTimeout bounds one start. The SDK tries again by itself within it.
 	startTimeout = 3 * time.Second
 	// prepareTimeout bounds a registration, which may make a column or an index.
@@ -113,15 +90,12 @@ const (
 type Dispatcher struct {
 	cfg     Config
 	queue   chan queued
-	down    atomic.Bool // the last start found Temporal unable
-	paused  atomic.Pointer[map[string]bool]
+	down    atomic.Bool                     // the last start found Temporal unable
+	paused  atomic.Pointer[map[string]bool] // the sources that are, as far as this process knows
 	metrics *metrics
 
-	refusals refusals
-
-	// answered counts the starts that Temporal has answered. timedOutAt is the value of that count when a start last
-	// timed out, or -1: while the two are equal, Temporal has answered nothing since. See silent.
-	answered, timedOutAt atomic.Int64
+	// taken counts the starts that Temporal has taken, and refused those that it has refused since the last of them.
+	taken, refused atomic.Int64
 
 	preparing sync.Mutex
 
@@ -142,21 +116,9 @@ func New(cfg Config) (*Dispatcher, error) {
 	if cfg.TaskQueue == "" {
 		faults = append(faults, errors.New("no task queue"))
 	}
-	if cfg.Workers <= 0 {
-		cfg.Workers = 16
-	}
-	if cfg.Queue <= 0 {
-		cfg.Queue = 4096
-	}
-	if cfg.Every <= 0 {
-		cfg.Every = time.Second
-	}
-	if cfg.Meter == nil {
-		cfg.Meter = noop.Meter{}
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Workers, cfg.Every = cmp.Or(cfg.Workers, 16), cmp.Or(cfg.Every, time.Second)
+	cfg.Meter = cmp.Or[metric.Meter](cfg.Meter, noop.Meter{})
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -167,8 +129,8 @@ func New(cfg Config) (*Dispatcher, error) {
 	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, fmt.Errorf("dispatch: %w", err)
 	}
-	d := &Dispatcher{cfg: cfg, queue: make(chan queued, cfg.Queue), metrics: metrics}
-	d.timedOutAt.Store(-1)
+	d := &Dispatcher{cfg: cfg, queue: make(chan queued, queueLength), metrics: metrics}
+	d.paused.Store(&map[string]bool{})
 	return d, nil
 }
 
@@ -185,11 +147,17 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	marks, started := context.WithCancel(context.WithoutCancel(ctx))
 	wg.Go(func() {
 		starting.Wait()
-		d.giveBack()
+		for len(d.queue) > 0 {
+			d.letGo(<-d.queue)
+		}
 		started()
 	})
 	wg.Go(func() { d.noteAll(marks) })
-	wg.Go(func() { d.watchPauses(ctx) })
+	wg.Go(func() {
+		for wait(ctx, readEvery) {
+			d.readPauses(ctx)
+		}
+	})
 	wg.Go(func() { d.sweep(ctx) })
 	wg.Go(func() { d.clock(ctx) })
 	wg.Go(func() { d.search(ctx) })
@@ -208,16 +176,16 @@ func (d *Dispatcher) failed(ctx context.Context, p receipt.Pending, err error) {
 			log.Warn("not parked; the sweep will try again", "cause", err)
 		}
 	}
-	var another *anotherError
+	another, isAnother := errors.AsType[*anotherError](err)
 	switch {
 	case errors.Is(err, errUnable):
 		if !d.down.Swap(true) {
 			log.Warn("Temporal takes no starts; receipts wait")
 		}
-	case refused(err):
+	case isRefusal(err):
 		log.Warn("Temporal refuses the start; the receipt is parked")
 		park(receipt.StartRefused + ": Temporal does not take this start; mend what it names, then `pawl events run` the event")
-	case errors.As(err, &another):
+	case isAnother:
 		d.down.Store(false) // it answers
 		log.Warn("the event's run is another receipt's; the receipt is parked")
 		park(another.Error())

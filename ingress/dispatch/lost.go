@@ -177,11 +177,10 @@ func (d *Dispatcher) check(ctx context.Context, o run.Open) (mended bool, err er
 	defer cancel()
 	recorded := o.WorkflowID != ""
 	if !recorded {
-		o.WorkflowID = eventInput(o.Pending).ID()
+		o.WorkflowID = workflows.EventInput{Ref: o.Ref}.ID()
 	}
 	found, err := d.cfg.Temporal.DescribeWorkflowExecution(ctx, o.WorkflowID, "")
-	var missing *serviceerror.NotFound
-	if errors.As(err, &missing) {
+	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
 		return true, d.startAgain(ctx, o)
 	}
 	if err != nil {
@@ -264,7 +263,7 @@ func (d *Dispatcher) terminated(ctx context.Context, o run.Open,
 func (d *Dispatcher) startAgain(ctx context.Context, o run.Open) error {
 	in := runOf(o.Pending)
 	in.Replay = &workflows.ReplayInput{Who: "pawl", Why: "Temporal had forgotten the run"}
-	runID, _, err := d.executeAs(ctx, o.WorkflowID, in.Flow(), in)
+	runID, _, err := d.execute(ctx, d.options(o.WorkflowID, in), in)
 	if err != nil {
 		return err
 	}

@@ -8,15 +8,8 @@ import (
 // readEvery is how often a process reads which sources are paused, and makes some receipts of resumed sources due.
 const readEvery = time.Second
 
-// watchPauses keeps d.paused up to date until ctx ends. The sweep postpones the receipts of paused sources.
-func (d *Dispatcher) watchPauses(ctx context.Context) {
-	for wait(ctx, readEvery) {
-		d.readPauses(ctx)
-	}
-}
-
-// readPauses reads which sources are paused, and makes some receipts of resumed sources due. After a failed read,
-// d.paused stays as it was.
+// readPauses reads which sources are paused, and makes some receipts of resumed sources due. The sweep postpones the
+// receipts of paused ones. After a failed read, d.paused stays as it was.
 func (d *Dispatcher) readPauses(ctx context.Context) {
 	list, err := d.cfg.Receipts.SourcePauses(ctx)
 	if err != nil {
@@ -34,10 +27,4 @@ func (d *Dispatcher) readPauses(ctx context.Context) {
 		}
 	}
 	d.paused.Store(&paused)
-}
-
-// isPaused reports whether the source is paused, as far as this process knows.
-func (d *Dispatcher) isPaused(source string) bool {
-	paused := d.paused.Load()
-	return paused != nil && (*paused)[source]
 }

@@ -39,19 +39,13 @@ func (d *Dispatcher) work(ctx context.Context) {
 			return
 		case q := <-d.queue:
 			// select has no preference, so ctx may have ended.
-			if ctx.Err() != nil || d.down.Load() || d.isPaused(q.Source) || d.cfg.Now().After(q.until) {
+			if ctx.Err() != nil || d.down.Load() || (*d.paused.Load())[q.Source] || d.cfg.Now().After(q.until) {
 				d.letGo(q)
 				continue
 			}
-			started, err := d.start(ctx, q.Pending)
-			if err != nil {
-				d.failed(ctx, q.Pending, err)
-				if errors.Is(err, errUnable) {
-					d.release(ctx, q.ReceiptID)
-				}
-				continue
+			if err := d.startAndMark(ctx, q.Pending); errors.Is(err, errUnable) {
+				d.release(ctx, q.ReceiptID)
 			}
-			d.markLater(started)
 		}
 	}
 }
@@ -63,12 +57,5 @@ func (d *Dispatcher) letGo(q queued) {
 		d.noting.Lock()
 		defer d.noting.Unlock()
 		d.toRelease = append(d.toRelease, q.ReceiptID)
-	}
-}
-
-// giveBack empties the queue. The workers have ended, so nobody else takes from it.
-func (d *Dispatcher) giveBack() {
-	for len(d.queue) > 0 {
-		d.letGo(<-d.queue)
 	}
 }

@@ -38,56 +38,45 @@ func TestSweep_StartRefused_ParkedWithTheReason(t *testing.T) {
 	}
 }
 
-// What is wrong with the namespace is nothing about the events: where Temporal refuses several in a row with the same
-// words, the others wait, and start when that is mended. Where its words differ, each has a fault of its own.
+// What is wrong with the namespace is nothing about the events: where Temporal refuses several in a row, the others
+// wait, and start when that is mended.
 func TestSweep_EveryStartRefused(t *testing.T) {
 	t.Parallel()
-	const events = 40
-	for name, c := range map[string]struct {
-		says   func(id string) string
-		parked int
-	}{
-		"alike":      {func(string) string { return "the namespace takes nothing" }, 2},
-		"each apart": {func(id string) string { return id + " is wrong" }, events},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
-			var log bytes.Buffer
-			d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, Runs: b.starts, TaskQueue: "q", Log: slog.New(slog.NewTextHandler(&log, nil))})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i := range events {
-				b.insert(t, id(fmt.Sprint("evt_", i)))
-			}
-			b.due(t)
-			b.temporal.set(func(tp *temporal) { tp.refusesAll = c.says })
-			for range 3 {
-				if _, _, err := d.SweepOnce(t.Context()); err == nil && c.parked < events {
-					t.Error("a refusal passed for success")
-				}
-			}
-			open, err := b.store.Waiting(t.Context(), nil)
-			counts := map[receipt.Status]receipt.Waiting{}
-			for _, w := range open {
-				counts[w.Status] = w
-			}
-			if err != nil || counts[receipt.NeedsReview].Count != c.parked || counts[receipt.Received].Count != events-c.parked {
-				t.Errorf("open: %v, %v; want %d parked", counts, err, c.parked)
-			}
-			if n := strings.Count(log.String(), "Temporal takes no starts"); n != min(events-c.parked, 1) {
-				t.Errorf("the log says %d times that receipts wait:\n%s", n, log.String())
-			}
-			b.temporal.set(func(tp *temporal) { tp.refusesAll = nil })
-			for range 2 { // the first one finds out
-				if _, _, err := d.SweepOnce(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}
-			if n := len(b.temporal.runs); n != events-c.parked {
-				t.Errorf("mended: %d runs, want %d", n, events-c.parked)
-			}
-		})
+	const events, parked = 40, 2
+	b := setup(t)
+	var log bytes.Buffer
+	d, err := dispatch.New(dispatch.Config{Temporal: b.temporal, Receipts: b.store, Runs: b.starts, TaskQueue: "q", Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range events {
+		b.insert(t, id(fmt.Sprint("evt_", i)))
+	}
+	b.due(t)
+	b.temporal.set(func(tp *temporal) { tp.refusesAll = true })
+	for range 3 {
+		if _, _, err := d.SweepOnce(t.Context()); err == nil {
+			t.Error("a refusal passed for success")
+		}
+	}
+	open, err := b.store.Waiting(t.Context(), nil)
+	counts := map[receipt.Status]receipt.Waiting{}
+	for _, w := range open {
+		counts[w.Status] = w
+	}
+	if err != nil || counts[receipt.NeedsReview].Count != parked || counts[receipt.Received].Count != events-parked {
+		t.Errorf("open: %v, %v; want %d parked", counts, err, parked)
+	}
+	if n := strings.Count(log.String(), "Temporal takes no starts"); n != 1 {
+		t.Errorf("the log says %d times that receipts wait:\n%s", n, log.String())
+	}
+	b.temporal.set(func(tp *temporal) { tp.refusesAll = false })
+	for range 2 { // the first one finds out
+		if _, _, err := d.SweepOnce(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(b.temporal.runs); n != events-parked {
+		t.Errorf("mended: %d runs, want %d", n, events-parked)
 	}
 }

@@ -60,7 +60,7 @@ func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workf
 		options.WorkflowIDConflictPolicy = enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
 	options.Memo = map[string]any{requestMemo: ask.Request}
-	runID, already, err := d.executeWith(ctx, options, in.Flow(), in)
+	runID, already, err := d.execute(ctx, options, in)
 	if err == nil && already {
 		err = errors.New("a run of the event has begun at this moment")
 	}
@@ -79,17 +79,13 @@ func (d *Dispatcher) latest(ctx context.Context, workflowID string) (*workflowpb
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	found, err := d.cfg.Temporal.DescribeWorkflowExecution(ctx, workflowID, "")
-	var missing *serviceerror.NotFound
-	var namespace *serviceerror.NamespaceNotFound
-	switch {
-	case errors.As(err, &missing) && !errors.As(err, &namespace):
+	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
 		return nil, nil
-	case err != nil && unable(err):
-		return nil, fmt.Errorf("%w: %w", errUnable, err)
-	case err != nil:
-		return nil, err
 	}
-	return found.GetWorkflowExecutionInfo(), nil
+	if err != nil && unable(err) {
+		err = fmt.Errorf("%w: %w", errUnable, err)
+	}
+	return found.GetWorkflowExecutionInfo(), err
 }
 
 // requestOf returns the ID of the request that a run was started for, "" for none.

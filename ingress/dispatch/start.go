@@ -34,10 +34,10 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (run.Started,
 	// If the ID was started before, the search for lost runs checks within a minute whether that run is this
 	// receipt's.
 	workflowID := cmp.Or(p.WorkflowID, in.ID())
-	runID, already, err := d.executeAs(ctx, workflowID, in.Flow(), in)
+	runID, already, err := d.execute(ctx, d.options(workflowID, in), in)
 	if err != nil {
 		outcome := "failed"
-		if refused(err) {
+		if isRefusal(err) {
 			outcome = "refused"
 		}
 		d.metrics.start(ctx, p.Provider, outcome)
@@ -53,16 +53,6 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (run.Started,
 	}
 	failpoint.Hit("dispatch-after-start")
 	return run.Started{ReceiptID: p.ReceiptID, WorkflowID: workflowID, RunID: runID, StartedAt: d.cfg.Now()}, nil
-}
-
-func eventInput(p receipt.Pending) workflows.EventInput {
-	return workflows.EventInput{Ref: p.Ref}
-}
-
-// executeAs makes one start under workflowID. Its error wraps errUnable if Temporal as a whole takes no starts.
-func (d *Dispatcher) executeAs(ctx context.Context, workflowID, flow string, in workflows.EventInput) (runID string,
-	already bool, err error) {
-	return d.executeWith(ctx, d.options(workflowID, in), flow, in)
 }
 
 func (d *Dispatcher) options(workflowID string, in workflows.EventInput) client.StartWorkflowOptions {
@@ -88,32 +78,44 @@ func (d *Dispatcher) options(workflowID string, in workflows.EventInput) client.
 	}
 }
 
-func (d *Dispatcher) executeWith(ctx context.Context, options client.StartWorkflowOptions, flow string,
+// manyRefused is how many refusals in a row show that not the receipts are at fault but the namespace, or pawl's
+// requests. The receipts before the last one are parked by then.
+const manyRefused = 3
+
+// execute makes one start. Its error wraps errUnable if Temporal as a whole takes no starts.
+func (d *Dispatcher) execute(ctx context.Context, options client.StartWorkflowOptions,
 	in workflows.EventInput) (runID string, already bool, err error) {
-	answered := d.answered.Load()
+	taken := d.taken.Load()
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	run, err := d.cfg.Temporal.ExecuteWorkflow(starting, options, flow, in)
-	var started *serviceerror.WorkflowExecutionAlreadyStarted
+	run, err := d.cfg.Temporal.ExecuteWorkflow(starting, options, in.Flow(), in)
+	started, already := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err)
 	switch {
-	case err == nil:
-		d.answered.Add(1)
-		d.refusals.end()
+	case err == nil, already:
+		d.taken.Add(1)
+		d.refused.Store(0)
+		if already {
+			return started.RunId, true, nil
+		}
 		return run.GetRunID(), false, nil
-	case errors.As(err, &started):
-		d.answered.Add(1)
-		d.refusals.end()
-		return started.RunId, true, nil
 	case unregistered(err):
 		return "", false, fmt.Errorf("%w: %w", errUnable, errors.Join(err, d.prepare(ctx)))
-	case timedOut(err) && !d.silent(answered):
-		return "", false, err
+	case isRefusal(err):
+		if d.refused.Add(1) >= manyRefused {
+			err = fmt.Errorf("%w: it refuses every start alike: %w", errUnable, err)
+		}
+	case serviceerror.ToStatus(err).Code() == codes.DeadlineExceeded && d.taken.Load() > taken:
+		// A part of Temporal hangs (some of its history shards, say): it has taken other starts meanwhile.
 	case unable(err):
-		return "", false, fmt.Errorf("%w: %w", errUnable, err)
-	case refused(err) && d.refusedAlike(in.ReceiptID, err.Error()):
-		return "", false, fmt.Errorf("%w: it refuses every start alike: %w", errUnable, err)
+		err = fmt.Errorf("%w: %w", errUnable, err)
 	}
 	return "", false, err
+}
+
+// isRefusal reports whether Temporal looked at a start and would not have it, now or later.
+func isRefusal(err error) bool {
+	_, invalid := errors.AsType[*serviceerror.InvalidArgument](err)
+	return invalid
 }
 
 // prepare registers the search attributes that starts carry, once for all starts that miss them at a time. Every part
@@ -132,45 +134,19 @@ func (d *Dispatcher) prepare(ctx context.Context) error {
 // Temporal's database was lost, say. The event whose start is refused is not at fault. Temporal (1.29) tells it by
 // these words only: the first for a namespace with aliases, the second for one without.
 func unregistered(err error) bool {
-	var invalid *serviceerror.InvalidArgument
-	if !errors.As(err, &invalid) {
-		return false
-	}
-	says := strings.ToLower(invalid.Error())
-	for _, key := range workflows.SearchAttributeKeys() {
-		name := strings.ToLower(key.GetName())
-		if strings.Contains(says, "no mapping defined for search attribute "+name) ||
-			strings.Contains(says, "search attribute "+name+" is not defined") {
-			return true
-		}
-	}
-	return false
-}
-
-// timedOut reports whether Temporal gave no answer in time. If a part of Temporal hangs (some of its history shards,
-// say), only the starts that go to that part time out.
-func timedOut(err error) bool { return serviceerror.ToStatus(err).Code() == codes.DeadlineExceeded }
-
-// silent notes that a start has timed out; answered is how many starts had been answered when it began. It reports
-// whether Temporal as a whole gives no answers. That takes two starts in a row: no start was answered while this one
-// waited, and another one had timed out at the same count. A single one may have met a part that hangs.
-func (d *Dispatcher) silent(answered int64) bool {
-	return d.answered.Load() == answered && d.timedOutAt.Swap(answered) == answered
+	return isRefusal(err) && strings.Contains(strings.ToLower(err.Error()), "search attribute") &&
+		(strings.Contains(err.Error(), "no mapping defined") || strings.Contains(err.Error(), "is not defined"))
 }
 
 // unable reports whether err tells of Temporal as a whole: it cannot be reached, is overloaded, or does not let us
-// in. For a start that timed out, see silent first. Any other error concerns one start, and the next one may succeed.
+// in. Any other error concerns one start, and the next one may succeed.
 func unable(err error) bool {
-	var connection net.Error
-	var notActive *serviceerror.NamespaceNotActive
-	var invalidState *serviceerror.NamespaceInvalidState
-	var oldClient *serviceerror.ClientVersionNotSupported
-	var oldServer *serviceerror.ServerVersionNotSupported
 	switch serviceerror.ToStatus(err).Code() {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Canceled,
-		codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented: // NotFound: the namespace
+		codes.NotFound, codes.FailedPrecondition, // the namespace's
+		codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
 		return true
 	}
-	return errors.As(err, &connection) || errors.As(err, &notActive) || errors.As(err, &invalidState) ||
-		errors.As(err, &oldClient) || errors.As(err, &oldServer)
+	_, unreachable := errors.AsType[net.Error](err)
+	return unreachable
 }

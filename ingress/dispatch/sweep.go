@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -74,7 +76,7 @@ func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending, until 
 		var err error
 		tried := !gone.Load() && !d.cfg.Now().After(until)
 		if tried {
-			err = d.startDue(ctx, p)
+			err = d.startAndMark(ctx, p)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -94,24 +96,19 @@ func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending, until 
 
 // each calls do for each of items, for up to workers of them at once, and returns when all calls have.
 func each[T any](workers int, items []T, do func(T)) {
-	next := make(chan T, len(items))
+	var running errgroup.Group
+	running.SetLimit(workers)
 	for _, item := range items {
-		next <- item
-	}
-	close(next)
-	var running sync.WaitGroup
-	for range min(workers, len(items)) {
-		running.Go(func() {
-			for item := range next {
-				do(item)
-			}
+		running.Go(func() error {
+			do(item)
+			return nil
 		})
 	}
-	running.Wait()
+	_ = running.Wait()
 }
 
-// startDue starts one due receipt.
-func (d *Dispatcher) startDue(ctx context.Context, p receipt.Pending) error {
+// startAndMark starts one receipt and records the start, or tells why it was not started.
+func (d *Dispatcher) startAndMark(ctx context.Context, p receipt.Pending) error {
 	started, err := d.start(ctx, p)
 	if err != nil {
 		d.failed(ctx, p, err)
