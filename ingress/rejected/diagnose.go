@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -76,47 +75,34 @@ func NewDiagnoser(sources map[string]Source) (*Diagnoser, error) {
 		return nil, err
 	}
 	for name, p := range d.probes {
-		p.strangers, p.owners = strangers(name, d.names, sources)
+		p.strangers = strangers(name, d.names, sources)
 	}
 	return d, nil
 }
 
-// strangers returns a probe of the source with the secrets of all others that its scheme can use, and
-// whose they are by label: who swaps two secrets in the configuration gives a source one that its own
-// scheme was never meant for.
-func strangers(name string, names []string, sources map[string]Source) (p *probe, owners map[string]string) {
+// strangers returns probes of the source, each with a secret of another one that its scheme can use: who swaps two
+// secrets in the configuration gives a source one that its own scheme was never meant for. The secret's label says
+// whose it is.
+func strangers(name string, names []string, sources map[string]Source) (found []*probe) {
 	own := sources[name]
 	seen := map[string]bool{}
 	for _, s := range own.Settings.Secrets {
 		seen[s.Value] = true
 	}
-	var secrets []webhook.Secret
-	owners = map[string]string{}
 	for _, other := range names {
-		if other == name {
-			continue
-		}
 		for _, s := range sources[other].Settings.Secrets {
 			if seen[s.Value] {
 				continue
 			}
 			seen[s.Value] = true
-			label := strconv.Itoa(len(secrets))
-			own.Settings.Secrets = []webhook.Secret{{Label: label, Value: s.Value}}
-			if _, err := own.Provider.New(own.Settings); err == nil {
-				secrets = append(secrets, own.Settings.Secrets[0])
-				owners[label] = fmt.Sprintf("%q of source %s (%s)", s.Label, other, sources[other].Provider.Name)
+			whose := fmt.Sprintf("%q of source %s (%s)", s.Label, other, sources[other].Provider.Name)
+			own.Settings.Secrets = []webhook.Secret{{Label: whose, Value: s.Value}}
+			if p, err := newProbeAt(own); err == nil {
+				found = append(found, p)
 			}
 		}
 	}
-	if own.Settings.Secrets = secrets; len(secrets) == 0 {
-		return nil, nil
-	}
-	p, err := newProbeAt(own)
-	if err != nil {
-		return nil, nil
-	}
-	return p, owners
+	return found
 }
 
 // Diagnose says why the source refused r with the error refused. It changes nothing of r and admits

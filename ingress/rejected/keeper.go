@@ -2,6 +2,7 @@ package rejected
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/pawlhq/pawl/ingress/throttle"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -47,8 +50,8 @@ const (
 	// sendersRemembered is how many senders are remembered at least. A sender with more
 	// networks than that escapes the limit of one.
 	sendersRemembered = 2048
-	// bodiesRemembered bounds each set of signed requests.
-	bodiesRemembered = 1024
+	// bodiesRemembered bounds the signed requests that are remembered.
+	bodiesRemembered = 2048
 )
 
 // Keeper stores refused requests with their diagnosis, off the request's path. Make one with
@@ -63,9 +66,8 @@ type Keeper struct {
 	perSource *throttle.Buckets[string]
 	perSender *throttle.Buckets[sender]
 
-	// signed and signedBefore are requests that were kept and that a secret of ours has signed: the younger set
-	// becomes the older one when it is full. Only Run uses them.
-	signed, signedBefore map[signedBody]bool
+	// signed are requests that were kept and that a secret of ours has signed. Only Run uses them.
+	signed *simplelru.LRU[signedBody, struct{}]
 }
 
 // signedBody is a source and the hash of a body.
@@ -90,24 +92,12 @@ type rejectedRequest struct {
 
 // NewKeeper returns a keeper.
 func NewKeeper(cfg Config) *Keeper {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.PerSecond <= 0 {
-		cfg.PerSecond = 10
-	}
-	if cfg.Burst <= 0 {
-		cfg.Burst = 100
-	}
-	if cfg.Every <= 0 {
-		cfg.Every = 500 * time.Millisecond
-	}
-	if cfg.Trim <= 0 {
-		cfg.Trim = time.Hour
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	cfg.PerSecond, cfg.Burst = cmp.Or(cfg.PerSecond, 10), cmp.Or(cfg.Burst, 100)
+	cfg.Every, cfg.Trim = cmp.Or(cfg.Every, 500*time.Millisecond), cmp.Or(cfg.Trim, time.Hour)
+	signed, _ := simplelru.NewLRU[signedBody, struct{}](bodiesRemembered, nil) // fails without a size only
 	k := &Keeper{
-		cfg: cfg, queue: make(chan rejectedRequest, queueLength), headers: map[string]webhook.Headers{},
-		signed:    map[signedBody]bool{},
+		cfg: cfg, queue: make(chan rejectedRequest, queueLength), headers: map[string]webhook.Headers{}, signed: signed,
 		perSource: throttle.New[string](throttle.Rate{PerSecond: cfg.PerSecond, Burst: cfg.Burst}, sendersRemembered),
 		perSender: throttle.New[sender](throttle.Rate{PerSecond: cfg.PerSecond / 2, Burst: cfg.Burst / 2},
 			sendersRemembered),
@@ -194,7 +184,7 @@ func (k *Keeper) write(ctx context.Context, batch []rejectedRequest) {
 	defer cancel()
 	if err := k.cfg.Store.Keep(ctx, rows); err != nil {
 		k.cfg.Log.Warn("refused requests not kept", "count", len(rows), "error", err)
-		clear(k.signed)
+		k.signed.Purge()
 		return
 	}
 	if n := k.dropped.Swap(0); n > 0 {
@@ -206,14 +196,9 @@ func (k *Keeper) write(ctx context.Context, batch []rejectedRequest) {
 // capture would push out all other requests of the source.
 func (k *Keeper) first(row rejection.Rejection) bool {
 	body := signedBody{row.Source, sha256.Sum256(row.Body)}
-	if k.signed[body] || k.signedBefore[body] {
-		return false
-	}
-	if len(k.signed) >= bodiesRemembered {
-		k.signedBefore, k.signed = k.signed, map[signedBody]bool{}
-	}
-	k.signed[body] = true
-	return true
+	_, known := k.signed.Get(body)
+	k.signed.Add(body, struct{}{})
+	return !known
 }
 
 func (k *Keeper) row(f rejectedRequest) rejection.Rejection {

@@ -19,10 +19,8 @@ type probe struct {
 	windows map[string]webhook.Secret
 	// elsewhere are probes of the same source under other spellings of its URL, for schemes that sign it.
 	elsewhere []*probe
-	// strangers is the source with the secrets of all others, or nil; owners says by
-	// label whose they are.
-	strangers *probe
-	owners    map[string]string
+	// strangers are probes of the source with the secrets of others.
+	strangers []*probe
 }
 
 // newProbe returns a probe of the source, with others of it under the spellings of its URL. It knows no strangers yet.
@@ -98,14 +96,13 @@ func (p *probe) askOwn(found *Diagnosis, r *webhook.Request, refused *webhook.Er
 // askStrangers asks whether another source's secret fits in this source's scheme, and reports whether one does. It
 // does not make the request a likely one: what another scheme verifies with may be public.
 func (p *probe) askStrangers(found *Diagnosis, r *webhook.Request) bool {
-	if p.strangers == nil {
-		return false
+	for _, stranger := range p.strangers {
+		if match, ok := stranger.fits(r); ok {
+			found.add(OtherSource, "the signature fits secret %s: the two sources' secrets were swapped, or the provider was given that one", match.Secret)
+			return true
+		}
 	}
-	match, ok := p.strangers.fits(r)
-	if ok {
-		found.add(OtherSource, "the signature fits secret %s: the two sources' secrets were swapped, or the provider was given that one", p.owners[match.Secret])
-	}
-	return ok
+	return false
 }
 
 // askVariants asks whether what stands between the provider and us has changed the request, and reports whether

@@ -15,11 +15,9 @@ type variant struct {
 	body []byte
 }
 
-const (
-	// maxGrown bounds what a body may become, decompressed or indented: a few kilobytes of gzip, or of
-	// brackets, can name gigabytes.
-	maxGrown = 1 << 20
-)
+// maxGrown bounds what a body may become, decompressed or indented: a few kilobytes of gzip, or of
+// brackets, can name gigabytes.
+const maxGrown = 1 << 20
 
 var byteOrderMark = []byte("\uFEFF")
 
@@ -46,7 +44,9 @@ func variants(body []byte) []variant {
 		[]byte("\r\n")))
 	add("decompressed", inflated(body))
 	if json.Valid(body) {
-		add("compacted", compact(body))
+		var compacted bytes.Buffer
+		_ = json.Compact(&compacted, body) // it is valid
+		add("compacted", compacted.Bytes())
 		for _, in := range []struct{ how, indent string }{{"indented by two spaces", "  "},
 			{"indented by four spaces", "    "}, {"indented by tabs", "\t"}} {
 			pretty := indented(body, in.indent)
@@ -61,50 +61,17 @@ func variants(body []byte) []variant {
 	return all
 }
 
-func compact(body []byte) []byte {
-	var b bytes.Buffer
-	if json.Compact(&b, body) != nil {
-		return nil
-	}
-	return b.Bytes()
-}
-
-// indented returns body, which is JSON, with a line for each value, or nil where that would hold too much.
+// indented returns body, which is JSON, with a line for each value, or nil where that might hold too much: a line begins
+// for each bracket and comma, with up to as many indents as there are brackets to close.
 func indented(body []byte, indent string) []byte {
-	if grown(body, len(indent)) > maxGrown {
+	open := bytes.Count(body, []byte("{")) + bytes.Count(body, []byte("["))
+	lines := 2*open + bytes.Count(body, []byte(","))
+	if len(body)+lines*(2+open*len(indent)) > maxGrown {
 		return nil
 	}
 	var b bytes.Buffer
-	if json.Indent(&b, bytes.TrimSpace(body), "", indent) != nil {
-		return nil
-	}
+	_ = json.Indent(&b, bytes.TrimSpace(body), "", indent) // it is valid
 	return b.Bytes()
-}
-
-// grown returns how long body, which is JSON, becomes at most when each level is indented by so many bytes.
-// A bracket in a thousand others costs a line that begins with a thousand indents.
-func grown(body []byte, indent int) int {
-	size, depth, quoted := len(body), 0, false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case quoted && c == '\\':
-			i++ // an escaped quote ends no string
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{', c == '[':
-			depth++
-			size += 1 + depth*indent
-		case c == '}', c == ']':
-			depth--
-			size += 1 + depth*indent
-		case c == ',':
-			size += 1 + depth*indent
-		case c == ':':
-			size++
-		}
-	}
-	return size
 }
 
 // inflated returns the content of a gzip stream, or nil if body is no such stream or holds too much.

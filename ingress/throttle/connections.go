@@ -2,7 +2,6 @@ package throttle
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"errors"
 	"log/slog"
@@ -12,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
 )
 
@@ -31,18 +31,13 @@ type Connections struct {
 	log                  *slog.Logger
 	toldFull, toldFailed rate.Sometimes
 
-	mu       sync.Mutex
-	open     int
-	unproven int
-	// senders holds the unproven connections of each sender. idle holds those between two requests, silent those that
-	// have not sent one yet. In each list, the connection that has stood still longest is in front.
-	senders      map[netip.Addr]*list.List
-	idle, silent *list.List
-	// wide counts the unproven connections of each wide network. delivered and deliveredBefore are the networks that
-	// have delivered lately: the younger set becomes the older one when it is full.
-	wide                       map[netip.Addr]int
-	delivered, deliveredBefore map[netip.Addr]bool
-	displaced                  int64
+	mu   sync.Mutex
+	open map[*Conn]struct{}
+	// unproven counts the unproven connections of each network, wide those of each wide one.
+	unproven, wide map[netip.Addr]int
+	// delivered are the networks that have delivered lately.
+	delivered *simplelru.LRU[netip.Addr, struct{}]
+	displaced int64
 }
 
 const (
@@ -50,18 +45,19 @@ const (
 	tellEvery = 10 * time.Second
 	// greeting is what a new connection gets to send its first request: a few round trips.
 	greeting = time.Second
-	// networksRemembered bounds each set of networks that have delivered.
+	// networksRemembered bounds the networks that have delivered.
 	networksRemembered = 1024
 )
 
 // NewConnections returns room for most connections. It warns on log when connections are displaced or cannot be
 // accepted.
 func NewConnections(most int, log *slog.Logger) *Connections {
+	delivered, _ := simplelru.NewLRU[netip.Addr, struct{}](networksRemembered, nil) // fails without a size only
 	return &Connections{
 		most: most, log: log, toldFull: rate.Sometimes{Interval: tellEvery},
 		toldFailed: rate.Sometimes{Interval: tellEvery},
-		senders:    map[netip.Addr]*list.List{}, idle: list.New(), silent: list.New(), wide: map[netip.Addr]int{},
-		delivered: map[netip.Addr]bool{},
+		open:       map[*Conn]struct{}{}, unproven: map[netip.Addr]int{}, wide: map[netip.Addr]int{},
+		delivered: delivered,
 	}
 }
 
@@ -72,7 +68,10 @@ func (cs *Connections) Listen(l net.Listener) net.Listener { return &listener{l,
 func (cs *Connections) Count() (open, unproven int, displaced int64) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	return cs.open, cs.unproven, cs.displaced
+	for _, n := range cs.unproven {
+		unproven += n
+	}
+	return len(cs.open), unproven, cs.displaced
 }
 
 // Crowded reports whether three quarters of the places are taken. A server then keeps no connection after its answer,
@@ -80,7 +79,7 @@ func (cs *Connections) Count() (open, unproven int, displaced int64) {
 func (cs *Connections) Crowded() bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	return 4*cs.open > 3*cs.most
+	return 4*len(cs.open) > 3*cs.most
 }
 
 // State follows what the server does with c. It is made to be the ConnState of an http.Server.
@@ -91,7 +90,8 @@ func (cs *Connections) State(c net.Conn, state http.ConnState) {
 	case state == http.StateActive:
 		conn.Asks(conn.peer)
 	case state == http.StateIdle:
-		conn.rests()
+		conn.head = head{blank: true}
+		conn.change(func() { conn.since, conn.rests = time.Now(), true }) // it counts as before
 	}
 }
 
@@ -122,7 +122,7 @@ func (cs *Connections) enter(inner net.Conn) (*Conn, bool) {
 	c := &Conn{Conn: inner, cs: cs, peer: addr.Addr().Unmap().WithZone(""), head: head{blank: true}}
 	cs.mu.Lock()
 	var gone *Conn
-	if cs.open >= cs.most {
+	if len(cs.open) >= cs.most {
 		if gone = cs.victim(); gone == nil {
 			cs.mu.Unlock()
 			return nil, false
@@ -131,10 +131,9 @@ func (cs *Connections) enter(inner net.Conn) (*Conn, bool) {
 		gone.displaced = true
 		cs.displaced++
 	}
-	cs.open++
-	c.open = true
-	c.enlist(c.peer)
-	c.still, c.place = cs.silent, cs.silent.PushBack(c)
+	cs.open[c] = struct{}{}
+	c.suspect(c.peer)
+	c.rests = true
 	cs.mu.Unlock()
 	if gone != nil {
 		_ = gone.Conn.Close()
@@ -147,30 +146,31 @@ func (cs *Connections) enter(inner net.Conn) (*Conn, bool) {
 
 // victim returns the connection whose place a new one takes, or nil. cs.mu is held.
 func (cs *Connections) victim() *Conn {
-	idle, silent := front(cs.idle), front(cs.silent)
-	if silent != nil && time.Since(silent.since) < greeting {
-		silent = nil
-	}
-	switch {
-	case idle != nil && (silent == nil || idle.since.Before(silent.since)):
-		return idle
-	case silent != nil:
-		return silent
-	}
-	var greediest *list.List
-	var most int
-	for network, l := range cs.senders {
-		n := cs.greed(network, l.Len())
-		if greediest == nil || cmp.Or(cmp.Compare(n, most), front(greediest).since.Compare(front(l).since)) > 0 {
-			greediest, most = l, n
+	now, greed := time.Now(), map[netip.Addr]int{}
+	var idlest, greediest *Conn
+	for c := range cs.open {
+		switch {
+		case c.rests && (c.asked || now.Sub(c.since) >= greeting):
+			if idlest == nil || c.since.Before(idlest.since) {
+				idlest = c
+			}
+		case c.unproven:
+			if _, known := greed[c.sender]; !known {
+				greed[c.sender] = cs.greed(c.sender)
+			}
+			if greediest == nil || cmp.Or(cmp.Compare(greed[c.sender], greed[greediest.sender]),
+				greediest.since.Compare(c.since)) > 0 {
+				greediest = c
+			}
 		}
 	}
-	return front(greediest)
+	return cmp.Or(idlest, greediest)
 }
 
-// greed ranks a network of n unproven connections by those of its wide network, and then by its own. cs.mu is held.
-func (cs *Connections) greed(network netip.Addr, n int) int {
-	if 2*n <= cs.most && (cs.delivered[network] || cs.deliveredBefore[network]) {
+// greed ranks a network by the unproven connections of its wide network, and then by its own. cs.mu is held.
+func (cs *Connections) greed(network netip.Addr) int {
+	n := cs.unproven[network]
+	if 2*n <= cs.most && cs.delivered.Contains(network) {
 		return 0
 	}
 	return cs.wide[wide(network)]*cs.most + n
@@ -188,14 +188,6 @@ func wide(network netip.Addr) netip.Addr {
 	return network
 }
 
-// front returns the first connection of l, or nil.
-func front(l *list.List) *Conn {
-	if l == nil || l.Len() == 0 {
-		return nil
-	}
-	return l.Front().Value.(*Conn)
-}
-
 // Conn is a connection that has a place among [Connections]. A nil one is of no use to anybody: its methods do nothing.
 type Conn struct {
 	net.Conn
@@ -204,14 +196,13 @@ type Conn struct {
 	head head
 
 	// All of this is guarded by cs.mu. since is when the connection last moved.
-	open, displaced bool
-	since           time.Time
-	// share is its element among the unproven connections of sender, nil once it is verified.
-	sender netip.Addr
-	share  *list.Element
-	// place is its element in still, which is idle, silent or nil.
-	still *list.List
-	place *list.Element
+	displaced bool
+	since     time.Time
+	// sender is the network that it counts against while it is unproven.
+	sender   netip.Addr
+	unproven bool
+	// rests is set between two requests, and before the first one; asked is set from the first one on.
+	rests, asked bool
 }
 
 // change runs f where c still has its place, with cs.mu held.
@@ -221,7 +212,7 @@ func (c *Conn) change(f func()) {
 	}
 	c.cs.mu.Lock()
 	defer c.cs.mu.Unlock()
-	if c.open {
+	if _, open := c.cs.open[c]; open {
 		f()
 	}
 }
@@ -229,43 +220,22 @@ func (c *Conn) change(f func()) {
 // Asks tells that addr has sent the head of a request: the connection counts against it until the request is verified.
 func (c *Conn) Asks(addr netip.Addr) {
 	c.change(func() {
-		c.delist()
-		c.enlist(addr)
+		c.asked = true
+		c.suspect(addr)
 	})
 }
 
-// Moves tells that the request comes on well. Its connection goes behind those that stand still.
-func (c *Conn) Moves() {
-	c.change(func() {
-		if c.share != nil {
-			c.since = time.Now()
-			c.cs.senders[c.sender].MoveToBack(c.share)
-		}
-	})
-}
+// Moves tells that the request comes on well: its connection does not stand still.
+func (c *Conn) Moves() { c.change(func() { c.since = time.Now() }) }
 
 // Verified tells that the request is authentic. Until the next one the connection counts against nobody, and until the
 // answer it is not displaced.
-func (c *Conn) Verified() { c.change(c.delist) }
+func (c *Conn) Verified() { c.change(c.prove) }
 
 // Delivers tells that the request has brought an event. The networks of such connections are spared when all places are
 // taken.
 func (c *Conn) Delivers() {
-	c.change(func() {
-		if len(c.cs.delivered) >= networksRemembered {
-			c.cs.deliveredBefore, c.cs.delivered = c.cs.delivered, map[netip.Addr]bool{}
-		}
-		c.cs.delivered[c.sender] = true
-	})
-}
-
-// rests tells that the answer has gone out, and that the connection waits for another request. It counts as before.
-func (c *Conn) rests() {
-	c.head = head{blank: true}
-	c.change(func() {
-		c.since, c.still = time.Now(), c.cs.idle
-		c.place = c.still.PushBack(c)
-	})
+	c.change(func() { c.cs.delivered.Add(c.sender, struct{}{}) })
 }
 
 // Displaced reports whether the connection was closed to make room for another.
@@ -292,47 +262,35 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// enlist enters c among the unproven connections of addr's network. c.cs.mu is held.
-func (c *Conn) enlist(addr netip.Addr) {
-	c.sender, c.since = Network(addr), time.Now()
-	l := c.cs.senders[c.sender]
-	if l == nil {
-		l = list.New()
-		c.cs.senders[c.sender] = l
-	}
-	c.share = l.PushBack(c)
+// suspect counts c, which is at work, among the unproven connections of addr's network. c.cs.mu is held.
+func (c *Conn) suspect(addr netip.Addr) {
+	c.prove()
+	c.sender, c.since, c.unproven = Network(addr), time.Now(), true
+	c.cs.unproven[c.sender]++
 	c.cs.wide[wide(c.sender)]++
-	c.cs.unproven++
 }
 
-// delist takes c out of all lists. c.cs.mu is held.
-func (c *Conn) delist() {
-	if c.still != nil {
-		c.still.Remove(c.place)
-		c.still = nil
+// prove takes c, which is at work, out of the unproven connections. c.cs.mu is held.
+func (c *Conn) prove() {
+	c.rests = false
+	if c.unproven {
+		c.unproven = false
+		takeOff(c.cs.unproven, c.sender, 1)
+		takeOff(c.cs.wide, wide(c.sender), 1)
 	}
-	if c.share == nil {
-		return
-	}
-	l := c.cs.senders[c.sender]
-	l.Remove(c.share)
-	c.share = nil
-	c.cs.unproven--
-	if w := wide(c.sender); c.cs.wide[w] > 1 {
-		c.cs.wide[w]--
-	} else {
-		delete(c.cs.wide, w)
-	}
-	if l.Len() == 0 {
-		delete(c.cs.senders, c.sender)
+}
+
+// takeOff takes n off the count of key. It keeps no count of zero.
+func takeOff[K comparable, N int | int64](counts map[K]N, key K, n N) {
+	if counts[key] -= n; counts[key] == 0 {
+		delete(counts, key)
 	}
 }
 
 // leave gives up c's place. c.cs.mu is held, and c is open.
 func (c *Conn) leave() {
-	c.delist()
-	c.open = false
-	c.cs.open--
+	c.prove()
+	delete(c.cs.open, c)
 }
 
 type connKey struct{}

@@ -73,6 +73,7 @@ func TestConnections_Full_WhoGoes(t *testing.T) {
 	}
 	idle := func(cs *throttle.Connections, c []*throttle.Conn, which ...int) {
 		for _, i := range which {
+			time.Sleep(time.Millisecond) //nolint:forbidigo // one has to be idle for longer than the next
 			cs.State(c[i], http.StateActive)
 			c[i].Verified()
 			cs.State(c[i], http.StateIdle)

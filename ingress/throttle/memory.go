@@ -49,23 +49,13 @@ func (m *Memory) Held() int64 {
 	return m.held
 }
 
-// add counts n bytes more of an unfinished body. m.mu is held.
-func (m *Memory) add(b *Body, n int64) {
-	b.bytes += n
-	m.held += n
-	m.bySender[b.sender] += n
-	m.bySource[b.source] += n
-}
-
 // settle takes b out of those that can be shed and count against somebody. m.mu is held.
 func (m *Memory) settle(b *Body) {
 	if _, ok := m.open[b]; !ok {
 		return
 	}
 	delete(m.open, b)
-	if m.bySender[b.sender] -= b.bytes; m.bySender[b.sender] == 0 {
-		delete(m.bySender, b.sender)
-	}
+	takeOff(m.bySender, b.sender, b.bytes)
 	m.bySource[b.source] -= b.bytes
 }
 
@@ -127,7 +117,10 @@ func (b *Body) Take(n int64) bool {
 		return false
 	}
 	m.open[b] = struct{}{}
-	m.add(b, n)
+	b.bytes += n
+	m.held += n
+	m.bySender[b.sender] += n
+	m.bySource[b.source] += n
 	most := m.most
 	if b.bytes > small {
 		most -= m.most / reserve

@@ -44,8 +44,6 @@ func (s *Slots) Take(source string, addr netip.Addr) (release func(), ok bool) {
 		defer s.mu.Unlock()
 		s.free++
 		s.bySource[source]--
-		if s.bySender[of]--; s.bySender[of] == 0 {
-			delete(s.bySender, of)
-		}
+		takeOff(s.bySender, of, 1)
 	}, true
 }

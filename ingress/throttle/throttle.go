@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
 )
 
@@ -20,22 +21,20 @@ type Rate struct {
 // everything. It is safe for concurrent use.
 type Buckets[K comparable] struct {
 	rate Rate
-	keys int
 
-	mu sync.Mutex
-	// Two generations bound the memory: when the younger one is full it becomes the older one. A key in neither starts
-	// afresh.
-	young, old map[K]*rate.Limiter
+	mu   sync.Mutex
+	held *simplelru.LRU[K, *rate.Limiter]
 }
 
 // New returns buckets of the rate, of at least one token each, or nil if the rate is not above zero. A key is
-// remembered until as many others as keys have come; twice as many are held at most.
+// remembered until more than keys others have come, and then starts afresh.
 func New[K comparable](r Rate, keys int) *Buckets[K] {
 	if r.PerSecond <= 0 {
 		return nil
 	}
 	r.Burst = max(r.Burst, 1)
-	return &Buckets[K]{rate: r, keys: keys, young: map[K]*rate.Limiter{}}
+	held, _ := simplelru.NewLRU[K, *rate.Limiter](keys+1, nil) // fails without a size only
+	return &Buckets[K]{rate: r, held: held}
 }
 
 // Allow takes a token of key at now.
@@ -44,15 +43,10 @@ func (b *Buckets[K]) Allow(key K, now time.Time) bool {
 		return true
 	}
 	b.mu.Lock()
-	l, ok := b.young[key]
+	l, ok := b.held.Get(key)
 	if !ok {
-		if l, ok = b.old[key]; !ok {
-			l = rate.NewLimiter(rate.Limit(b.rate.PerSecond), b.rate.Burst)
-		}
-		if len(b.young) >= b.keys {
-			b.old, b.young = b.young, map[K]*rate.Limiter{}
-		}
-		b.young[key] = l
+		l = rate.NewLimiter(rate.Limit(b.rate.PerSecond), b.rate.Burst)
+		b.held.Add(key, l)
 	}
 	b.mu.Unlock()
 	return l.AllowN(now, 1)
