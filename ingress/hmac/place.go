@@ -52,6 +52,17 @@ func (p Place) path() string {
 	return strings.Join(keys, ".")
 }
 
+// words says p in the documentation's words.
+func (p Place) words() string {
+	switch {
+	case p.inBody():
+		return "body " + p.path()
+	case p.header() != "":
+		return strings.Replace(string(p), inHeader, "header ", 1)
+	}
+	return ""
+}
+
 // check reports the faults of p.
 func (p Place) check() error {
 	switch {

@@ -1,6 +1,7 @@
 package hmac
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -63,22 +64,25 @@ var Provider = webhook.Provider{
 // configured is the verifier of a source that describes its sender.
 type configured struct{ *Verifier }
 
-// Headers implements [webhook.Headed].
 func (v configured) Headers() webhook.Headers { return v.scheme.headers() }
 
 // Wrap gives the verifier of a source behaviour of the provider's own, and checks the options that it reads. It gets a
 // nil Verifier where the source's other settings are wrong, so that the error names every fault.
 type Wrap func(*Verifier, webhook.Settings) (webhook.Verifier, error)
 
-// New returns the provider p of one fixed scheme: it adds New, the contract's clock tolerance, the scheme's headers
-// and, unless p has one, Sign. wrap may be nil.
+// New returns the provider p of one fixed scheme. It adds New, and what the scheme says of the contract: the clock
+// tolerance, the headers, and where the fields stand. It adds Sign unless p has one. wrap may be nil.
 func New(p webhook.Provider, scheme Scheme, wrap Wrap) webhook.Provider {
+	c := &p.Contract
 	if scheme.Timestamp != "" {
-		p.Contract.Tolerance = scheme.withDefaults().Tolerance
+		c.Tolerance = scheme.withDefaults().Tolerance
 	}
 	named := scheme.headers()
-	p.Contract.Headers.Plain = append(named.Plain, p.Contract.Headers.Plain...)
-	p.Contract.Headers.Signatures = append(named.Signatures, p.Contract.Headers.Signatures...)
+	c.Headers.Plain = append(named.Plain, c.Headers.Plain...)
+	c.Headers.Signatures = append(named.Signatures, c.Headers.Signatures...)
+	c.ID = cmp.Or(c.ID, scheme.ID.words(), "none (hash)")
+	c.Type, c.Account = cmp.Or(c.Type, scheme.Type.words()), cmp.Or(c.Account, scheme.Account.words())
+	c.Object, c.OccurredAt = cmp.Or(c.Object, scheme.Object.words()), cmp.Or(c.OccurredAt, scheme.OccurredAt.words())
 	p.New = func(s webhook.Settings) (webhook.Verifier, error) {
 		s.MinSecret = p.Contract.MinSecret
 		v, err := NewVerifier(s, scheme)
@@ -135,11 +139,12 @@ func Sign(scheme Scheme, in webhook.SignInput) (webhook.SignOutput, error) {
 	if err != nil {
 		return webhook.SignOutput{}, fmt.Errorf("sign by HMAC: %w", err)
 	}
-	signed := values{id: in.ID, ts: formatTime(in.At, scheme.TimestampUnit), url: in.URL, method: http.MethodPost}
-	signature := scheme.Prefix + scheme.encode(webhook.MAC(scheme.newHash(), key, t.parts(signed, in.Body)...))
+	stamp := units[scheme.TimestampUnit].format(in.At)
+	signed := t.parts(values{id: in.ID, ts: stamp, url: in.URL, method: http.MethodPost}, in.Body)
+	signature := scheme.Prefix + encodings[scheme.Encoding].encode(webhook.MAC(hashes[scheme.Hash], key, signed...))
 	if item := scheme.Timestamp.item(); item != "" {
-		signature = item + "=" + signed.ts + scheme.Separator + signature
+		signature = item + "=" + stamp + scheme.Separator + signature
 	}
 	return in.Output(scheme.ID.header(), in.ID, scheme.Type.header(), in.Type, scheme.Account.header(), in.Account,
-		scheme.Timestamp.header(), signed.ts, scheme.Header, signature), nil
+		scheme.Timestamp.header(), stamp, scheme.Header, signature), nil
 }

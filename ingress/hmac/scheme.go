@@ -1,6 +1,7 @@
 package hmac
 
 import (
+	"cmp"
 	"crypto/sha1" //nolint:gosec // for senders that sign with it; HMAC-SHA1 is not broken by SHA-1's collisions
 	"crypto/sha256"
 	"crypto/sha512"
@@ -9,6 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,20 +66,9 @@ const defaultTolerance = 5 * time.Minute
 
 // withDefaults returns s with its empty settings filled in.
 func (s Scheme) withDefaults() Scheme {
-	for _, d := range []struct {
-		setting  *string
-		standard string
-	}{
-		{&s.Hash, "sha256"}, {&s.Encoding, "hex"}, {&s.KeyEncoding, "text"}, {&s.Template, "{body}"},
-		{&s.TimestampUnit, "s"}, {&s.OccurredAtUnit, "rfc3339"},
-	} {
-		if *d.setting == "" {
-			*d.setting = d.standard
-		}
-	}
-	if s.Tolerance == 0 {
-		s.Tolerance = defaultTolerance
-	}
+	s.Hash, s.Encoding, s.KeyEncoding = cmp.Or(s.Hash, "sha256"), cmp.Or(s.Encoding, "hex"), cmp.Or(s.KeyEncoding, "text")
+	s.Template, s.Tolerance = cmp.Or(s.Template, "{body}"), cmp.Or(s.Tolerance, defaultTolerance)
+	s.TimestampUnit, s.OccurredAtUnit = cmp.Or(s.TimestampUnit, "s"), cmp.Or(s.OccurredAtUnit, "rfc3339")
 	return s
 }
 
@@ -88,15 +81,18 @@ func (s Scheme) check() error {
 	if s.Header == "" {
 		fault("header", "it is missing; name the header that holds the signature")
 	}
-	for _, enum := range []struct{ option, value, values string }{
-		{"hash", s.Hash, "sha256 sha512 sha1"},
-		{"encoding", s.Encoding, "hex base64 base64url"},
-		{"key_encoding", s.KeyEncoding, "text hex base64"},
-		{"timestamp_unit", s.TimestampUnit, "s ms rfc3339"},
-		{"occurred_at_unit", s.OccurredAtUnit, "s ms rfc3339"},
+	for _, choice := range []struct {
+		option, value string
+		values        iter.Seq[string]
+	}{
+		{"hash", s.Hash, maps.Keys(hashes)},
+		{"encoding", s.Encoding, maps.Keys(encodings)},
+		{"key_encoding", s.KeyEncoding, maps.Keys(keyEncodings)},
+		{"timestamp_unit", s.TimestampUnit, maps.Keys(units)},
+		{"occurred_at_unit", s.OccurredAtUnit, maps.Keys(units)},
 	} {
-		if !strings.Contains(" "+enum.values+" ", " "+enum.value+" ") {
-			fault(enum.option, "it is %q; use one of %s", enum.value, enum.values)
+		if values := slices.Sorted(choice.values); !slices.Contains(values, choice.value) {
+			fault(choice.option, "it is %q; use one of %s", choice.value, strings.Join(values, " "))
 		}
 	}
 	for _, p := range []struct {
@@ -131,79 +127,59 @@ func (s Scheme) check() error {
 	return errors.Join(faults...)
 }
 
-// newHash returns the hash of the scheme.
-func (s Scheme) newHash() func() hash.Hash {
-	switch s.Hash {
-	case "sha512":
-		return sha512.New
-	case "sha1":
-		return sha1.New
-	}
-	return sha256.New
-}
-
 // decodeKey decodes a secret.
 func (s Scheme) decodeKey(value string) ([]byte, error) {
-	switch {
-	case s.DecodeKey != nil:
+	if s.DecodeKey != nil {
 		return s.DecodeKey(value)
-	case s.KeyEncoding == "hex":
-		return webhook.HexKey(value)
-	case s.KeyEncoding == "base64":
-		return webhook.Base64Key(value)
 	}
-	return webhook.TextKey(value)
+	if decode, known := keyEncodings[s.KeyEncoding]; known {
+		return decode(value)
+	}
+	return webhook.TextKey(value) // check refuses the scheme
 }
 
-// decode decodes a signature; nil, which no MAC equals, when it cannot.
-func (s Scheme) decode(text string) []byte {
-	switch s.Encoding {
-	case "base64":
-		return webhook.DecodeBase64(text)
-	case "base64url":
-		mac, err := base64.RawURLEncoding.Strict().DecodeString(strings.TrimRight(text, "="))
-		if err != nil || strings.ContainsAny(text, "\r\n") {
-			return nil
-		}
-		return mac
+// The choices of a scheme's settings, by name.
+var (
+	hashes       = map[string]func() hash.Hash{"sha256": sha256.New, "sha512": sha512.New, "sha1": sha1.New}
+	keyEncodings = map[string]func(value string) ([]byte, error){
+		"text": webhook.TextKey, "hex": webhook.HexKey, "base64": webhook.Base64Key}
+	encodings = map[string]encoding{
+		"hex":       {hex.EncodeToString, webhook.DecodeHex},
+		"base64":    {base64.StdEncoding.EncodeToString, webhook.DecodeBase64},
+		"base64url": {base64.RawURLEncoding.EncodeToString, decodeBase64URL},
 	}
-	return webhook.DecodeHex(text)
+	units = map[string]unit{
+		"s":       {func(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }, webhook.ParseUnix},
+		"ms":      {func(at time.Time) string { return strconv.FormatInt(at.UnixMilli(), 10) }, webhook.ParseUnixMilli},
+		"rfc3339": {func(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }, parseISO},
+	}
+)
+
+// encoding is that of a signature. decode returns nil, which no MAC equals, for a text that is none.
+type encoding struct {
+	encode func(mac []byte) string
+	decode func(text string) []byte
 }
 
-// encode is the reverse of decode.
-func (s Scheme) encode(mac []byte) string {
-	switch s.Encoding {
-	case "base64":
-		return base64.StdEncoding.EncodeToString(mac)
-	case "base64url":
-		return base64.RawURLEncoding.EncodeToString(mac)
-	}
-	return hex.EncodeToString(mac)
+// unit is how a time is written. The error of parse is of class malformed_header and calls the text by name.
+type unit struct {
+	format func(at time.Time) string
+	parse  func(name, text string) (time.Time, error)
 }
 
-// parseTime reads a time in the unit. Its error is of class malformed_header and calls the text by
-// name.
-func parseTime(name, text, unit string) (time.Time, error) {
-	switch unit {
-	case "s":
-		return webhook.ParseUnix(name, text)
-	case "ms":
-		return webhook.ParseUnixMilli(name, text)
+// decodeBase64URL is [webhook.DecodeBase64] of the other alphabet, with padding or without.
+func decodeBase64URL(text string) []byte {
+	mac, err := base64.RawURLEncoding.Strict().DecodeString(strings.TrimRight(text, "="))
+	if err != nil || strings.ContainsAny(text, "\r\n") {
+		return nil
 	}
+	return mac
+}
+
+func parseISO(name, text string) (time.Time, error) {
 	at := webhook.ParseMoment(text, time.RFC3339Nano, "2006-01-02T15:04:05Z0700")
 	if at.IsZero() {
 		return time.Time{}, webhook.Errorf(webhook.MalformedHeader, "%s is not an ISO 8601 time", name)
 	}
 	return at, nil
-}
-
-// formatTime is the reverse of parseTime.
-func formatTime(at time.Time, unit string) string {
-	switch unit {
-	case "s":
-		return strconv.FormatInt(at.Unix(), 10)
-	case "ms":
-		return strconv.FormatInt(at.UnixMilli(), 10)
-	}
-	return at.UTC().Format(time.RFC3339Nano)
 }

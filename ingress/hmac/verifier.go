@@ -3,6 +3,7 @@ package hmac
 import (
 	"errors"
 	"fmt"
+	"hash"
 	"strings"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 // Verifier verifies the deliveries of one source by a [Scheme]. A provider with behaviour of its own embeds it.
 type Verifier struct {
 	scheme   Scheme
+	hash     func() hash.Hash
+	encoding encoding
+	unit     unit
 	template template
 	// url is the source's own URL with its query, and what {url} stands for. The query that was called is anybody's who
 	// holds a delivery, and could move bytes between the URL and the body.
@@ -40,7 +44,8 @@ func NewVerifier(s webhook.Settings, scheme Scheme) (*Verifier, error) {
 		return nil, err
 	}
 	url, _, _ := strings.Cut(s.URL, "#") // a fragment is never called
-	return &Verifier{scheme: scheme, template: t, url: url, keys: keys, tolerance: tolerance}, nil
+	return &Verifier{scheme: scheme, hash: hashes[scheme.Hash], encoding: encodings[scheme.Encoding],
+		unit: units[scheme.TimestampUnit], template: t, url: url, keys: keys, tolerance: tolerance}, nil
 }
 
 // Verify checks each signature of the header over the template, and then the timestamp if the scheme has one: before
@@ -57,8 +62,10 @@ func (v *Verifier) Admit(r *webhook.Request) (webhook.Match, []byte, error) {
 		return match, key, err
 	}
 	if v.scheme.Timestamp.inBody() {
-		if at, err = v.bodyTime(r.Body); err != nil {
-			return webhook.Match{}, nil, err
+		text := webhook.ReadEnvelope(r.Body).Text(v.scheme.Timestamp.path())
+		if at, err = v.unit.parse("the timestamp", text); err != nil {
+			return webhook.Match{}, nil,
+				webhook.Errorf(webhook.MalformedBody, "the body holds no time at %s", v.scheme.Timestamp)
 		}
 	}
 	check := r.CheckClock
@@ -93,14 +100,14 @@ func (v *Verifier) match(r *webhook.Request) (match webhook.Match, key []byte, a
 		}
 	}
 	if v.template.has("ts") {
-		if at, err = parseTime("the timestamp", signed.ts, v.scheme.TimestampUnit); err != nil {
+		if at, err = v.unit.parse("the timestamp", signed.ts); err != nil {
 			return webhook.Match{}, nil, at, err
 		}
 	}
 	parts := v.template.parts(signed, r.Body)
 	match, err = v.keys.Match(r.ReceivedAt, func(k []byte) bool {
 		key = k
-		return webhook.Fits(webhook.MAC(v.scheme.newHash(), k, parts...), candidates)
+		return webhook.Fits(webhook.MAC(v.hash, k, parts...), candidates)
 	})
 	if refused, ok := errors.AsType[*webhook.Error](err); ok && v.template.has("url") && r.URL != v.url {
 		err = webhook.Errorf(refused.Class, "%s; the query is not that of the source's url, which is signed: set the url as it stands at the sender", refused.Detail)
@@ -122,16 +129,6 @@ func (v *Verifier) signedID(r *webhook.Request) (string, error) {
 		}
 	}
 	return id, nil
-}
-
-// bodyTime returns the time of sending that the body holds.
-func (v *Verifier) bodyTime(body []byte) (time.Time, error) {
-	text := webhook.ReadEnvelope(body).Text(v.scheme.Timestamp.path())
-	at, err := parseTime("the timestamp", text, v.scheme.TimestampUnit)
-	if err != nil {
-		return time.Time{}, webhook.Errorf(webhook.MalformedBody, "the body holds no time at %s", v.scheme.Timestamp)
-	}
-	return at, nil
 }
 
 // maxHeader is the longest signature header, in bytes: sixteen signatures of SHA-512 in hex are 2 KiB.
@@ -170,7 +167,7 @@ func (v *Verifier) signatures(header string) (candidates [][]byte, stamp string,
 			continue
 		}
 		found++
-		if mac := v.scheme.decode(encoded); len(mac) > 0 && len(candidates) < webhook.MaxSignatures {
+		if mac := v.encoding.decode(encoded); len(mac) > 0 && len(candidates) < webhook.MaxSignatures {
 			candidates = append(candidates, mac)
 		}
 	}
@@ -196,7 +193,7 @@ func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	}
 	if text := s.OccurredAt.text(r, body); text != "" {
 		var err error
-		if e.OccurredAt, err = parseTime("occurred_at", text, s.OccurredAtUnit); err != nil {
+		if e.OccurredAt, err = units[s.OccurredAtUnit].parse("occurred_at", text); err != nil {
 			body.Note(webhook.InvalidOccurredAt, s.OccurredAt.path())
 		}
 	}

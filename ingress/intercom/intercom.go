@@ -20,11 +20,6 @@ var Provider = hmac.New(webhook.Provider{
 	Name: "intercom",
 	Contract: webhook.Contract{
 		Scheme:       "HMAC-SHA1 of body, hex",
-		ID:           "body id",
-		Type:         "body topic",
-		Account:      "body app_id",
-		Object:       "body data.item.id",
-		OccurredAt:   "body created_at",
 		Identity:     webhook.ByID,
 		Dedupe:       "id (notif_…)",
 		AnswerWithin: 5 * time.Second,

@@ -29,23 +29,16 @@ type Envelope struct {
 }
 
 // ReadEnvelope reads body, which it keeps and does not change.
-func ReadEnvelope(body []byte) *Envelope {
-	e := &Envelope{body: body}
-	e.read()
-	return e
-}
+func ReadEnvelope(body []byte) *Envelope { return readEnvelope(body, false) }
 
 // ReadSharedEnvelope is [ReadEnvelope] for objects that hold the sender's own keys beside the
 // provider's. A key that stands twice is a problem only where it is looked up, and one that differs
 // from it in case is another key.
-func ReadSharedEnvelope(body []byte) *Envelope {
-	e := &Envelope{body: body, shared: true}
-	e.read()
-	return e
-}
+func ReadSharedEnvelope(body []byte) *Envelope { return readEnvelope(body, true) }
 
-func (e *Envelope) read() {
-	document, problem, readable := readDocument(e.body)
+func readEnvelope(body []byte, shared bool) *Envelope {
+	e := &Envelope{body: body, shared: shared}
+	document, problem, readable := readDocument(body)
 	if problem != "" {
 		e.Note(problem, "")
 	}
@@ -58,6 +51,7 @@ func (e *Envelope) read() {
 		e.noteKeys(problem, "")
 		e.objects = map[string]object{"": root}
 	}
+	return e
 }
 
 // noteKeys records the problem that the keys of an object have, if any.
@@ -154,29 +148,15 @@ func (e *Envelope) Text(path string) string {
 	return e.String(path)
 }
 
-// Reference returns the ID at path: a string, a number, or the id of an expanded object.
-func (e *Envelope) Reference(path string) string {
-	if s := e.Text(path); s != "" {
-		return s
-	}
-	return e.Text(path + ".id")
-}
-
-// Bool returns the boolean at path and whether there is one.
-func (e *Envelope) Bool(path string) (value, ok bool) {
-	kind := e.at(path).Type
-	return kind == gjson.True, kind == gjson.True || kind == gjson.False
-}
-
 // Mode reads a boolean livemode at path; it is empty where the payload does not say.
 func (e *Envelope) Mode(path string) Mode {
-	switch live, ok := e.Bool(path); {
-	case !ok:
-		return ""
-	case live:
+	switch e.at(path).Type {
+	case gjson.True:
 		return Live
+	case gjson.False:
+		return Test
 	}
-	return Test
+	return ""
 }
 
 // UnixTime returns the time at path, given in whole seconds since 1970, or the zero time. Any other value there is
@@ -185,13 +165,12 @@ func (e *Envelope) UnixTime(path string) time.Time {
 	if !e.Has(path) {
 		return time.Time{}
 	}
-	// 11 digits end in the year 5138, and keep milliseconds from being read as seconds.
-	n, err := strconv.ParseInt(e.Number(path).String(), 10, 64)
-	if err != nil || n < 0 || n > 99_999_999_999 {
+	t, err := ParseUnix(path, e.Number(path).String())
+	if err != nil {
 		e.Note(InvalidOccurredAt, path)
 		return time.Time{}
 	}
-	return time.Unix(n, 0).UTC()
+	return t.UTC()
 }
 
 // RFC3339 returns the time at path, or the zero time. Any other value there is noted as a problem.
@@ -253,9 +232,14 @@ func (e *Envelope) EventType(path string) string {
 	return t
 }
 
-// Tag returns the [Envelope.Reference] at path where it can be stored and shown as a routing field
-// (account, object, API version), and "" where it cannot.
-func (e *Envelope) Tag(path string) string { return Tag(e.Reference(path)) }
+// Tag returns the ID at path, a string, a number, or the id of an expanded object, where it can be stored and shown as
+// a routing field (account, object, API version), and "" where it cannot.
+func (e *Envelope) Tag(path string) string {
+	if s := e.Text(path); s != "" {
+		return Tag(s)
+	}
+	return Tag(e.Text(path + ".id"))
+}
 
 // FirstTag returns the [Envelope.Tag] of the first path that has one, or "".
 func (e *Envelope) FirstTag(paths ...string) string {

@@ -103,9 +103,9 @@ func TestEnvelope_Lookups(t *testing.T) {
 		"other case":          {e.String("S"), ""},
 		"missing":             {e.String("deep.no.id"), ""},
 		"null":                {e.String("nil"), ""},
-		"reference":           {e.Reference("s"), "text"},
-		"expanded reference":  {e.Reference("expanded"), "in_1"},
-		"null reference":      {e.Reference("nil"), ""},
+		"reference":           {e.Tag("s"), "text"},
+		"expanded reference":  {e.Tag("expanded"), "in_1"},
+		"null reference":      {e.Tag("nil"), ""},
 		"unix time":           {e.UnixTime("at").Format(time.RFC3339), "2023-11-14T22:13:20Z"},
 		"RFC 3339":            {e.RFC3339("when").Format(time.RFC3339Nano), "2026-03-01T11:00:00.5Z"},
 		"mode":                {string(e.Mode("t")), "live"},
@@ -210,7 +210,7 @@ func FuzzReadEnvelope(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		e := webhook.ReadEnvelope(body)
 		id, _ := e.EventID("id")
-		e.Reference("d")
+		e.Tag("d")
 		if id == "" {
 			t.Error("no event ID")
 		}

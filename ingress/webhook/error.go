@@ -72,9 +72,9 @@ func Errorf(c Class, format string, args ...any) error {
 
 // ClassOf returns the class of err, and false when err is no rejection.
 func ClassOf(err error) (Class, bool) {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Class, true
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return "", false
 	}
-	return "", false
+	return e.Class, true
 }

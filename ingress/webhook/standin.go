@@ -20,13 +20,6 @@ var standIns = [][]byte{
 var unfinished = [][]byte{[]byte("<your"), []byte("<secret"), []byte("<insert"), []byte("<the"), []byte("todo_"),
 	[]byte("todo-"), []byte("todo "), []byte("todo:"), []byte("fixme"), []byte("tbd_")}
 
-func letters(r rune) rune {
-	if r >= 'a' && r <= 'z' {
-		return r
-	}
-	return -1
-}
-
 // CheckStandIn refuses what stands where a secret should be, whatever its length: a word of documentation, up to
 // eight bytes said over and over, or mostly one character. Anybody can guess these. A random secret of [MinSecret]
 // bytes looks like one less than once in ten million times.
@@ -39,7 +32,12 @@ func CheckStandIn(secret []byte) error {
 			return fmt.Errorf("it begins with %q and is no secret yet%s", word, fix)
 		}
 	}
-	plain := bytes.Map(letters, lower)
+	plain := bytes.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' {
+			return r
+		}
+		return -1
+	}, lower)
 	for _, word := range standIns {
 		if bytes.Contains(plain, word) {
 			return fmt.Errorf("it holds %q and is no secret yet%s", word, fix)

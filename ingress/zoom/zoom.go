@@ -26,10 +26,6 @@ var Provider = hmac.New(webhook.Provider{
 	Name: "zoom",
 	Contract: webhook.Contract{
 		Scheme:       "HMAC-SHA256 of v0:timestamp:body, hex",
-		ID:           "none (hash)",
-		Type:         "body event",
-		Account:      "body payload.account_id",
-		Object:       "body payload.object.id",
 		OccurredAt:   "body event_ts (ms)",
 		Identity:     webhook.ByID,
 		Dedupe:       "hash of the body",

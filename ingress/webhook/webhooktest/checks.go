@@ -162,8 +162,9 @@ func (s Suite) testChangedBody(t *testing.T) {
 		"emptied":          {},
 		"newline appended": append(bytes.Clone(body), '\n'),
 		"BOM in front":     append([]byte("\uFEFF"), body...),
-		"one bit flipped":  flip(body, len(body)/2),
+		"one bit flipped":  bytes.Clone(body),
 	}
+	changes["one bit flipped"][len(body)/2] ^= 1
 	var value any
 	if json.Unmarshal(body, &value) == nil {
 		if b, err := json.MarshalIndent(value, "", "   "); err == nil && !bytes.Equal(b, body) {
@@ -180,12 +181,6 @@ func (s Suite) testChangedBody(t *testing.T) {
 			s.refused(t, v, r)
 		})
 	}
-}
-
-func flip(b []byte, i int) []byte {
-	b = bytes.Clone(b)
-	b[i] ^= 1
-	return b
 }
 
 func (s Suite) testHeaders(t *testing.T) {
