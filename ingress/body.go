@@ -2,7 +2,6 @@ package ingress
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -147,17 +146,11 @@ func (b *reader) unsigned() error {
 	asked := *b.r
 	asked.Body = nil
 	_, err := b.source.Verifier.Verify(&asked)
-	if class, ok := webhook.ClassOf(err); ok && class == webhook.MissingHeader {
+	if refused, ok := errors.AsType[*webhook.Error](err); ok && refused.Class == webhook.MissingHeader {
 		return webhook.Errorf(webhook.TooLarge, "%s, and of what is not signed no more than %d bytes are read",
-			detailOf(err), len(b.r.Body))
+			refused.Detail, len(b.r.Body))
 	}
 	return nil
-}
-
-func detailOf(err error) string {
-	var rejection *webhook.Error
-	errors.As(err, &rejection)
-	return rejection.Detail
 }
 
 // earn moves the deadlines of a body by the time that its first n bytes may take at the slowest rate.
@@ -186,8 +179,4 @@ func (b *reader) ended(err error) error {
 func (b *reader) tooLarge() error {
 	return webhook.Errorf(webhook.TooLarge, "the limit is %d bytes; set sources.%s.body_limit for more", b.limit,
 		b.source.Name)
-}
-
-func (s *Server) bodyLimit(source *Source) int64 {
-	return cmp.Or(source.BodyLimit, source.Provider.Contract.BodyLimit, s.cfg.Limits.Body)
 }

@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,7 +52,8 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	}
 	conn := throttle.ConnOf(c.Request().Context())
 	conn.Asks(from)
-	body := reader{s: s, c: c, source: &source, r: r, from: from, limit: s.bodyLimit(&source), began: time.Now()}
+	body := reader{s: s, c: c, source: &source, r: r, from: from, began: time.Now(),
+		limit: cmp.Or(source.BodyLimit, source.Provider.Contract.BodyLimit, s.cfg.Limits.Body)}
 	defer body.release()
 	err = body.read()
 	if class, ok := errors.AsType[shedError](err); ok {
@@ -111,12 +114,8 @@ func (s *Server) keepsAlive(r *http.Request) bool {
 func (s *Source) pinged(r *webhook.Request, err error) bool {
 	number, found := bytes.CutPrefix(r.Body, []byte(s.Provider.Contract.Ping))
 	class, _ := webhook.ClassOf(err)
-	return s.Provider.Contract.Ping != "" && found && class == webhook.MissingHeader && isNumber(number)
-}
-
-// isNumber reports whether b is the number of something.
-func isNumber(b []byte) bool {
-	return len(b) > 0 && len(b) <= 20 && !slices.ContainsFunc(b, func(c byte) bool { return c < '0' || c > '9' })
+	_, notANumber := strconv.ParseUint(string(number), 10, 64)
+	return s.Provider.Contract.Ping != "" && found && class == webhook.MissingHeader && notANumber == nil
 }
 
 // greet answers a request that is no POST: the provider's handshake, if the verifier admits it, or a HEAD if the
@@ -171,8 +170,8 @@ func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label
 // and shows it to whoever keeps rejections. An err that is no *[webhook.Error] refuses nothing.
 func (s *Server) refuse(c echo.Context, source *Source, l *label, r *webhook.Request, err error,
 	from netip.Addr) error {
-	var rejection *webhook.Error
-	if !errors.As(err, &rejection) {
+	rejection, ok := errors.AsType[*webhook.Error](err)
+	if !ok {
 		// The verifier lacks something that it needs, such as a certificate: the delivery should come again.
 		s.unverified.Do(func() {
 			s.cfg.Log.Error("deliveries cannot be verified now", "source", l.source, "provider", l.provider, "error",
@@ -190,7 +189,7 @@ func (s *Server) refuse(c echo.Context, source *Source, l *label, r *webhook.Req
 // keep commits what r carries and answers. The hand-over comes after the answer is decided:
 // nothing that happens there can take a 2xx back.
 func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match webhook.Match, l *label) error {
-	d := source.delivery(r, match)
+	d := source.delivery(r, match, "")
 	// The provider may have hung up. Its bytes are here and authentic, and GitHub for one never
 	// sends them again, so they are kept all the same.
 	within := s.cfg.Limits.Ack + d.CommitTime()
@@ -253,7 +252,7 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 		ref := event.Ref{ReceiptID: o.ReceiptID, Provider: d.Provider, Account: e.Account, Mode: e.Mode,
 			EventID: o.EventID, Type: e.Type, ObjectID: e.Object, Correlation: e.Correlation}
 		if o.Duplicate {
-			s.metrics.repeat(ctx, d.Provider, o.Status)
+			s.metrics.again.Add(ctx, 1, s.metrics.option(labels{"provider", d.Provider, "status", string(o.Status)}))
 			s.tally.tell(line{d.Source, false, string(o.Status)}, func() []any { return ref.Log() })
 			continue
 		}

@@ -21,8 +21,8 @@ const maxText = 255
 // with more is kept whole, as one event that waits for a person.
 const maxEvents = 20_000
 
-// delivery returns the rows of a verified request, live or readmitted.
-func (s *Source) delivery(r *webhook.Request, match webhook.Match, changes ...func(*webhook.Event)) receipt.Delivery {
+// delivery returns the rows of a verified request, live or readmitted. account is that of events that do not say theirs.
+func (s *Source) delivery(r *webhook.Request, match webhook.Match, account string) receipt.Delivery {
 	events := s.Verifier.Events(r)
 	if len(events) > maxEvents {
 		events = []webhook.Event{{Problem: fmt.Sprintf("%s: %d, and a delivery is run up to %d", webhook.TooManyEvents,
@@ -34,9 +34,7 @@ func (s *Source) delivery(r *webhook.Request, match webhook.Match, changes ...fu
 		Header: webhook.HeadersOf(s.Provider, s.Verifier).OfReceipt(r.Header), Events: make([]receipt.New, len(events))}
 	request := uuid.NewString()
 	for i, e := range events {
-		for _, change := range changes {
-			change(&e)
-		}
+		e.Account = cmp.Or(e.Account, account)
 		d.Events[i] = s.accept(e, r.Body)
 		d.Events[i].Correlation = cmp.Or(s.Correlation.of(r.Header, d.Events[i].Body), request)
 	}

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
 
@@ -35,21 +36,10 @@ type Limits struct {
 }
 
 func (l *Limits) setDefaults() {
-	standard(&l.Ack, 900*time.Millisecond)
-	standard(&l.Body, 1<<20)
-	standard(&l.Header, 5*time.Second)
-	standard(&l.Read, 10*time.Second)
-	standard(&l.Total, 15*time.Second)
-	standard(&l.Connections, 2048)
-	standard(&l.Bodies, 64<<20)
-	standard(&l.InFlight, 1024)
-}
-
-// standard sets a limit that is not above zero.
-func standard[T time.Duration | int | int64](limit *T, to T) {
-	if *limit <= 0 {
-		*limit = to
-	}
+	l.Ack, l.Body, l.Bodies = cmp.Or(l.Ack, 900*time.Millisecond), cmp.Or(l.Body, 1<<20), cmp.Or(l.Bodies, 64<<20)
+	l.Header, l.Read = cmp.Or(l.Header, 5*time.Second), cmp.Or(l.Read, 10*time.Second)
+	l.Total = cmp.Or(l.Total, 15*time.Second)
+	l.Connections, l.InFlight = cmp.Or(l.Connections, 2048), cmp.Or(l.InFlight, 1024)
 }
 
 // keysRemembered is how many senders and sources a rate limit remembers at least.

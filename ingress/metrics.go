@@ -3,7 +3,6 @@ package ingress
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -40,23 +39,17 @@ type metrics struct {
 
 	versions event.Versions
 
-	attributes sync.Map // label, eventLabel or provider -> metric.MeasurementOption, so that a delivery builds no set
+	attributes sync.Map // labels -> metric.MeasurementOption, so that a delivery builds no set
 }
+
+// labels are names and values by turns.
+type labels [8]string
 
 type label struct {
 	provider, source string
 	outcome          outcome
 	class            string
 }
-
-// repeatLabel are the attributes of a duplicate.
-type repeatLabel struct {
-	provider string
-	status   receipt.Status
-}
-
-// eventLabel are the attributes of a new event.
-type eventLabel struct{ provider, eventType, version, status string }
 
 func newMetrics(m metric.Meter) (*metrics, error) {
 	var ms metrics
@@ -101,38 +94,33 @@ func observe(m metric.Meter, connections *throttle.Connections, memory *throttle
 }
 
 func (m *metrics) delivery(ctx context.Context, l label, took time.Duration) {
-	o := m.option(l, "provider", l.provider, "source", l.source, "outcome", string(l.outcome), "class", l.class)
+	o := m.option(labels{"provider", l.provider, "source", l.source, "outcome", string(l.outcome), "class", l.class})
 	m.deliveries.Add(ctx, 1, o)
 	m.accept.Record(ctx, took.Seconds(), o)
 }
 
-// option returns the attributes that stand for of, names and values by turns. It makes a set once.
-func (m *metrics) option(of any, pairs ...string) metric.MeasurementOption {
-	option, ok := m.attributes.Load(of)
+// option returns the attributes of l. It makes a set once.
+func (m *metrics) option(l labels) metric.MeasurementOption {
+	option, ok := m.attributes.Load(l)
 	if !ok {
 		var set []attribute.KeyValue
-		for pair := range slices.Chunk(pairs, 2) {
-			set = append(set, attribute.String(pair[0], pair[1]))
+		for i := 0; i < len(l) && l[i] != ""; i += 2 {
+			set = append(set, attribute.String(l[i], l[i+1]))
 		}
-		option, _ = m.attributes.LoadOrStore(of, metric.WithAttributeSet(attribute.NewSet(set...)))
+		option, _ = m.attributes.LoadOrStore(l, metric.WithAttributeSet(attribute.NewSet(set...)))
 	}
 	return option.(metric.MeasurementOption)
 }
 
 // event counts a new event. A type without a flow is "other": anybody whose secret is known can make up any number.
 func (m *metrics) event(ctx context.Context, d *receipt.Delivery, e *receipt.New, status receipt.Status, written bool) {
-	l := eventLabel{d.Provider, "other", "other", string(status)}
+	eventType, version := "other", "other"
 	if written {
-		l.eventType, l.version = e.Type, m.versions.Label(e.APIVersion)
+		eventType, version = e.Type, m.versions.Label(e.APIVersion)
 	}
-	m.events.Add(ctx, 1, m.option(l, "provider", l.provider, "type", l.eventType, "api_version", l.version,
-		"status", l.status))
+	m.events.Add(ctx, 1, m.option(labels{"provider", d.Provider, "type", eventType, "api_version", version,
+		"status", string(status)}))
 	if !e.OccurredAt.IsZero() {
-		m.age.Record(ctx, d.ReceivedAt.Sub(e.OccurredAt).Seconds(), m.option(d.Provider, "provider", d.Provider))
+		m.age.Record(ctx, d.ReceivedAt.Sub(e.OccurredAt).Seconds(), m.option(labels{"provider", d.Provider}))
 	}
-}
-
-// repeat counts a later delivery of an event whose receipt has the status.
-func (m *metrics) repeat(ctx context.Context, provider string, status receipt.Status) {
-	m.again.Add(ctx, 1, m.option(repeatLabel{provider, status}, "provider", provider, "status", string(status)))
 }

@@ -1,7 +1,6 @@
 package ingress
 
 import (
-	"cmp"
 	"net/http"
 	"time"
 
@@ -21,7 +20,7 @@ func (s *Source) Readmit(r *webhook.Request) (receipt.Delivery, error) {
 	if err != nil {
 		return receipt.Delivery{}, err
 	}
-	return s.delivery(&again, match), nil
+	return s.delivery(&again, match, ""), nil
 }
 
 // Filed returns the delivery of an event that never came, and that the caller has from the provider's API. It is like
@@ -30,5 +29,5 @@ func (s *Source) Readmit(r *webhook.Request) (receipt.Delivery, error) {
 func (s *Source) Filed(body []byte, account string, at time.Time) receipt.Delivery {
 	return s.delivery(&webhook.Request{Method: http.MethodPost, URL: s.CalledURL(""), Header: http.Header{},
 		Body: body, ReceivedAt: at},
-		webhook.Match{Secret: receipt.ByAPI}, func(e *webhook.Event) { e.Account = cmp.Or(e.Account, account) })
+		webhook.Match{Secret: receipt.ByAPI}, account)
 }

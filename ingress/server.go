@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,9 +80,7 @@ type Server struct {
 	perSource *throttle.Buckets[string]
 	perAddr   *throttle.Buckets[netip.Addr]
 
-	stop    chan struct{}
-	cut     context.CancelFunc // ends a write of counts that is under way
-	once    sync.Once
+	stop    context.CancelFunc // ends the tally
 	tallied sync.WaitGroup
 }
 
@@ -95,12 +94,8 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Receipts == nil {
 		faults = append(faults, errors.New("no receipt store"))
 	}
-	if cfg.Meter == nil {
-		cfg.Meter = noop.Meter{}
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Meter = cmp.Or[metric.Meter](cfg.Meter, noop.Meter{})
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -133,7 +128,6 @@ func New(cfg Config) (*Server, error) {
 		slots:       throttle.NewSlots(cfg.Limits.InFlight),
 		perSource:   throttle.New[string](cfg.Limits.PerSource, keysRemembered),
 		perAddr:     throttle.New[netip.Addr](cfg.Limits.PerAddress, keysRemembered),
-		stop:        make(chan struct{}),
 	}
 	s.echo = s.router()
 	s.http = &http.Server{
@@ -152,9 +146,9 @@ func New(cfg Config) (*Server, error) {
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 	}
-	counting, cut := context.WithCancel(context.Background())
-	s.cut = cut
-	s.tallied.Go(func() { s.tally.run(counting, s.stop) })
+	counting, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.tallied.Go(func() { s.tally.run(counting) })
 	return s, nil
 }
 
@@ -175,8 +169,7 @@ func (s *Server) routeError(err error, c echo.Context) {
 		return
 	}
 	c.Response().Header()["Connection"] = closing
-	var he *echo.HTTPError
-	if errors.As(err, &he) && he.Code == http.StatusMethodNotAllowed {
+	if he, ok := errors.AsType[*echo.HTTPError](err); ok && he.Code == http.StatusMethodNotAllowed {
 		c.Response().Header().Set("Allow", http.MethodPost)
 		_ = answer(c, http.StatusMethodNotAllowed, "method_not_allowed")
 		return
@@ -195,21 +188,12 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Shutdown closes the listener, lets the deliveries in flight finish until ctx ends, and writes
-// the last counts. It may be called twice.
+// Shutdown closes the listener, lets the deliveries in flight finish until ctx ends, and writes the last counts, also
+// when ctx has ended. It may be called twice.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
-	s.once.Do(func() {
-		close(s.stop)
-		overdue := time.AfterFunc(lastFlush, s.cut) // a database that answers nothing would be waited for
-		s.tallied.Wait()
-		overdue.Stop()
-		s.cut()
-		// Also when ctx has ended: one delivery that outlasts it must not take the counts of all others with it.
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
-		defer cancel()
-		s.tally.flush(last)
-	})
+	s.stop()
+	s.tallied.Wait()
 	if err != nil {
 		return fmt.Errorf("ingress: shut down: %w", err)
 	}

@@ -15,9 +15,9 @@ import (
 // decide nothing.
 const tallyEvery = 3 * time.Second
 
-// lastFlush bounds each of the two writes of counts that a process that ends waits for: the one under way, and that
-// of the last counts.
-const lastFlush = time.Second
+// flushTimeout bounds a write of counts. A process that ends waits for two of them: the one under way, and that of the
+// last counts.
+const flushTimeout = 2 * time.Second
 
 // tally sums rejections and uses of secrets, so that a flood of bad signatures costs one row.
 type tally struct {
@@ -105,27 +105,23 @@ func (t *tally) add(more receipt.SourceCount) {
 	t.counts[key] = more
 }
 
-// run writes the counts every few seconds until stop is closed; the end of ctx cuts a write short.
-func (t *tally) run(ctx context.Context, stop <-chan struct{}) {
+// run writes the counts every few seconds until ctx ends, and the last ones then.
+func (t *tally) run(ctx context.Context) {
 	tick := time.NewTicker(tallyEvery)
 	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
-		case <-stop:
-			return
+		case <-ctx.Done():
 		case <-tick.C:
 		}
-		select {
-		case <-stop: // a tick came while the last write waited for the database, and select takes either
-			return
-		default:
-			t.flush(ctx)
-		}
+		t.flush()
 	}
 }
 
 // flush writes the counts, and logs what was told. Counts that cannot be written are kept for the next time.
-func (t *tally) flush(ctx context.Context) {
+func (t *tally) flush() {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
 	t.mu.Lock()
 	counts, lines, answers := slices.Collect(maps.Values(t.counts)), t.lines, t.answers
 	t.counts, t.lines, t.answers = map[counted]receipt.SourceCount{}, map[line]*repeated{}, map[string]receipt.Answers{}

@@ -39,7 +39,9 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	case body.Has("event"):
 		e.Type = body.EventType("event.type")
 		e.Object = body.Tag("event.data.id")
-		e.OccurredAt = occurredAt(body.String("event.timestamp"))
+		// Discord's documents show an ISO 8601 time without a zone, which is UTC.
+		e.OccurredAt = webhook.ParseMoment(body.String("event.timestamp"), time.RFC3339Nano,
+			"2006-01-02T15:04:05.999999999")
 	case !isWebhookEvent(body) && body.Number("type") != "":
 		e.Type = webhook.Tag("interaction." + body.Number("type").String())
 		e.Object = body.Tag("id")
@@ -54,9 +56,4 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 // application_id; only an interaction has an ID and a token.
 func isWebhookEvent(body *webhook.Envelope) bool {
 	return !body.Has("id") && !body.Has("token") && body.Has("version")
-}
-
-// occurredAt reads an ISO 8601 time. Discord's documents show it without a zone, which is UTC.
-func occurredAt(text string) time.Time {
-	return webhook.ParseMoment(text, time.RFC3339Nano, "2006-01-02T15:04:05.999999999")
 }

@@ -67,7 +67,6 @@ func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error)
 	return &verifier{v, name}, nil
 }
 
-// Headers implements [webhook.Headed].
 func (v *verifier) Headers() webhook.Headers {
 	return webhook.Headers{Plain: []string{v.idHeader}, Signatures: []string{scheme.Header}}
 }

@@ -86,7 +86,6 @@ func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error)
 	return &verifier{v, sha1}, nil
 }
 
-// Verify implements [webhook.Verifier].
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if v.legacy != nil && len(r.Header.Values(signatureHeader)) == 0 {
 		return v.legacy.Verify(r)
@@ -94,7 +93,6 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return v.Verifier.Verify(r)
 }
 
-// Hints implements [webhook.Hinter].
 func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 	if v.legacy != nil || r.Header.Get(signatureHeader) != "" || r.Header.Get(sha1Header) == "" {
 		return nil

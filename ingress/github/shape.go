@@ -1,6 +1,10 @@
 package github
 
-import "github.com/pawlhq/pawl/ingress/webhook"
+import (
+	"slices"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
+)
 
 // shape is what the body of an event looks like: where its object's ID and time stand, the key
 // that it always has, and keys that only other events have.
@@ -69,15 +73,8 @@ func (s shape) fits(e *webhook.Envelope) bool {
 	if s.has == "" {
 		return true
 	}
-	if _, ok := e.Raw(s.has); !ok {
-		return false
-	}
-	for _, key := range s.without {
-		if e.Has(key) {
-			return false
-		}
-	}
-	return true
+	_, there := e.Raw(s.has)
+	return there && !slices.ContainsFunc(s.without, e.Has)
 }
 
 // sampleObjects names the objects in the body of an event that has others than one of the event's name.

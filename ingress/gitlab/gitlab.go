@@ -157,7 +157,6 @@ func (v *verifier) bySignature(r *webhook.Request) bool {
 	return v.tokens == nil || v.signing != nil && len(r.Header.Values(signatureHeader)) > 0
 }
 
-// Hints implements [webhook.Hinter].
 func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 	token, signature := r.Header.Get(tokenHeader) != "", r.Header.Get(signatureHeader) != ""
 	switch {
@@ -175,11 +174,12 @@ func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	body := webhook.ReadEnvelope(r.Body)
 	e := webhook.Event{
-		Type:       eventType(r.HeaderTag(eventHeader), body),
-		Object:     body.Tag("object_attributes.id"),
-		OccurredAt: occurredAt(body.String("object_attributes.updated_at")),
+		Type:    eventType(r.HeaderTag(eventHeader), body),
+		Account: body.FirstTag("project.id", "project_id", "group_id", "object_attributes.project_id"),
+		Object:  body.Tag("object_attributes.id"),
+		OccurredAt: webhook.ParseMoment(body.String("object_attributes.updated_at"), "2006-01-02 15:04:05 MST",
+			time.RFC3339Nano), // its two forms
 	}
-	e.Account = body.FirstTag("project.id", "project_id", "group_id", "object_attributes.project_id")
 	e.ID, e.IDOrigin = eventID(r, body)
 	// The signature always covers webhook-id.
 	if e.IDOrigin == webhook.FromHeader && v.bySignature(r) {
@@ -213,11 +213,6 @@ func eventID(r *webhook.Request, body *webhook.Envelope) (string, webhook.IDOrig
 		}
 	}
 	return webhook.HashID(r.Body), webhook.FromHash
-}
-
-// occurredAt reads GitLab's two forms of a time; anything else is no time.
-func occurredAt(text string) time.Time {
-	return webhook.ParseMoment(text, "2006-01-02 15:04:05 MST", time.RFC3339Nano)
 }
 
 // sign makes a delivery as GitLab does: signed when the secret is a signing token, with the token

@@ -10,9 +10,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -51,9 +51,7 @@ type Fetched struct {
 	roots  *x509.CertPool
 	mode   webhook.Mode
 	budget *rate.Limiter
-
-	mu   sync.Mutex
-	held map[string]*x509.Certificate // by URL
+	held   *lru.Cache[string, *x509.Certificate] // by URL
 }
 
 // NewFetched returns an empty cache for a source of the given mode: a live one takes no certificate of the
@@ -70,7 +68,8 @@ func NewFetched(cfg FetchConfig, mode webhook.Mode) *Fetched {
 	if cfg.Offline {
 		budget = rate.NewLimiter(0, 0)
 	}
-	return &Fetched{client: &client, roots: cfg.Roots, mode: mode, budget: budget, held: map[string]*x509.Certificate{}}
+	held, _ := lru.New[string, *x509.Certificate](maxHeld) // fails without a size only
+	return &Fetched{client: &client, roots: cfg.Roots, mode: mode, budget: budget, held: held}
 }
 
 // Match implements [CertificateStore]. It fetches the certificate unless a valid one is in the cache.
@@ -78,8 +77,8 @@ func (f *Fetched) Match(certURL string, at time.Time, admits func(*x509.Certific
 	if err := f.checkURL(certURL); err != nil {
 		return webhook.Match{}, err
 	}
-	leaf := f.get(certURL)
-	if leaf == nil || !validAt(leaf, at) { // PayPal may have renewed one that has ended
+	leaf, held := f.held.Get(certURL)
+	if !held || !validAt(leaf, at) { // PayPal may have renewed one that has ended
 		var err error
 		if leaf, err = f.fetch(certURL, at); err != nil {
 			return webhook.Match{}, err
@@ -90,21 +89,6 @@ func (f *Fetched) Match(certURL string, at time.Time, admits func(*x509.Certific
 			webhook.Errorf(webhook.NoMatchingSignature, "the signature does not fit the certificate of PAYPAL-CERT-URL")
 	}
 	return webhook.Match{Secret: "certificate " + leaf.SerialNumber.Text(16)}, nil
-}
-
-func (f *Fetched) get(certURL string) *x509.Certificate {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.held[certURL]
-}
-
-func (f *Fetched) put(certURL string, leaf *x509.Certificate) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.held) >= maxHeld {
-		clear(f.held) // those in use are fetched again
-	}
-	f.held[certURL] = leaf
 }
 
 // checkURL refuses a query and a fragment, which PayPal's own URLs never have, so that one certificate has one URL. It
@@ -138,7 +122,7 @@ func (f *Fetched) fetch(certURL string, at time.Time) (*x509.Certificate, error)
 	if err != nil {
 		return nil, webhook.Errorf(webhook.UntrustedCert, "the certificate of PAYPAL-CERT-URL: %v", err)
 	}
-	f.put(certURL, leaf)
+	f.held.Add(certURL, leaf)
 	return leaf, nil
 }
 

@@ -94,7 +94,7 @@ func decodeKey(value string) ([]byte, error) {
 	return webhook.Base64Key(value)
 }
 
-// Verify implements [webhook.Verifier]. The timestamp is signed as the bytes that the header holds.
+// Verify checks the signature. The timestamp is signed as the bytes that the header holds.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	text, err := r.HeaderOnce(signatureHeader)
 	if err != nil {

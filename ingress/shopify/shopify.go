@@ -96,7 +96,6 @@ func family(r *webhook.Request) string {
 	return classic
 }
 
-// Verify implements [webhook.Verifier].
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if family(r) == classic {
 		return v.Verifier.Verify(r)
@@ -115,13 +114,25 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	prefix := family(r)
 	e := webhook.ReadEnvelope(r.Body)
 	event := webhook.Event{
-		Type:       eventType(r, prefix),
+		Type:       r.HeaderTag(prefix + "Topic"),
 		Account:    r.HeaderTag(prefix + "Shop-Domain"),
 		APIVersion: r.HeaderTag(prefix + "API-Version"),
-		Object:     objectID(e, r, prefix),
-		OccurredAt: occurredAt(e, r, prefix),
+		OccurredAt: webhook.ParseMoment(r.HeaderTag(prefix+"Triggered-At"), time.RFC3339Nano),
 	}
 	event.ID, event.IDOrigin = eventID(e, r, prefix)
+	if prefix == events {
+		event.Object = r.HeaderTag(events + "Resource-Id")
+		// The topic of Events names the resource only; with the action it reads like a classic one.
+		if action := r.HeaderTag(events + "Action"); event.Type != "" && action != "" {
+			event.Type += "/" + action
+		}
+	}
+	if event.Object == "" {
+		event.Object = e.FirstTag("id", "admin_graphql_api_id")
+	}
+	if event.OccurredAt.IsZero() {
+		event.OccurredAt = e.Moment("updated_at")
+	}
 	if event.Type == "" {
 		e.Note(webhook.MissingEventType, "header "+prefix+"Topic")
 	}
@@ -140,35 +151,6 @@ func eventID(e *webhook.Envelope, r *webhook.Request, prefix string) (string, we
 		}
 	}
 	return webhook.HashID(r.Body), webhook.FromHash
-}
-
-// eventType returns the topic. The topic of Events names the resource only; with the action it reads
-// like a classic one.
-func eventType(r *webhook.Request, prefix string) string {
-	topic := r.HeaderTag(prefix + "Topic")
-	if action := r.HeaderTag(prefix + "Action"); prefix == events && topic != "" && action != "" {
-		topic += "/" + action
-	}
-	return topic
-}
-
-func objectID(e *webhook.Envelope, r *webhook.Request, prefix string) string {
-	if prefix == events {
-		if id := r.HeaderTag(events + "Resource-Id"); id != "" {
-			return id
-		}
-	}
-	if id := e.Tag("id"); id != "" {
-		return id
-	}
-	return e.Tag("admin_graphql_api_id")
-}
-
-func occurredAt(e *webhook.Envelope, r *webhook.Request, prefix string) time.Time {
-	if t := webhook.ParseMoment(r.HeaderTag(prefix+"Triggered-At"), time.RFC3339Nano); !t.IsZero() {
-		return t
-	}
-	return e.Moment("updated_at")
 }
 
 // gidTypes are the GraphQL types of the objects that the topics of a resource carry.

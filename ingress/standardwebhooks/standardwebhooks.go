@@ -140,7 +140,6 @@ func symmetricKey(value string) ([]byte, error) {
 	return webhook.Base64Key(strings.TrimPrefix(strings.TrimPrefix(value, "v1,"), symmetricPrefix))
 }
 
-// Verify implements [webhook.Verifier].
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	list, err := v.header(r, "signature")
 	if err != nil {
@@ -203,7 +202,6 @@ func (v *verifier) header(r *webhook.Request, name string) (string, error) {
 	return value, nil
 }
 
-// Hints implements [webhook.Hinter].
 func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 	if len(v.prefixes) == 1 && r.Header.Get(v.family(r)+"signature") == "" && r.Header.Get(svix+"signature") != "" {
 		return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it carries svix-* headers, which the provider svix reads: set the source's provider to svix"}}

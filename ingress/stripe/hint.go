@@ -7,7 +7,6 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Hints implements [webhook.Hinter].
 func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 	var hints []webhook.Hint
 	if schemes := schemesOf(r.Header.Get(signatureHeader)); len(schemes) > 0 && !slices.Contains(schemes, "v1") {
@@ -35,13 +34,10 @@ func schemesOf(header string) []string {
 	for pair := range strings.SplitSeq(header, ",") {
 		key, _, ok := strings.Cut(pair, "=")
 		// A key is shown, so it has to look like one.
-		if ok && key != "t" && len(key) <= 8 && !slices.Contains(schemes, key) && len(schemes) < 4 && isWord(key) {
+		word := key != "" && len(key) <= 8 && strings.Trim(key, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+		if ok && word && key != "t" && !slices.Contains(schemes, key) && len(schemes) < 4 {
 			schemes = append(schemes, key)
 		}
 	}
 	return schemes
-}
-
-func isWord(s string) bool {
-	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
