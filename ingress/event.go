@@ -21,7 +21,8 @@ const maxText = 255
 // with more is kept whole, as one event that waits for a person.
 const maxEvents = 20_000
 
-// delivery returns the rows of a verified request, live or readmitted. account is that of events that do not say theirs.
+// delivery returns the rows of a verified request, live or readmitted. account is that of events which do not say
+// theirs.
 func (s *Source) delivery(r *webhook.Request, match webhook.Match, account string) receipt.Delivery {
 	events := s.Verifier.Events(r)
 	if len(events) > maxEvents {

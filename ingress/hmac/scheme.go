@@ -66,7 +66,8 @@ const defaultTolerance = 5 * time.Minute
 
 // withDefaults returns s with its empty settings filled in.
 func (s Scheme) withDefaults() Scheme {
-	s.Hash, s.Encoding, s.KeyEncoding = cmp.Or(s.Hash, "sha256"), cmp.Or(s.Encoding, "hex"), cmp.Or(s.KeyEncoding, "text")
+	s.Hash, s.Encoding = cmp.Or(s.Hash, "sha256"), cmp.Or(s.Encoding, "hex")
+	s.KeyEncoding = cmp.Or(s.KeyEncoding, "text")
 	s.Template, s.Tolerance = cmp.Or(s.Template, "{body}"), cmp.Or(s.Tolerance, defaultTolerance)
 	s.TimestampUnit, s.OccurredAtUnit = cmp.Or(s.TimestampUnit, "s"), cmp.Or(s.OccurredAtUnit, "rfc3339")
 	return s

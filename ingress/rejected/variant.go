@@ -61,8 +61,8 @@ func variants(body []byte) []variant {
 	return all
 }
 
-// indented returns body, which is JSON, with a line for each value, or nil where that might hold too much: a line begins
-// for each bracket and comma, with up to as many indents as there are brackets to close.
+// indented returns body, which is JSON, with a line for each value, or nil where that might hold too much: a line
+// begins for each bracket and comma, with as many indents as brackets are open.
 func indented(body []byte, indent string) []byte {
 	open := bytes.Count(body, []byte("{")) + bytes.Count(body, []byte("["))
 	lines := 2*open + bytes.Count(body, []byte(","))
