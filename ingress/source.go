@@ -40,7 +40,7 @@ type Source struct {
 	AllowFrom []netip.Prefix
 }
 
-// Correlation is a place in a delivery: a header, or a path of gjson in the event. The zero value is none.
+// Correlation is a place in a delivery: a header, or a path of gjson in the event. The zero value names no place.
 type Correlation struct{ Header, Path string }
 
 // of returns the ID at the place, "" if none is there.

@@ -73,7 +73,7 @@ func (t *tally) count(source string, what receipt.Counted, name string, at time.
 		Count: 1, Last: at})
 }
 
-// refuse counts and tells a refusal. claims gives the keys of what the request says it is, nil where nothing was read.
+// refuse counts and tells a refusal. claims gives the keys that the request itself gives, nil where nothing was read.
 func (t *tally) refuse(source, class string, at time.Time, claims func() []any) {
 	t.count(source, receipt.Refused, class, at)
 	t.tell(line{source, true, class}, claims)
@@ -118,7 +118,7 @@ func (t *tally) run(ctx context.Context) {
 	}
 }
 
-// flush writes the counts, and logs what was told. Counts that cannot be written are kept for the next time.
+// flush writes the counts, and logs the lines. Counts that cannot be written are kept for the next time.
 func (t *tally) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()

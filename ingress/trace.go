@@ -14,7 +14,7 @@ import (
 const traceHeader = "Traceparent"
 
 // trace makes the request a span, if traces are wanted, and returns what ends it. The span begins a trace of its own
-// and links to the sender's: anybody may send a traceparent, and none decides what is exported here.
+// and links to the sender's: anybody may send a traceparent, and none decides about the export here.
 func (s *Server) trace(c echo.Context, source *Source, l *label) (end func()) {
 	if s.cfg.Tracer == nil {
 		return func() {}

@@ -47,7 +47,7 @@ func (d *Dispatcher) ClockOnce(ctx context.Context) (found int, err error) {
 	return len(due), errors.Join(faults...)
 }
 
-// startClock starts the run of one due account, named by the time of what is due. If that run has ended before the row
+// startClock starts the run of one due account, named by its due time. If that run has ended before the row
 // came, the present time names the run, which does everything that is due by then. startClock gives the receipt to the
 // run before it starts the run: if this process dies in between, the search finds the receipt without its run and
 // starts that.
@@ -80,7 +80,7 @@ func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 	return nil
 }
 
-// leave ends what was begun with a receipt for a run of the clock that was there already. err says whose that run is.
+// leave takes a receipt out of a start whose run of the clock was there already. err says whose that run is.
 func (d *Dispatcher) leave(ctx context.Context, receiptID string, was receipt.Status, err error) error {
 	another, is := errors.AsType[*anotherError](err)
 	switch {

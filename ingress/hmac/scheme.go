@@ -156,7 +156,7 @@ var (
 	}
 )
 
-// encoding is that of a signature. decode returns nil, which no MAC equals, for a text that is none.
+// encoding is that of a signature. decode returns nil, which no MAC equals, for any other text.
 type encoding struct {
 	encode func(mac []byte) string
 	decode func(text string) []byte

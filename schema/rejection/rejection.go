@@ -147,7 +147,7 @@ type Count struct {
 	Since         time.Time
 }
 
-// Recent counts what was refused since a time. More than [PerSource] of a source are not kept.
+// Recent counts the refusals since a time. More than [PerSource] of a source are not kept.
 func (s *Store) Recent(ctx context.Context, since time.Time) ([]Count, error) {
 	rows, _ := s.pool.Query(ctx, recentSQL, since) // CollectRows returns its error
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Count])
