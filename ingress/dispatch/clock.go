@@ -72,7 +72,7 @@ func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 		return fmt.Errorf("start %s: %w", begun.WorkflowID, err)
 	}
 	if already {
-		return d.leave(ctx, c.ReceiptID, begun.Was, d.askOwner(ctx, begun.WorkflowID, c.ReceiptID))
+		return d.leave(ctx, c.ReceiptID, begun)
 	}
 	d.metrics.start(ctx, c.Provider, "due")
 	d.markLater(run.Started{ReceiptID: c.ReceiptID, WorkflowID: begun.WorkflowID, RunID: runID,
@@ -80,20 +80,25 @@ func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 	return nil
 }
 
-// leave takes a receipt out of a start whose run of the clock was there already. err says whose that run is.
-func (d *Dispatcher) leave(ctx context.Context, receiptID string, was receipt.Status, err error) error {
-	another, is := errors.AsType[*anotherError](err)
+// leave takes a receipt out of a start whose run of the clock was there already, unless that is its own.
+func (d *Dispatcher) leave(ctx context.Context, receiptID string, begun receipt.Begun) error {
+	found, err := d.latest(ctx, begun.WorkflowID)
+	if err != nil {
+		return fmt.Errorf("ask whose run %s is: %w", begun.WorkflowID, err)
+	}
+	another, is := errors.AsType[*anotherError](checkOwner(found, receiptID))
 	switch {
-	case is && another.receiptID != "":
-		// Facts have changed which receipt the due row names; the other receipt's run does all of the work.
-		if was == receipt.Processing {
-			was = receipt.Processed
-		}
-		return d.cfg.Receipts.Transition(ctx, receiptID, was, "", "")
-	case is:
+	case !is:
+		return nil
+	case another.receiptID == "":
 		return d.cfg.Receipts.Transition(ctx, receiptID, receipt.NeedsReview, another.Error(), another.Error())
 	}
-	return err
+	// Facts have changed which receipt the due row names; the other receipt's run does all of the work.
+	was := begun.Was
+	if was == receipt.Processing {
+		was = receipt.Processed
+	}
+	return d.cfg.Receipts.Transition(ctx, receiptID, was, "", "")
 }
 
 // runOf returns the input of a receipt's run: its event and, for the workflow ID of a clock run, the due time in that

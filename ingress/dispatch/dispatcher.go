@@ -148,7 +148,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	wg.Go(func() {
 		starting.Wait()
 		for len(d.queue) > 0 {
-			d.letGo(<-d.queue)
+			d.leaveToSweep(<-d.queue)
 		}
 		started()
 	})

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"time"
 
 	"github.com/pawlhq/pawl/schema/failpoint"
 	"github.com/pawlhq/pawl/schema/run"
@@ -16,39 +15,38 @@ func (d *Dispatcher) markLater(s run.Started) {
 	d.toMark = append(d.toMark, s)
 }
 
+// letGo makes receipts due for the sweep with the next note: it needs one to find out that Temporal is back, and the
+// others should not wait for their lease.
+func (d *Dispatcher) letGo(receiptID string) {
+	d.noting.Lock()
+	defer d.noting.Unlock()
+	d.toRelease = append(d.toRelease, receiptID)
+}
+
 // noteAll writes the records of markLater and letGo until ctx ends, and the remaining ones then.
 func (d *Dispatcher) noteAll(ctx context.Context) {
 	for more := true; more; {
 		more = wait(ctx, markEvery)
-		if err := d.note(ctx); err != nil {
-			d.cfg.Log.Warn("starts not recorded; the sweep will", "error", err)
-		}
+		d.note(ctx)
 	}
 }
 
-// note writes the records of markLater and letGo, even after ctx has ended.
-func (d *Dispatcher) note(ctx context.Context) (err error) {
+// note writes the records of markLater and letGo, even after ctx has ended. After a failure the sweep records the
+// starts, and the receipts are due when their lease ends.
+func (d *Dispatcher) note(ctx context.Context) {
 	d.noting.Lock()
 	started, left := d.toMark, d.toRelease
 	d.toMark, d.toRelease = nil, nil
 	d.noting.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	defer cancel()
 	if len(started) > 0 {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
-		defer cancel()
-		err = d.cfg.Runs.MarkStarted(ctx, started...)
+		if err := d.cfg.Runs.MarkStarted(ctx, started...); err != nil {
+			d.cfg.Log.Warn("starts not recorded; the sweep will", "error", err)
+		}
 		failpoint.Hit("dispatch-after-mark")
 	}
-	d.release(ctx, left...)
-	return err
-}
-
-// release makes receipts due again at once: the sweep needs one to find out that Temporal is back, and the others
-// should not wait for their lease. It works after ctx has ended, too. After a failure, the receipts are due when
-// their lease ends.
-func (d *Dispatcher) release(ctx context.Context, ids ...string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	if err := d.cfg.Receipts.Release(ctx, ids...); err != nil {
+	if err := d.cfg.Receipts.Release(ctx, left...); err != nil {
 		d.cfg.Log.Warn("receipts wait for their lease", "error", err)
 	}
 }

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -28,18 +27,6 @@ func (e *anotherError) Error() string {
 	}
 	return fmt.Sprintf("%s: Temporal's run %s is %s. See there what it has done; "+
 		"`pawl events run` runs the event anew, under the same idempotency keys, and may send its mail again", receipt.AnotherRun, e.workflowID, whose)
-}
-
-// askOwner asks Temporal for the run under workflowID, and returns an *[anotherError] if that belongs to another
-// receipt or to none. Any other error means that Temporal did not answer.
-func (d *Dispatcher) askOwner(ctx context.Context, workflowID, receiptID string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	found, err := d.cfg.Temporal.DescribeWorkflowExecution(ctx, workflowID, "")
-	if err != nil {
-		return fmt.Errorf("ask whose run %s is: %w", workflowID, err)
-	}
-	return checkOwner(found.GetWorkflowExecutionInfo(), receiptID)
 }
 
 // checkOwner returns an *[anotherError] if a run is not the receipt's.

@@ -40,22 +40,21 @@ func (d *Dispatcher) work(ctx context.Context) {
 		case q := <-d.queue:
 			// select has no preference, so ctx may have ended.
 			if ctx.Err() != nil || d.down.Load() || (*d.paused.Load())[q.Source] || d.cfg.Now().After(q.until) {
-				d.letGo(q)
+				d.leaveToSweep(q)
 				continue
 			}
 			if err := d.startAndMark(ctx, q.Pending); errors.Is(err, errUnable) {
-				d.release(ctx, q.ReceiptID)
+				d.letGo(q.ReceiptID)
+				d.note(ctx)
 			}
 		}
 	}
 }
 
-// letGo makes a queued receipt due for the sweep within [markEvery]. A receipt that waited for much longer than it
-// may, because all workers hung, may be leased to another process by now and stays as it is.
-func (d *Dispatcher) letGo(q queued) {
+// leaveToSweep makes a queued receipt due for the sweep within [markEvery]. A receipt that waited for much longer than
+// it may, because all workers hung, may be leased to another process by now and stays as it is.
+func (d *Dispatcher) leaveToSweep(q queued) {
 	if d.cfg.Now().Before(q.until.Add(startTimeout)) {
-		d.noting.Lock()
-		defer d.noting.Unlock()
-		d.toRelease = append(d.toRelease, q.ReceiptID)
+		d.letGo(q.ReceiptID)
 	}
 }

@@ -58,18 +58,16 @@ func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err err
 		d.down.Store(false)
 		return 0, 0, nil
 	}
-	started, left, err := d.startAll(ctx, due, until)
-	d.release(ctx, left...)
-	if err = errors.Join(err, d.note(ctx)); err != nil {
-		return len(due), started, fmt.Errorf("sweep: %w", err)
+	if started, err = d.startAll(ctx, due, until); err != nil {
+		err = fmt.Errorf("sweep: %w", err)
 	}
-	return len(due), started, nil
+	d.note(ctx)
+	return len(due), started, err
 }
 
-// startAll starts due and returns how many it started, with the first error. left has the IDs of those that it did
-// not try, or that Temporal was unable to take: it tries no more after until or after the first errUnable.
-func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending, until time.Time) (started int, left []string,
-	first error) {
+// startAll starts due and returns how many it started, with the first error. It lets go those that it does not try, or
+// that Temporal is unable to take: it tries no more after until or after the first errUnable.
+func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending, until time.Time) (started int, first error) {
 	var gone atomic.Bool
 	var mu sync.Mutex // guards the results
 	each(d.cfg.Workers, due, func(p receipt.Pending) {
@@ -83,7 +81,7 @@ func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending, until 
 		switch {
 		case !tried || errors.Is(err, errUnable):
 			gone.Store(true)
-			left = append(left, p.ReceiptID)
+			d.letGo(p.ReceiptID)
 		case err == nil:
 			started++
 		}
@@ -91,7 +89,7 @@ func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending, until 
 			first = err
 		}
 	})
-	return started, left, first
+	return started, first
 }
 
 // each calls do for each of items, for up to workers of them at once, and returns when all calls have.
