@@ -69,20 +69,19 @@ func (s *Source) statusOf(c webhook.Class) int {
 }
 
 // confirm writes the 2xx, or the provider's own answer where it wants one.
-func (s *Server) confirm(c echo.Context, source *Source, r *webhook.Request, sum summary,
-	outcomes []receipt.Outcome) error {
-	if answerer, ok := source.Verifier.(webhook.Answerer); ok {
-		if a, yes := answerer.Answer(r); yes {
-			return reply(c, a)
+func (d *delivery) confirm(sum summary, outcomes []receipt.Outcome) error {
+	if answerer, ok := d.source.Verifier.(webhook.Answerer); ok {
+		if a, yes := answerer.Answer(d.r); yes {
+			return reply(d.c, a)
 		}
 	}
-	if a := source.Provider.Contract.Acknowledge; a.Status != 0 {
-		return reply(c, a)
+	if a := d.source.Provider.Contract.Acknowledge; a.Status != 0 {
+		return reply(d.c, a)
 	}
 	if len(outcomes) == 1 {
-		return c.JSON(sum.status(), single{true, outcomes[0].ReceiptID, outcomes[0].Duplicate})
+		return d.c.JSON(sum.status(), single{true, outcomes[0].ReceiptID, outcomes[0].Duplicate})
 	}
-	return c.JSON(sum.status(), many{true, sum.events, sum.duplicates})
+	return d.c.JSON(sum.status(), many{true, sum.events, sum.duplicates})
 }
 
 // reply writes a provider's own answer. It may echo what a stranger sent, so no browser may take it for a page.

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/netip"
 	"os"
 	"strings"
 	"time"
-
-	"github.com/labstack/echo/v4"
 
 	"github.com/pawlhq/pawl/ingress/throttle"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -39,12 +36,7 @@ const (
 // reader reads one body. A body over smallBody is read into memory outside of Go's heap: as garbage, the bodies that
 // are refused or shed would take several times the memory that all bodies may take.
 type reader struct {
-	s      *Server
-	c      echo.Context
-	source *Source
-	r      *webhook.Request
-	from   netip.Addr
-
+	*delivery
 	limit int64
 	began time.Time
 	// These are nil for a small body.
@@ -159,7 +151,7 @@ func (b *reader) earn(n int64) {
 	// A test's response may have no deadlines.
 	_ = b.control.SetReadDeadline(b.began.Add(b.s.cfg.Limits.Read + more))
 	_ = b.control.SetWriteDeadline(b.began.Add(b.s.cfg.Limits.Total + more))
-	throttle.ConnOf(b.c.Request().Context()).Moves()
+	b.conn.Moves()
 }
 
 // ended says why a body did not come to its end.
@@ -167,7 +159,7 @@ func (b *reader) ended(err error) error {
 	switch {
 	case b.share.Shed():
 		return shedBody
-	case throttle.ConnOf(b.c.Request().Context()).Displaced():
+	case b.conn.Displaced():
 		return shedConnection
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return webhook.Errorf(webhook.SlowBody, "of the body %d bytes had come %s after the request", len(b.r.Body),

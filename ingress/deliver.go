@@ -12,7 +12,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -25,82 +24,95 @@ import (
 
 var closing = []string{"close"}
 
+// delivery is one request, and what becomes of it.
+type delivery struct {
+	label
+	s      *Server
+	c      echo.Context
+	source Source
+	r      *webhook.Request
+	from   netip.Addr
+	conn   *throttle.Conn
+}
+
 // deliver is the way of one request.
 func (s *Server) deliver(c echo.Context) (err error) {
-	begun := s.cfg.Now()
-	l := label{source: "unknown", outcome: refused}
-	defer s.finish(c, &l, begun, &err)
+	d := &delivery{s: s, c: c, label: label{outcome: refused}, conn: throttle.ConnOf(c.Request().Context()),
+		r: &webhook.Request{Method: c.Request().Method, Header: c.Request().Header, ReceivedAt: s.cfg.Now()}}
+	defer d.finish(&err)
 
 	// A connection outlives its request only if that brings a new event: anybody can repeat a captured delivery.
 	// Nothing that is left of a body is read before the answer leaves.
 	c.Response().Header()["Connection"] = closing
 	source, ok := s.cfg.Sources[c.Param("source")]
 	if !ok {
-		l.class = "unknown_source"
-		return answer(c, http.StatusNotFound, l.class)
+		d.label.source, d.class = "unknown", "unknown_source"
+		return answer(c, http.StatusNotFound, d.class)
 	}
-	l.source, l.provider = source.Name, source.Provider.Name
-	defer s.trace(c, &source, &l)()
-	r := &webhook.Request{Method: c.Request().Method, URL: source.CalledURL(c.Request().URL.RawQuery),
-		Header: c.Request().Header, ReceivedAt: begun}
-	from := s.sender(c.Request())
-	if r.Method != http.MethodPost {
-		return s.greet(c, &source, r, from, &l)
+	d.source, d.label.source, d.provider = source, source.Name, source.Provider.Name
+	defer d.trace()()
+	d.r.URL = source.CalledURL(c.Request().URL.RawQuery)
+	d.from = s.sender(c.Request())
+	if d.r.Method != http.MethodPost {
+		return d.greet()
 	}
-	if !s.admit(c, &source, from, &l) {
+	if !d.admit() {
 		return nil
 	}
-	conn := throttle.ConnOf(c.Request().Context())
-	conn.Asks(from)
-	body := reader{s: s, c: c, source: &source, r: r, from: from, began: time.Now(),
+	d.conn.Asks(d.from)
+	body := reader{delivery: d, began: time.Now(),
 		limit: cmp.Or(source.BodyLimit, source.Provider.Contract.BodyLimit, s.cfg.Limits.Body)}
 	defer body.release()
 	err = body.read()
 	if class, ok := errors.AsType[shedError](err); ok {
-		l.outcome, l.class = shed, string(class)
-		return unavailable(c, "busy")
+		return d.shed(string(class))
 	}
 	if err != nil {
-		return s.refuse(c, &source, &l, r, err, from)
+		return d.refuse(err)
 	}
-	release, ok := s.slots.Take(source.Name, from)
+	release, ok := s.slots.Take(source.Name, d.from)
 	if !ok {
-		l.outcome, l.class = shed, "in_flight"
-		return unavailable(c, "busy")
+		return d.shed("in_flight")
 	}
 	defer release()
-	match, err := source.Verifier.Verify(r)
-	if err != nil && source.pinged(r, err) {
-		l.outcome = handshake
+	match, err := source.Verifier.Verify(d.r)
+	if err != nil && source.pinged(d.r, err) {
+		d.outcome = handshake
 		return c.NoContent(http.StatusOK)
 	}
 	if err != nil {
-		return s.refuse(c, &source, &l, r, err, from)
+		return d.refuse(err)
 	}
 	body.keep()
-	conn.Verified()
-	if p, ok := source.probe(r, match); ok {
-		return s.keepProbe(c, &source, p, r, match, &l)
+	d.conn.Verified()
+	if p, ok := source.probe(d.r, match); ok {
+		return d.keepProbe(p, match)
 	}
-	s.tally.count(source.Name, receipt.Admitted, match.Secret, r.ReceivedAt)
+	s.tally.count(source.Name, receipt.Admitted, match.Secret, d.r.ReceivedAt)
 	// A panic leaves the outcome that the label had at first.
-	defer func() { s.tally.answered(source.Name, l.outcome != unfinished && l.outcome != refused, r.ReceivedAt) }()
-	return s.keep(c, &source, r, match, &l)
+	defer func() { s.tally.answered(source.Name, d.outcome != unfinished && d.outcome != refused, d.r.ReceivedAt) }()
+	return d.keep(match)
 }
 
 // finish counts the request. It is deferred: a panic becomes a 503, which comes again, where a 500 may not.
-func (s *Server) finish(c echo.Context, l *label, begun time.Time, err *error) {
+func (d *delivery) finish(err *error) {
 	if p := recover(); p != nil {
 		// The value may quote the body, so only its type is told.
-		s.cfg.Log.Error("delivery panicked", "source", l.source, "error", fmt.Sprintf("%T", p), "stack",
+		d.s.cfg.Log.Error("delivery panicked", "source", d.label.source, "error", fmt.Sprintf("%T", p), "stack",
 			string(debug.Stack()))
-		l.outcome, l.class = unfinished, "panic"
+		d.outcome, d.class = unfinished, "panic"
 		*err = nil
-		if !c.Response().Committed {
-			*err = unavailable(c, "unavailable")
+		if !d.c.Response().Committed {
+			*err = unavailable(d.c, "unavailable")
 		}
 	}
-	s.metrics.delivery(c.Request().Context(), *l, s.cfg.Now().Sub(begun))
+	d.s.metrics.delivery(d.c.Request().Context(), d.label, d.s.cfg.Now().Sub(d.r.ReceivedAt))
+}
+
+// shed answers a delivery for which there is no room now.
+func (d *delivery) shed(class string) error {
+	d.outcome, d.class = shed, class
+	return unavailable(d.c, "busy")
 }
 
 // keepsAlive reports whether the connection of r, which has brought an event, stays open after the answer. A chunked
@@ -120,47 +132,46 @@ func (s *Source) pinged(r *webhook.Request, err error) bool {
 
 // greet answers a request that is no POST: the provider's handshake, if the verifier admits it, or a HEAD if the
 // provider checks URLs by HEAD. Any other request gets 405.
-func (s *Server) greet(c echo.Context, source *Source, r *webhook.Request, from netip.Addr, l *label) error {
-	asked := r.Method == http.MethodHead && source.Provider.Contract.AsksWithHead
-	answerer, ok := source.Verifier.(webhook.Answerer)
-	if !asked && (!ok || r.Method != http.MethodGet || queryOf(r.URL) == "") {
-		l.class = "method_not_allowed"
-		c.Response().Header().Set("Allow", http.MethodPost)
-		return answer(c, http.StatusMethodNotAllowed, l.class)
+func (d *delivery) greet() error {
+	asked := d.r.Method == http.MethodHead && d.source.Provider.Contract.AsksWithHead
+	answerer, ok := d.source.Verifier.(webhook.Answerer)
+	if !asked && (!ok || d.r.Method != http.MethodGet || d.r.Query() == "") {
+		d.class = "method_not_allowed"
+		d.c.Response().Header().Set("Allow", http.MethodPost)
+		return answer(d.c, http.StatusMethodNotAllowed, d.class)
 	}
-	if !s.admit(c, source, from, l) {
+	if !d.admit() {
 		return nil
 	}
 	if asked {
-		l.outcome = handshake
-		return c.NoContent(http.StatusOK)
+		d.outcome = handshake
+		return d.c.NoContent(http.StatusOK)
 	}
-	if _, err := source.Verifier.Verify(r); err != nil {
-		return s.refuse(c, source, l, r, err, from)
+	if _, err := d.source.Verifier.Verify(d.r); err != nil {
+		return d.refuse(err)
 	}
-	if a, yes := answerer.Answer(r); yes {
-		l.outcome = handshake
-		return reply(c, a)
+	if a, yes := answerer.Answer(d.r); yes {
+		d.outcome = handshake
+		return reply(d.c, a)
 	}
-	l.class = "no_handshake"
-	s.tally.refuse(l.source, l.class, r.ReceivedAt, nil)
-	return answer(c, http.StatusBadRequest, l.class)
+	d.class = "no_handshake"
+	d.s.tally.refuse(d.source.Name, d.class, d.r.ReceivedAt, nil)
+	return answer(d.c, http.StatusBadRequest, d.class)
 }
 
 // admit decides, before a byte of the body is read, whether the request is worked on. When it is not, the answer is
 // written.
-func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label) bool {
-	if !source.admits(from) {
-		l.class = "address_not_allowed"
-		s.tally.refuse(l.source, l.class, s.cfg.Now(), nil)
-		_ = answer(c, http.StatusForbidden, l.class)
+func (d *delivery) admit() bool {
+	now := d.s.cfg.Now()
+	if !d.source.admits(d.from) {
+		d.class = "address_not_allowed"
+		d.s.tally.refuse(d.source.Name, d.class, now, nil)
+		_ = answer(d.c, http.StatusForbidden, d.class)
 		return false
 	}
-	now := s.cfg.Now()
 	// Per address first: what one address sends too much must not use up its source's tokens.
-	if !s.perAddr.Allow(throttle.Network(from), now) || !s.perSource.Allow(source.Name, now) {
-		l.outcome, l.class = shed, "rate"
-		_ = unavailable(c, "busy")
+	if !d.s.perAddr.Allow(throttle.Network(d.from), now) || !d.s.perSource.Allow(d.source.Name, now) {
+		_ = d.shed("rate")
 		return false
 	}
 	return true
@@ -168,52 +179,52 @@ func (s *Server) admit(c echo.Context, source *Source, from netip.Addr, l *label
 
 // refuse answers a request whose body could not be read, or that the verifier did not admit: it counts the rejection
 // and shows it to whoever keeps rejections. An err that is no *[webhook.Error] refuses nothing.
-func (s *Server) refuse(c echo.Context, source *Source, l *label, r *webhook.Request, err error,
-	from netip.Addr) error {
+func (d *delivery) refuse(err error) error {
 	rejection, ok := errors.AsType[*webhook.Error](err)
 	if !ok {
 		// The verifier lacks something that it needs, such as a certificate: the delivery should come again.
-		s.unverified.Do(func() {
-			s.cfg.Log.Error("deliveries cannot be verified now", "source", l.source, "provider", l.provider, "error",
-				err)
+		d.s.unverified.Do(func() {
+			d.s.cfg.Log.Error("deliveries cannot be verified now", "source", d.source.Name, "provider", d.provider,
+				"error", err)
 		})
-		l.outcome, l.class = unfinished, "verifier"
-		return unavailable(c, "unavailable")
+		d.outcome, d.class = unfinished, "verifier"
+		return unavailable(d.c, "unavailable")
 	}
-	l.class = string(rejection.Class)
-	s.tally.refuse(l.source, l.class, r.ReceivedAt, func() []any { return source.claims(r, rejection) })
-	s.cfg.Refused(l.source, r, rejection, from.String())
-	return answer(c, source.statusOf(rejection.Class), l.class)
+	d.class = string(rejection.Class)
+	d.s.tally.refuse(d.source.Name, d.class, d.r.ReceivedAt, func() []any { return d.source.claims(d.r, rejection) })
+	d.s.cfg.Refused(d.source.Name, d.r, rejection, d.from.String())
+	return answer(d.c, d.source.statusOf(rejection.Class), d.class)
 }
 
-// keep commits what r carries and answers. The hand-over comes after the answer is decided:
+// keep commits what the request carries and answers. The hand-over comes after the answer is decided:
 // nothing that happens there can take a 2xx back.
-func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match webhook.Match, l *label) error {
-	d := source.delivery(r, match, "")
+func (d *delivery) keep(match webhook.Match) error {
+	s := d.s
+	rows := d.source.delivery(d.r, match, "")
 	// The provider may have hung up. Its bytes are here and authentic, and GitHub for one never
 	// sends them again, so they are kept all the same.
-	within := s.cfg.Limits.Ack + d.CommitTime()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), within)
+	within := s.cfg.Limits.Ack + rows.CommitTime()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.c.Request().Context()), within)
 	defer cancel()
 	if within > time.Second { // a large delivery may be answered late
-		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(within + s.cfg.Limits.Total))
+		_ = http.NewResponseController(d.c.Response()).SetWriteDeadline(time.Now().Add(within + s.cfg.Limits.Total))
 	}
 	traceparent := event.TraceOf(ctx)
 	switch {
 	case traceparent != "":
-		d.Header.Set(traceHeader, traceparent)
+		rows.Header.Set(traceHeader, traceparent)
 	case s.cfg.Tracer != nil:
-		d.Header.Del(traceHeader) // the sender's decides nothing
+		rows.Header.Del(traceHeader) // the sender's decides nothing
 	}
-	outcomes, err := s.cfg.Receipts.Insert(ctx, d)
+	outcomes, err := s.cfg.Receipts.Insert(ctx, rows)
 	if err != nil {
 		s.missed.Add(1)
 		s.uncommitted.Do(func() {
-			s.cfg.Log.Warn("deliveries not committed", "count", s.missed.Swap(0), "provider", d.Provider, "source",
-				d.Source, "error", err)
+			s.cfg.Log.Warn("deliveries not committed", "count", s.missed.Swap(0), "provider", d.provider, "source",
+				d.source.Name, "error", err)
 		})
-		l.outcome = unfinished
-		return unavailable(c, "unavailable")
+		d.outcome = unfinished
+		return unavailable(d.c, "unavailable")
 	}
 	var sum summary
 	var uncounted int
@@ -225,22 +236,22 @@ func (s *Server) keep(c echo.Context, source *Source, r *webhook.Request, match 
 		}
 	}
 	if uncounted > 0 {
-		s.cfg.Log.Warn("duplicates not counted", "provider", d.Provider, "source", d.Source, "count", uncounted,
+		s.cfg.Log.Warn("duplicates not counted", "provider", d.provider, "source", d.source.Name, "count", uncounted,
 			"event_id", last.EventID, "error", last.Uncounted)
 	}
-	l.outcome = sum.outcome()
+	d.outcome = sum.outcome()
 	news := sum.fresh+sum.ignored > 0
 	if news {
-		throttle.ConnOf(c.Request().Context()).Delivers()
+		d.conn.Delivers()
 	}
 	// A duplicate under an ID that is not signed may be one captured request, sent again and again: it proves no
 	// sender.
-	if (news || slices.ContainsFunc(d.Events, func(e receipt.New) bool { return e.Identity == receipt.ByID })) &&
-		s.keepsAlive(c.Request()) {
-		c.Response().Header().Del("Connection")
+	if (news || slices.ContainsFunc(rows.Events, func(e receipt.New) bool { return e.Identity == receipt.ByID })) &&
+		s.keepsAlive(d.c.Request()) {
+		d.c.Response().Header().Del("Connection")
 	}
-	err = s.confirm(c, source, r, sum, outcomes)
-	s.handOver(ctx, &d, outcomes, traceparent)
+	err = d.confirm(sum, outcomes)
+	s.handOver(ctx, &rows, outcomes, traceparent)
 	return err
 }
 
@@ -283,20 +294,4 @@ func (s *Source) claims(r *webhook.Request, why *webhook.Error) (claimed []any) 
 		return []any{"claimed_event_id", identifier(e.ID), "claimed_type", text(e.Type)}
 	}
 	return nil
-}
-
-// CalledURL returns the URL that the provider called: that of the configuration, never of the Host
-// header, with the query that came. A fragment is never called: Twilio's holds connection overrides.
-func (s *Source) CalledURL(query string) string {
-	base, _, _ := strings.Cut(s.PublicURL, "#")
-	base, _, _ = strings.Cut(base, "?")
-	if query == "" {
-		return base
-	}
-	return base + "?" + query
-}
-
-func queryOf(url string) string {
-	_, query, _ := strings.Cut(url, "?")
-	return query
 }

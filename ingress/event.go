@@ -113,7 +113,7 @@ func (s *Source) decide(e webhook.Event, n receipt.New) (status receipt.Status, 
 		return receipt.Ignored,
 			text(fmt.Sprintf("%s: source %s takes no events of account %q", receipt.AccountNotWanted, s.Name,
 				n.Account)), false
-	case !s.wants(n.Type) && (n.Type != "" || e.Problem == ""):
+	case s.Wanted != nil && !s.Wanted(n.Type) && (n.Type != "" || e.Problem == ""):
 		return receipt.Ignored,
 			text(fmt.Sprintf("%s: source %s neither runs nor relays %q", receipt.TypeNotWanted, s.Name, n.Type)),
 			entitled

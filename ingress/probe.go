@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -24,18 +22,17 @@ func (s *Source) probe(r *webhook.Request, match webhook.Match) (webhook.Probe, 
 
 // keepProbe commits that a probe arrived and answers it as a delivery that nothing follows from. It counts neither as
 // an event nor as a use of its secret.
-func (s *Server) keepProbe(c echo.Context, source *Source, p webhook.Probe, r *webhook.Request, match webhook.Match,
-	l *label) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), s.cfg.Limits.Ack)
+func (d *delivery) keepProbe(p webhook.Probe, match webhook.Match) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.c.Request().Context()), d.s.cfg.Limits.Ack)
 	defer cancel()
-	if err := s.cfg.Receipts.KeepProbe(ctx,
-		receipt.Probe{ID: p.ID, Source: source.Name, ReceivedAt: r.ReceivedAt, SecretLabel: match.Secret}); err != nil {
-		s.cfg.Log.Warn("probe not committed", "source", source.Name, "error", err)
-		l.outcome = unfinished
-		return unavailable(c, "unavailable")
+	if err := d.s.cfg.Receipts.KeepProbe(ctx, receipt.Probe{ID: p.ID, Source: d.source.Name,
+		ReceivedAt: d.r.ReceivedAt, SecretLabel: match.Secret}); err != nil {
+		d.s.cfg.Log.Warn("probe not committed", "source", d.source.Name, "error", err)
+		d.outcome = unfinished
+		return unavailable(d.c, "unavailable")
 	}
-	l.outcome = probed
-	return c.JSON(http.StatusOK, struct {
+	d.outcome = probed
+	return d.c.JSON(http.StatusOK, struct {
 		Received bool `json:"received"`
 		Probe    bool `json:"probe"`
 	}{true, true})

@@ -15,7 +15,7 @@ import (
 func (s *Source) Readmit(r *webhook.Request) (receipt.Delivery, error) {
 	again := *r
 	again.Kept = true
-	again.URL = s.CalledURL(queryOf(r.URL))
+	again.URL = s.CalledURL(r.Query())
 	match, err := s.Verifier.Verify(&again)
 	if err != nil {
 		return receipt.Delivery{}, err

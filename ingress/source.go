@@ -86,8 +86,10 @@ func (s *Source) routes(account string) bool {
 	return len(s.Accounts) == 0 || slices.Contains(s.Accounts, account)
 }
 
-func (s *Source) wants(eventType string) bool { return s.Wanted == nil || s.Wanted(eventType) }
-
 func (s *Source) admits(addr netip.Addr) bool {
 	return len(s.AllowFrom) == 0 || contains(s.AllowFrom, addr)
 }
+
+// CalledURL returns the URL that the provider called: that of the configuration, never of the Host header, with the
+// query that came.
+func (s *Source) CalledURL(query string) string { return webhook.CalledURL(s.PublicURL, query) }

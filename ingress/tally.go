@@ -25,7 +25,7 @@ type tally struct {
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	counts map[counted]receipt.SourceCount
+	counts map[receipt.SourceCount]receipt.SourceCount // by themselves, without count and last
 	lines  map[line]*repeated
 	// answers are those to authentic deliveries, by source.
 	answers map[string]receipt.Answers
@@ -45,16 +45,8 @@ type repeated struct {
 	event []any
 }
 
-// counted is what one count is of.
-type counted struct {
-	source string
-	what   receipt.Counted
-	name   string
-	day    time.Time
-}
-
 func newTally(store Receipts, log *slog.Logger) *tally {
-	return &tally{store: store, log: log, counts: map[counted]receipt.SourceCount{},
+	return &tally{store: store, log: log, counts: map[receipt.SourceCount]receipt.SourceCount{},
 		lines: map[line]*repeated{}, answers: map[string]receipt.Answers{}}
 }
 
@@ -96,7 +88,8 @@ func (t *tally) tell(of line, event func() []any) {
 func (t *tally) add(more receipt.SourceCount) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	key := counted{more.Source, more.What, more.Name, more.Day}
+	key := more
+	key.Count, key.Last = 0, time.Time{}
 	held := t.counts[key]
 	more.Count += held.Count
 	if held.Last.After(more.Last) {
@@ -124,7 +117,8 @@ func (t *tally) flush() {
 	defer cancel()
 	t.mu.Lock()
 	counts, lines, answers := slices.Collect(maps.Values(t.counts)), t.lines, t.answers
-	t.counts, t.lines, t.answers = map[counted]receipt.SourceCount{}, map[line]*repeated{}, map[string]receipt.Answers{}
+	t.counts, t.lines = map[receipt.SourceCount]receipt.SourceCount{}, map[line]*repeated{}
+	t.answers = map[string]receipt.Answers{}
 	t.mu.Unlock()
 	for of, r := range lines {
 		told := append([]any{"source", of.source, "class", of.class, "count", r.count}, r.event...)

@@ -131,7 +131,7 @@ func (d *Diagnoser) askOthers(found *Diagnosis, source string, r *webhook.Reques
 			continue
 		}
 		elsewhere := *r
-		elsewhere.URL = withQuery(other.URL, r.URL)
+		elsewhere.URL = webhook.CalledURL(other.URL, r.Query())
 		match, ok := other.fits(&elsewhere)
 		if !ok {
 			continue

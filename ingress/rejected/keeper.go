@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -205,7 +204,7 @@ func (k *Keeper) row(f rejectedRequest) rejection.Rejection {
 	d := k.diagnose(f)
 	headers, query := k.headers[f.source], ""
 	if headers.Query {
-		_, query, _ = strings.Cut(f.request.URL, "?")
+		query = f.request.Query()
 	}
 	return rejection.Rejection{
 		Source: f.source, ReceivedAt: f.request.ReceivedAt, Class: string(f.err.Class), Detail: f.err.Detail,

@@ -119,7 +119,7 @@ func (p *probe) askVariants(found *Diagnosis, r *webhook.Request) bool {
 	}
 	for _, elsewhere := range p.elsewhere {
 		changed := *r
-		changed.URL = withQuery(elsewhere.URL, r.URL)
+		changed.URL = webhook.CalledURL(elsewhere.URL, r.Query())
 		if match, ok := elsewhere.fits(&changed); ok {
 			found.Likely = true
 			found.add(URLDiffers, "the signature fits secret %q for the URL %s: the source's url is not the one that the provider was given", match.Secret, ShownURL(elsewhere.URL))

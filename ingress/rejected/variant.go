@@ -109,16 +109,6 @@ func urlVariants(registered string) []string {
 	return all
 }
 
-// withQuery returns the URL of another source with the query of the received one.
-func withQuery(other, received string) string {
-	base, _, _ := strings.Cut(other, "#")
-	base, _, _ = strings.Cut(base, "?")
-	if _, query, ok := strings.Cut(received, "?"); ok {
-		return base + "?" + query
-	}
-	return base
-}
-
 // ShownURL returns a URL without what must not be shown: queries and user parts hold tokens.
 func ShownURL(text string) string {
 	u, err := url.Parse(text)

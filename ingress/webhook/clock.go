@@ -53,20 +53,14 @@ func (r *Request) checkClock(signed time.Time, tolerance, unit time.Duration) er
 // bytes for one time. It takes at most 11 digits (the year 5138), which keeps milliseconds out.
 // Its error is of class [MalformedHeader] and calls the text by name.
 func ParseUnix(name, text string) (time.Time, error) {
-	n, ok := parseDigits(text, 11)
-	if !ok {
-		return time.Time{}, Errorf(MalformedHeader, "%s is not a time in seconds", name)
-	}
-	return time.Unix(n, 0), nil
+	n, err := parseDigits(name, text, 11, "seconds")
+	return time.Unix(n, 0), err
 }
 
 // ParseUnixMilli is [ParseUnix] for milliseconds, with at most 14 digits.
 func ParseUnixMilli(name, text string) (time.Time, error) {
-	n, ok := parseDigits(text, 14)
-	if !ok {
-		return time.Time{}, Errorf(MalformedHeader, "%s is not a time in milliseconds", name)
-	}
-	return time.UnixMilli(n), nil
+	n, err := parseDigits(name, text, 14, "milliseconds")
+	return time.UnixMilli(n), err
 }
 
 // ParseMoment returns the time that text tells in the first of the layouts that fits, in UTC. It is the
@@ -83,15 +77,10 @@ func ParseMoment(text string, layouts ...string) time.Time {
 	return time.Time{}
 }
 
-func parseDigits(text string, most int) (int64, bool) {
-	if text == "" || len(text) > most || text[0] == '0' && len(text) > 1 {
-		return 0, false
+func parseDigits(name, text string, most int, unit string) (int64, error) {
+	n, err := strconv.ParseUint(text, 10, 63) // takes no sign
+	if err != nil || len(text) > most || text[0] == '0' && len(text) > 1 {
+		return 0, Errorf(MalformedHeader, "%s is not a time in %s", name, unit)
 	}
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return 0, false
-		}
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	return n, err == nil
+	return int64(n), nil
 }

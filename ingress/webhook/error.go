@@ -70,6 +70,11 @@ func Errorf(c Class, format string, args ...any) error {
 	return &Error{Class: c, Detail: fmt.Sprintf(format, args...)}
 }
 
+// Refuse returns what a Verify returns for a request that it refuses: no match, and an *Error of class c.
+func Refuse(c Class, format string, args ...any) (Match, error) {
+	return Match{}, Errorf(c, format, args...)
+}
+
 // ClassOf returns the class of err, and false when err is no rejection.
 func ClassOf(err error) (Class, bool) {
 	e, ok := errors.AsType[*Error](err)

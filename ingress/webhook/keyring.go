@@ -154,10 +154,10 @@ func (ring *Keyring[K]) Match(at time.Time, admits func(key K) bool) (Match, err
 		}
 	}
 	if active == 0 {
-		return Match{}, Errorf(NoMatchingSignature, "no secret of source %s is active at %s", ring.source,
+		return Refuse(NoMatchingSignature, "no secret of source %s is active at %s", ring.source,
 			at.UTC().Format(time.RFC3339))
 	}
-	return Match{}, Errorf(NoMatchingSignature, "no signature fits any of the %d active secrets of source %s", active,
+	return Refuse(NoMatchingSignature, "no signature fits any of the %d active secrets of source %s", active,
 		ring.source)
 }
 

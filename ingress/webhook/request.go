@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -23,6 +24,23 @@ type Request struct {
 	// Kept is set where the request does not come from the network and its headers are those of [Headers.OfRefusal]: of
 	// tokens there are hashes. Never set it for a live request, or whoever reads a hash has the token.
 	Kept bool
+}
+
+// CalledURL returns the URL that a provider calls for the registered one, with the query that came. A fragment is never
+// called: Twilio's holds connection overrides.
+func CalledURL(registered, query string) string {
+	base, _, _ := strings.Cut(registered, "#")
+	base, _, _ = strings.Cut(base, "?")
+	if query == "" {
+		return base
+	}
+	return base + "?" + query
+}
+
+// Query returns the query of the request's URL.
+func (r *Request) Query() string {
+	_, query, _ := strings.Cut(r.URL, "?")
+	return query
 }
 
 // HeaderOnce returns the value of the header name when it stands in the request exactly once.
