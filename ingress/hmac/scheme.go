@@ -114,15 +114,15 @@ func (s Scheme) check() error {
 		fault("template", "%w", err)
 	}
 	switch timed := s.Timestamp != ""; {
-	case t.has("ts") && (!timed || s.Timestamp.inBody()):
+	case slices.Contains(t, stampField) && (!timed || s.Timestamp.inBody()):
 		fault("timestamp", "the template has {ts}; say in which header it stands")
-	case timed && !s.Timestamp.inBody() && !t.has("ts"):
+	case timed && !s.Timestamp.inBody() && !slices.Contains(t, stampField):
 		fault("timestamp", "nothing signs it; put {ts} into the template or leave it out")
 	}
 	if s.Timestamp.item() != "" && s.Separator == "" {
 		fault("separator", "the timestamp is an item of the signature header; say what stands between its items")
 	}
-	if t.has("id") && s.ID.header() == "" {
+	if slices.Contains(t, idField) && s.ID.header() == "" {
 		fault("id", "the template has {id}; say in which header it stands")
 	}
 	return errors.Join(faults...)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ func NewVerifier(s webhook.Settings, scheme Scheme) (*Verifier, error) {
 		faults = append(faults, fmt.Errorf("source %s: %w", s.Source, err))
 	}
 	t, _ := parseTemplate(scheme.Template) // reported by check
-	if t.has("url") && !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "http://") {
+	if slices.Contains(t, urlField) && !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "http://") {
 		faults = append(faults, fmt.Errorf("source %s: url: the sender signs it, and it is missing or no http(s) URL; "+
 			"set the public URL exactly as it stands at the sender", s.Source))
 	}
@@ -94,12 +95,12 @@ func (v *Verifier) match(r *webhook.Request) (match webhook.Match, key []byte, a
 			return webhook.Match{}, nil, at, err
 		}
 	}
-	if v.template.has("id") {
+	if slices.Contains(v.template, idField) {
 		if signed.id, err = v.signedID(r); err != nil {
 			return webhook.Match{}, nil, at, err
 		}
 	}
-	if v.template.has("ts") {
+	if slices.Contains(v.template, stampField) {
 		if at, err = v.unit.parse("the timestamp", signed.ts); err != nil {
 			return webhook.Match{}, nil, at, err
 		}
@@ -109,7 +110,8 @@ func (v *Verifier) match(r *webhook.Request) (match webhook.Match, key []byte, a
 		key = k
 		return webhook.Fits(webhook.MAC(v.hash, k, parts...), candidates)
 	})
-	if refused, ok := errors.AsType[*webhook.Error](err); ok && v.template.has("url") && r.URL != v.url {
+	refused, ok := errors.AsType[*webhook.Error](err)
+	if ok && slices.Contains(v.template, urlField) && r.URL != v.url {
 		err = webhook.Errorf(refused.Class, "%s; the query is not that of the source's url, which is signed: set the url as it stands at the sender", refused.Detail)
 	}
 	return match, key, at, err
@@ -122,7 +124,7 @@ func (v *Verifier) signedID(r *webhook.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, separator := range v.template.separators("id") {
+	for _, separator := range v.template.besideID() {
 		if strings.Contains(id, separator) {
 			return "", webhook.Errorf(webhook.MalformedHeader, "%s holds the template's separator",
 				v.scheme.ID.header())
@@ -210,7 +212,7 @@ func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	switch {
 	case unsignedAccount && e.IDOrigin == webhook.FromBody:
 		e.Identity = webhook.ByIDOrBytes
-	case !unsignedAccount && e.IDOrigin == webhook.FromHeader && v.template.has("id"):
+	case !unsignedAccount && e.IDOrigin == webhook.FromHeader && slices.Contains(v.template, idField):
 		e.Identity = webhook.ByID
 	}
 	for _, p := range []Place{s.Timestamp, s.ID, s.Type, s.Account, s.Object, s.OccurredAt} {
