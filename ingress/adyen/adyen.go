@@ -9,7 +9,6 @@ package adyen
 
 import (
 	"crypto/sha256"
-	_ "embed"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -28,9 +27,6 @@ const (
 	rawBody      = "raw_body"
 	keyBytes     = 32
 )
-
-//go:embed sample.tmpl
-var sampleBody string
 
 // Provider is Adyen. Its secrets are HMAC keys in hex. options.scheme is payments_item or
 // raw_body; without it a request with the header HmacSignature is judged by that, any other by its
@@ -68,7 +64,6 @@ var Provider = webhook.Provider{
 		Type:     "AUTHORISATION",
 		TypeWith: map[string]string{schemeOption + "=" + rawBody: "balancePlatform.accountHolder.created"},
 		EventID:  func() string { return webhook.RandomNumber(16) },
-		Body:     sampleBody,
 	},
 }
 

@@ -39,7 +39,7 @@ func (v *verifier) verifyItems(r *webhook.Request) (webhook.Match, error) {
 		}
 		signature := item.String(signatureField)
 		if signature == "" {
-			return webhook.Match{}, webhook.Errorf(webhook.MissingSignature, "item %d holds no %s", i, signatureField)
+			return webhook.Refuse(webhook.MissingSignature, "item %d holds no %s", i, signatureField)
 		}
 		match, err := webhook.MatchHMAC(v.keys, r.ReceivedAt, sha256.New, [][]byte{webhook.DecodeBase64(signature)},
 			[]byte(signed))

@@ -7,7 +7,6 @@ package discord
 import (
 	"crypto/ed25519"
 	"crypto/rand"
-	_ "embed"
 	"encoding/hex"
 	"errors"
 	"strconv"
@@ -23,9 +22,6 @@ const (
 	// comes twice within that is one event for ever, since the signed bytes are its ID.
 	tolerance = 15 * time.Minute
 )
-
-//go:embed sample.tmpl
-var sampleBody string
 
 // Provider is Discord. Its secrets are public keys: the application's, 32 bytes in hex.
 //
@@ -60,7 +56,6 @@ var Provider = webhook.Provider{
 		Type:    "APPLICATION_AUTHORIZED",
 		EventID: func() string { return webhook.RandomNumber(18) },
 		Keys:    newKeys,
-		Body:    sampleBody,
 	},
 }
 

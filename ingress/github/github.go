@@ -6,7 +6,6 @@
 package github
 
 import (
-	_ "embed"
 	"mime"
 	"net/url"
 	"strings"
@@ -15,9 +14,6 @@ import (
 	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
-
-//go:embed sample.tmpl
-var sampleBody string
 
 // The signature headers hold "sha256=<hex>" and "sha1=<hex>" of the body's HMAC under the text of
 // the secret (docs.github.com, Validating webhook deliveries). GitHub sends both.
@@ -62,7 +58,6 @@ var Provider = hmac.New(webhook.Provider{
 		Type:    "issues.opened",
 		EventID: webhook.RandomUUID,
 		Funcs:   map[string]any{"objects": objects},
-		Body:    sampleBody,
 	},
 }, scheme, newVerifier)
 

@@ -6,7 +6,6 @@ package gitlab
 
 import (
 	"cmp"
-	_ "embed"
 	"errors"
 	"maps"
 	"strings"
@@ -39,9 +38,6 @@ const (
 	signingScheme      = "signing"
 	signingTokenScheme = "signing_token"
 )
-
-//go:embed sample.tmpl
-var sampleBody string
 
 // signed is the scheme of a signing token.
 var signed = hmac.Scheme{
@@ -86,7 +82,7 @@ var Provider = webhook.Provider{
 	},
 	New:    newVerifier,
 	Sign:   sign,
-	Sample: webhook.Sample{Type: "Issue Hook", EventID: webhook.RandomUUID, Body: sampleBody},
+	Sample: webhook.Sample{Type: "Issue Hook", EventID: webhook.RandomUUID},
 }
 
 type verifier struct {

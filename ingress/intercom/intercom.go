@@ -4,16 +4,12 @@
 package intercom
 
 import (
-	_ "embed"
 	"net/http"
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
-
-//go:embed sample.tmpl
-var sampleBody string
 
 // Provider is Intercom.
 var Provider = hmac.New(webhook.Provider{
@@ -29,7 +25,7 @@ var Provider = hmac.New(webhook.Provider{
 		DisablesAt:   1000,
 		AsksWithHead: true, // developers.intercom.com/docs/webhooks/setting-up-webhooks
 	},
-	Sample: webhook.Sample{Type: "conversation.user.created", Body: sampleBody},
+	Sample: webhook.Sample{Type: "conversation.user.created"},
 }, hmac.Scheme{
 	Header: "X-Hub-Signature", Prefix: "sha1=", Hash: "sha1",
 	ID: "/id", Type: "/topic", Account: "/app_id", Object: "/data/item/id", OccurredAt: "/created_at",

@@ -4,7 +4,6 @@
 package linear
 
 import (
-	_ "embed"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -20,9 +19,6 @@ const (
 	deliveryHeader  = "Linear-Delivery"
 	eventHeader     = "Linear-Event"
 )
-
-//go:embed sample.tmpl
-var sampleBody string
 
 // scheme times a delivery by its body. Linear-Timestamp says the time too and is not signed: somebody who holds a
 // delivery could write a fresh one, so Linear's SDK ignores it since 97.
@@ -53,7 +49,7 @@ var Provider = hmac.New(webhook.Provider{
 		Acknowledge:  webhook.Answer{Status: http.StatusOK}, // it retries after any other status
 	},
 	Sign:   sign,
-	Sample: webhook.Sample{Type: "Issue.create", EventID: webhook.RandomUUID, Body: sampleBody},
+	Sample: webhook.Sample{Type: "Issue.create", EventID: webhook.RandomUUID},
 }, scheme, func(v *hmac.Verifier, _ webhook.Settings) (webhook.Verifier, error) { return verifier{v}, nil })
 
 type verifier struct{ *hmac.Verifier }
@@ -76,27 +72,12 @@ func (v verifier) Events(r *webhook.Request) []webhook.Event {
 	if e.Type == "" {
 		e.Type = r.HeaderTag(eventHeader)
 	}
-	e.ID, e.IDOrigin = eventID(r, body, e.Object)
+	e.ID, e.IDOrigin = webhook.HashID(e.Signed), webhook.FromHash
+	if r.Header.Get(deliveryHeader) != "" {
+		e.ID, e.IDOrigin = r.HeaderID(body, deliveryHeader)
+	}
 	e.Problem = body.Problem()
 	return []webhook.Event{e}
-}
-
-// eventID returns Linear-Delivery, else the hash of the fields that name the change. The body's own hash
-// would change with each attempt's webhookTimestamp.
-func eventID(r *webhook.Request, body *webhook.Envelope, object string) (string, webhook.IDOrigin) {
-	if r.Header.Get(deliveryHeader) != "" {
-		return r.HeaderID(body, deliveryHeader)
-	}
-	created := body.String("createdAt")
-	if object == "" || created == "" {
-		return webhook.HashID(r.Body), webhook.FromHash
-	}
-	var named []byte
-	for _, field := range []string{body.String("organizationId"), body.String("type"), body.String("action"), object,
-		created} {
-		named = strconv.AppendQuote(named, field)
-	}
-	return webhook.HashID(named), webhook.FromHash
 }
 
 // timestampMember finds webhookTimestamp in a body.

@@ -5,7 +5,6 @@
 package meta
 
 import (
-	_ "embed"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -18,9 +17,6 @@ import (
 // verifyTokenOption is the key in Settings.Options of the token that is entered in Meta's dashboard. If it is not
 // set, the subscription's handshake is refused; deliveries are not.
 const verifyTokenOption = "verify_token"
-
-//go:embed sample.tmpl
-var sampleBody string
 
 // Provider is Meta.
 var Provider = hmac.New(webhook.Provider{
@@ -40,7 +36,7 @@ var Provider = hmac.New(webhook.Provider{
 			verifyTokenOption: "the token that is entered in Meta's dashboard, of 24 bytes at least; without it the subscription's handshake is refused",
 		},
 	},
-	Sample: webhook.Sample{Type: "page.feed", Body: sampleBody},
+	Sample: webhook.Sample{Type: "page.feed"},
 }, hmac.Scheme{Header: "X-Hub-Signature-256", Prefix: "sha256="}, newVerifier)
 
 type verifier struct {
@@ -67,11 +63,10 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	query := handshake(r)
 	switch {
 	case query == nil:
-		return webhook.Match{}, webhook.Errorf(webhook.MissingSignature, "a GET that is no subscription handshake")
+		return webhook.Refuse(webhook.MissingSignature, "a GET that is no subscription handshake")
 	case v.tokens == nil:
-		return webhook.Match{},
-			webhook.Errorf(webhook.NoMatchingSignature, "options.%s is not set, so no handshake is admitted",
-				verifyTokenOption)
+		return webhook.Refuse(webhook.NoMatchingSignature, "options.%s is not set, so no handshake is admitted",
+			verifyTokenOption)
 	}
 	return webhook.MatchToken(v.tokens, r.ReceivedAt, webhook.HashToken(query.Get("hub.verify_token")))
 }

@@ -70,9 +70,9 @@ const certPath = "/v1/notifications/"
 const maxCertURL = 500
 
 // CheckCertURL reports, as an error of class [webhook.UntrustedCert], why text cannot be the URL
-// of a PayPal certificate: not https, another host or port, credentials, or a path outside of
-// PayPal's notifications. The header that it comes from is not signed, so whoever may choose the
-// URL chooses the key; the check stands before every use of it, fetching or not.
+// of a PayPal certificate: not https, another host or port, credentials, a path outside of PayPal's notifications, or
+// a query or fragment, so that one certificate has one URL. The header that it comes from is not signed, so whoever may
+// choose the URL chooses the key; the check stands before every use of it, fetching or not.
 func CheckCertURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -84,6 +84,8 @@ func CheckCertURL(text string) error {
 		return webhook.Errorf(webhook.UntrustedCert, "PAYPAL-CERT-URL is not on a PayPal API host")
 	case !strings.HasPrefix(u.EscapedPath(), certPath) || strings.Contains(u.Path, ".."):
 		return webhook.Errorf(webhook.UntrustedCert, "PAYPAL-CERT-URL is not below %s", certPath)
+	case u.RawQuery != "" || u.Fragment != "":
+		return webhook.Errorf(webhook.UntrustedCert, "PAYPAL-CERT-URL has a query or a fragment")
 	}
 	return nil
 }

@@ -74,36 +74,26 @@ func NewFetched(cfg FetchConfig, mode webhook.Mode) *Fetched {
 
 // Match implements [CertificateStore]. It fetches the certificate unless a valid one is in the cache.
 func (f *Fetched) Match(certURL string, at time.Time, admits func(*x509.Certificate) bool) (webhook.Match, error) {
-	if err := f.checkURL(certURL); err != nil {
-		return webhook.Match{}, err
+	u, err := url.Parse(certURL)
+	if err != nil {
+		return webhook.Refuse(webhook.UntrustedCert, "PAYPAL-CERT-URL is no URL")
+	}
+	sandbox := strings.Contains(u.Host, ".sandbox.")
+	if f.mode == webhook.Live && sandbox || f.mode == webhook.Test && !sandbox {
+		return webhook.Refuse(webhook.UntrustedCert, "PAYPAL-CERT-URL is on %s, and the source's mode is %s", u.Host,
+			f.mode)
 	}
 	leaf, held := f.held.Get(certURL)
 	if !held || !validAt(leaf, at) { // PayPal may have renewed one that has ended
-		var err error
 		if leaf, err = f.fetch(certURL, at); err != nil {
 			return webhook.Match{}, err
 		}
 	}
 	if !admits(leaf) {
-		return webhook.Match{},
-			webhook.Errorf(webhook.NoMatchingSignature, "the signature does not fit the certificate of PAYPAL-CERT-URL")
+		return webhook.Refuse(webhook.NoMatchingSignature,
+			"the signature does not fit the certificate of PAYPAL-CERT-URL")
 	}
 	return webhook.Match{Secret: "certificate " + leaf.SerialNumber.Text(16)}, nil
-}
-
-// checkURL refuses a query and a fragment, which PayPal's own URLs never have, so that one certificate has one URL. It
-// also refuses the sandbox's certificates on a live source.
-func (f *Fetched) checkURL(certURL string) error {
-	u, err := url.Parse(certURL)
-	if err != nil || u.RawQuery != "" || u.Fragment != "" {
-		return webhook.Errorf(webhook.UntrustedCert, "PAYPAL-CERT-URL has a query or a fragment")
-	}
-	sandbox := strings.Contains(u.Host, ".sandbox.")
-	if f.mode == webhook.Live && sandbox || f.mode == webhook.Test && !sandbox {
-		return webhook.Errorf(webhook.UntrustedCert, "PAYPAL-CERT-URL is on %s, and the source's mode is %s", u.Host,
-			f.mode)
-	}
-	return nil
 }
 
 // fetch gets the certificate of certURL from PayPal and keeps it. An error of class [webhook.UntrustedCert] says that

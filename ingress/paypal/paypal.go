@@ -134,9 +134,8 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 		return true
 	})
 	if err != nil && expired {
-		return webhook.Match{},
-			webhook.Errorf(webhook.UntrustedCert,
-				"the signature fits a certificate that was not valid at the receive time")
+		return webhook.Refuse(webhook.UntrustedCert,
+			"the signature fits a certificate that was not valid at the receive time")
 	}
 	if err != nil {
 		return webhook.Match{}, err

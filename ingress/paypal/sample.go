@@ -5,7 +5,6 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	_ "embed"
 	"encoding/pem"
 	"math/big"
 	"time"
@@ -13,16 +12,12 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-//go:embed sample.tmpl
-var sampleBody string
-
 // sample is a payment that was captured.
 var sample = webhook.Sample{
 	Type:    "PAYMENT.CAPTURE.COMPLETED",
 	EventID: func() string { return "WH-" + rand.Text()[:17] + "-" + rand.Text()[:17] },
 	Options: map[string]string{webhookIDOption: "WH-1"},
 	Keys:    newKeys,
-	Body:    sampleBody,
 }
 
 // newKeys makes a certificate of the name under which PayPal signs, good for ten years, and its key; both are PEM.

@@ -9,7 +9,6 @@ import (
 	"crypto/elliptic"
 	"crypto/sha256"
 	"crypto/x509"
-	_ "embed"
 	"encoding/pem"
 	"errors"
 	"strings"
@@ -24,9 +23,6 @@ const (
 	signatureHeader = "X-Twilio-Email-Event-Webhook-Signature"
 	timestampHeader = "X-Twilio-Email-Event-Webhook-Timestamp"
 )
-
-//go:embed sample.tmpl
-var sampleBody string
 
 // Provider is SendGrid.
 var Provider = webhook.Provider{
@@ -47,7 +43,7 @@ var Provider = webhook.Provider{
 	},
 	New:    newVerifier,
 	Sign:   sign,
-	Sample: webhook.Sample{Type: "delivered", EventID: webhook.RandomUUID, Keys: newKeys, Body: sampleBody},
+	Sample: webhook.Sample{Type: "delivered", EventID: webhook.RandomUUID, Keys: newKeys},
 }
 
 // verifier verifies the deliveries of one Event Webhook.
@@ -106,7 +102,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	}
 	sig := webhook.DecodeBase64(text)
 	if sig == nil {
-		return webhook.Match{}, webhook.Errorf(webhook.MalformedHeader, "header %s is not base64", signatureHeader)
+		return webhook.Refuse(webhook.MalformedHeader, "header %s is not base64", signatureHeader)
 	}
 	hash := sha256.New()
 	hash.Write([]byte(stamp))
@@ -124,9 +120,8 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	}
 	if len(r.Body) > 0 && r.Body[0] >= '0' && r.Body[0] <= '9' {
 		// No batch begins so, and the digit may be the timestamp's.
-		return webhook.Match{},
-			webhook.Errorf(webhook.MalformedBody, "the body begins with a digit, which may be one of header %s",
-				timestampHeader)
+		return webhook.Refuse(webhook.MalformedBody, "the body begins with a digit, which may be one of header %s",
+			timestampHeader)
 	}
 	if v.tolerance == 0 {
 		return match, nil

@@ -6,7 +6,6 @@
 package shopify
 
 import (
-	_ "embed"
 	"strings"
 	"time"
 
@@ -57,12 +56,8 @@ var Provider = hmac.New(webhook.Provider{
 		EventID: webhook.RandomUUID,
 		Account: "pawl.myshopify.com",
 		Funcs:   map[string]any{"resource": func(topic string) string { return gidTypes[topic] }},
-		Body:    sampleBody,
 	},
 }, scheme(classic), newVerifier)
-
-//go:embed sample.tmpl
-var sampleBody string
 
 // verifier verifies the deliveries of one Shopify app.
 type verifier struct {
@@ -102,8 +97,8 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	}
 	for _, other := range r.Header.Values(classic + signatureHeader) {
 		if other != r.Header.Get(events+signatureHeader) {
-			return webhook.Match{}, webhook.Errorf(webhook.MalformedHeader, "headers %s and %s differ",
-				classic+signatureHeader, events+signatureHeader)
+			return webhook.Refuse(webhook.MalformedHeader, "headers %s and %s differ", classic+signatureHeader,
+				events+signatureHeader)
 		}
 	}
 	return v.events.Verify(r)

@@ -5,15 +5,11 @@ package slack
 
 import (
 	"crypto/rand"
-	_ "embed"
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
-
-//go:embed sample.tmpl
-var sampleBody string
 
 // Provider is Slack. One signing secret belongs to one app, and regenerating it leaves no
 // overlap: configure old and new together during a change.
@@ -36,7 +32,6 @@ var Provider = hmac.New(webhook.Provider{
 	Sample: webhook.Sample{
 		Type:    "app_mention",
 		EventID: func() string { return "Ev" + rand.Text()[:9] },
-		Body:    sampleBody,
 	},
 }, hmac.Scheme{
 	Header: "X-Slack-Signature", Prefix: "v0=", Template: "v0:{ts}:{body}",

@@ -151,7 +151,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	}
 	// The parts are joined by dots: an ID with a dot could be read as a shorter one with another time.
 	if strings.Contains(id, ".") {
-		return webhook.Match{}, webhook.Errorf(webhook.MalformedHeader, "header %sid holds a dot", v.family(r))
+		return webhook.Refuse(webhook.MalformedHeader, "header %sid holds a dot", v.family(r))
 	}
 	stamp, err := v.header(r, "timestamp")
 	if err != nil {

@@ -7,7 +7,6 @@ package stripe
 
 import (
 	"crypto/rand"
-	_ "embed"
 	"errors"
 	"time"
 
@@ -18,9 +17,6 @@ import (
 // signatureHeader holds "t=<seconds>,v1=<hex>[,v1=<hex>][,v0=<hex>]"; signed is "t.body" under
 // the whole text of the secret, whsec_ included (stripe-go v76 webhook/client.go).
 const signatureHeader = "Stripe-Signature"
-
-//go:embed sample.tmpl
-var sampleBody string
 
 // Provider is Stripe.
 var Provider = hmac.New(webhook.Provider{
@@ -49,7 +45,6 @@ var Provider = hmac.New(webhook.Provider{
 		TypeWith: map[string]string{"payload=thin": "v1.billing.meter.error_report_triggered"},
 		EventID:  func() string { return "evt_" + rand.Text()[:24] },
 		Keys:     webhook.NewWhsec,
-		Body:     sampleBody,
 	},
 }, hmac.Scheme{
 	Header: signatureHeader, Prefix: "v1=", Separator: ",", Template: "{ts}.{body}", Timestamp: "signature:t",

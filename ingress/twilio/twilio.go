@@ -12,7 +12,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha1" //nolint:gosec // Twilio's scheme; HMAC-SHA1 is not broken by SHA-1's collisions.
 	"crypto/sha256"
-	_ "embed"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -32,9 +31,6 @@ const (
 	idempotencyHeader = "I-Twilio-Idempotency-Token"
 	formType          = "application/x-www-form-urlencoded"
 )
-
-//go:embed sample.tmpl
-var sampleBody string
 
 // Provider is Twilio. Its secret is the account's primary auth token. Nothing is timed: only the
 // dedupe stops a replay.
@@ -59,7 +55,6 @@ var Provider = webhook.Provider{
 	Sample: webhook.Sample{
 		Type:    "message.delivered",
 		EventID: func() string { return "SM" + webhook.RandomHex(32) },
-		Body:    sampleBody,
 	},
 }
 
@@ -87,13 +82,12 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	hashes := bodyHashes(r.URL)
 	if len(hashes) == 0 {
 		if len(r.Body) > 0 && !isForm(r) {
-			return webhook.Match{},
-				webhook.Errorf(webhook.NoMatchingSignature,
-					"the body is no form and the URL holds no %s, so nothing signs it", bodyHashParam)
+			return webhook.Refuse(webhook.NoMatchingSignature,
+				"the body is no form and the URL holds no %s, so nothing signs it", bodyHashParam)
 		}
 		form, err := parseForm(r.Body)
 		if err != nil {
-			return webhook.Match{}, webhook.Errorf(webhook.MalformedBody, "the form cannot be decoded")
+			return webhook.Refuse(webhook.MalformedBody, "the form cannot be decoded")
 		}
 		return v.match(r, mac, signedParams(form))
 	}
@@ -103,17 +97,15 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	}
 	// A form whose parameters came in the URL would name a body of whoever has a say in one of them.
 	if account.MatchString(signedText(r.URL, nil)) {
-		return webhook.Match{},
-			webhook.Errorf(webhook.NoMatchingSignature,
-				"the URL holds the parameters of a form, which nothing else signs")
+		return webhook.Refuse(webhook.NoMatchingSignature,
+			"the URL holds the parameters of a form, which nothing else signs")
 	}
 	sum := sha256.Sum256(r.Body)
 	for _, hash := range hashes {
 		// Both sides are public, so nothing is given away by comparing them as text.
 		if !strings.EqualFold(hash, hex.EncodeToString(sum[:])) {
-			return webhook.Match{},
-				webhook.Errorf(webhook.BodyHashMismatch, "the body is not the one that %s in the URL names",
-					bodyHashParam)
+			return webhook.Refuse(webhook.BodyHashMismatch, "the body is not the one that %s in the URL names",
+				bodyHashParam)
 		}
 	}
 	return match, nil

@@ -193,21 +193,5 @@ func parseForm(body []byte) (url.Values, error) {
 	if bytes.Count(body, []byte("&")) >= maxParams {
 		return nil, errTooManyParams
 	}
-	form := url.Values{}
-	for pair := range strings.SplitSeq(string(body), "&") {
-		if pair == "" {
-			continue
-		}
-		rawName, rawValue, _ := strings.Cut(pair, "=")
-		name, err := url.QueryUnescape(rawName)
-		if err != nil {
-			return nil, err
-		}
-		value, err := url.QueryUnescape(rawValue)
-		if err != nil {
-			return nil, err
-		}
-		form.Add(name, value)
-	}
-	return form, nil
+	return url.ParseQuery(strings.ReplaceAll(string(body), ";", "%3B"))
 }

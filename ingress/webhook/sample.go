@@ -15,9 +15,7 @@ type Sample struct {
 	Type string
 	// TypeWith has other such types, by the option of the source that asks for them, written name=value.
 	TypeWith map[string]string
-	// Body is the template of a body (text/template), and Funcs are functions of its own. Package cmd/internal/forge
-	// lists its data. "" is a plain envelope: id, type, timestamp and data.
-	Body  string
+	// Funcs are functions of the template of its body, cmd/internal/forge/samples/NAME.tmpl.
 	Funcs map[string]any
 	// EventID returns a random event ID in the provider's form; nil puts evt_ before random letters and digits.
 	EventID func() string

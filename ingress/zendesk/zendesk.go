@@ -6,7 +6,6 @@
 package zendesk
 
 import (
-	_ "embed"
 	"strings"
 	"time"
 
@@ -22,9 +21,6 @@ const (
 	// such type, and its "id" is not the event's.
 	eventTypePrefix = "zen:event-type:"
 )
-
-//go:embed sample.tmpl
-var sampleBody string
 
 // Provider is Zendesk.
 var Provider = hmac.New(webhook.Provider{
@@ -42,7 +38,7 @@ var Provider = hmac.New(webhook.Provider{
 		Disables:     "circuit breaker at a high error rate",
 		Headers:      webhook.Headers{Plain: []string{"X-Zendesk-Webhook-Id"}},
 	},
-	Sample: webhook.Sample{Type: "zen:event-type:ticket.created", Body: sampleBody},
+	Sample: webhook.Sample{Type: "zen:event-type:ticket.created"},
 }, hmac.Scheme{
 	Header: "X-Zendesk-Webhook-Signature", Encoding: "base64", Template: "{ts}{body}",
 	Timestamp: "header:X-Zendesk-Webhook-Signature-Timestamp", TimestampUnit: "rfc3339",

@@ -135,6 +135,11 @@ var sources embed.FS
 //go:embed envelope.tmpl
 var envelope string
 
+// samples has the bodies of other providers, by name.
+//
+//go:embed samples/*.tmpl
+var samples embed.FS
+
 var functions = template.FuncMap{
 	"json": func(v any) (string, error) {
 		b, err := json.Marshal(v)
@@ -156,12 +161,22 @@ func find(p Params, source string) (*template.Template, string, error) {
 		}
 		return stripeTemplates, "event.tmpl", nil
 	}
-	text := cmp.Or(source, p.Provider.Sample.Body, envelope)
+	text := cmp.Or(source, sampleBody(p.Provider))
 	t, err := template.New("body").Funcs(functions).Funcs(p.Provider.Sample.Funcs).Option("missingkey=error").Parse(text)
 	if err != nil {
 		return nil, "", fmt.Errorf("read template: %w", err)
 	}
 	return t, "body", nil
+}
+
+// sampleBody returns the template of a provider's body: that of its name, else a plain envelope of id, type, timestamp
+// and data.
+func sampleBody(p webhook.Provider) string {
+	body, err := samples.ReadFile("samples/" + p.Name + ".tmpl")
+	if err != nil {
+		return envelope
+	}
+	return string(body)
 }
 
 // data is what a template sees: the parameters, and what follows from them.

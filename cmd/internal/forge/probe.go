@@ -2,7 +2,6 @@ package forge
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,7 +17,7 @@ import (
 func (t Target) Probe(ctx context.Context, source string, v webhook.Verifier, p Params) (*http.Request, webhook.Probe,
 	error) {
 	p.Type, p.Options = webhook.ProbeType, t.Options
-	e, err := New(p, cmp.Or(p.Provider.Sample.Body, envelope)) // also Stripe's: no object of a flow's is in it
+	e, err := New(p, sampleBody(p.Provider)) // also Stripe's: no object of a flow's is in it
 	if err != nil {
 		return nil, webhook.Probe{}, err
 	}
