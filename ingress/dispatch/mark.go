@@ -15,8 +15,8 @@ func (d *Dispatcher) markLater(s run.Started) {
 	d.toMark = append(d.toMark, s)
 }
 
-// letGo makes receipts due for the sweep with the next note: it needs one to find out that Temporal is back, and the
-// others should not wait for their lease.
+// letGo makes a receipt due with the next note: the sweep needs one to find out that Temporal is back, and the others
+// should not wait for their lease.
 func (d *Dispatcher) letGo(receiptID string) {
 	d.noting.Lock()
 	defer d.noting.Unlock()
