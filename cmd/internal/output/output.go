@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -94,6 +95,26 @@ func (p *Printer) Table(rows [][]string) error {
 		}
 	}
 	return tw.Flush()
+}
+
+// Rows makes a table of a list: its headings, which stand between bars, and a row of each element. A cell is text, a
+// number, a time, or one of the provider's (a *time.Time, nil for none).
+func Rows[T any](headings string, list []T, row func(T) []any) [][]string {
+	rows := [][]string{strings.Split(headings, "|")}
+	for _, element := range list {
+		var cells []string
+		for _, cell := range row(element) {
+			switch at := cell.(type) {
+			case time.Time:
+				cell = Time(at)
+			case *time.Time:
+				cell = Date(at)
+			}
+			cells = append(cells, fmt.Sprint(cell))
+		}
+		rows = append(rows, cells)
+	}
+	return rows
 }
 
 // Tables writes tables below each other. It leaves out one with a heading alone, unless that is the first.

@@ -2,6 +2,7 @@ package tables
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +24,17 @@ func Account(acc *account.Account) [][][]string {
 	if len(acc.Access.Features) > 0 {
 		head = append(head, []string{"features", strings.Join(acc.Access.Features, ", ")})
 	}
-	head = append(head, whyOf(acc, time.Now())...)
+	label := "because"
+	if acc.Access.Held {
+		label = "held back"
+	}
+	for _, why := range operator.Reasons(acc, time.Now(), output.Date) {
+		says := why.Object + " " + why.Says
+		if why.Event != "" {
+			says += ", by " + why.Event
+		}
+		head = append(head, []string{label, says})
+	}
 	head = append(head, []string{"workspace", workspaceOf(acc)})
 	return [][][]string{head, subscriptions(acc.Subscriptions), history(acc.History), invoices(acc), claims(acc.Claims),
 		entries(acc.Entries), due(acc.Due), Tasks(acc.Tasks)}
@@ -31,15 +42,13 @@ func Account(acc *account.Account) [][][]string {
 
 // history lists the changes of the account's access.
 func history(changes []account.Change) [][]string {
-	rows := [][]string{{"ACCESS CHANGED", "FROM", "TO", "WHY", "BY"}}
-	for _, c := range changes {
+	return output.Rows("ACCESS CHANGED|FROM|TO|WHY|BY", changes, func(c account.Change) []any {
 		from := ""
 		if c.Before != nil {
 			from = usesOf(*c.Before)
 		}
-		rows = append(rows, []string{output.Time(c.At), from, usesOf(c.After), c.Why, c.Event})
-	}
-	return rows
+		return []any{c.At, from, usesOf(c.After), c.Why, c.Event}
+	})
 }
 
 // usesOf is access in a few words.
@@ -50,18 +59,6 @@ func usesOf(x account.Access) string {
 	return x.State + ": " + operator.Uses(x.Plan, x.Quantity)
 }
 
-// whyOf says what gives an account its access, or why nothing does.
-func whyOf(acc *account.Account, now time.Time) (rows [][]string) {
-	label := "because"
-	if acc.Access.Held {
-		label = "held back"
-	}
-	for _, why := range operator.Reasons(acc, now, output.Date) {
-		rows = append(rows, []string{label, why.Object + " " + why.Says + by(why.Event)})
-	}
-	return rows
-}
-
 func accessOf(x account.Access) string {
 	if x.Version == 0 {
 		return "none: nothing was ever granted"
@@ -70,23 +67,15 @@ func accessOf(x account.Access) string {
 	if x.Held {
 		text += "; held back by a hold on the whole account"
 	}
-	return text + " (version " + strconv.FormatInt(x.Version, 10) + ")"
+	return fmt.Sprintf("%s (version %d)", text, x.Version)
 }
 
-// Plan is a plan and how many of it, "" for none.
-func Plan(plan string, quantity int64) string {
+// plan is a plan and how many of it, "" for none.
+func plan(plan string, quantity int64) string {
 	if plan == "" {
 		return ""
 	}
 	return operator.Uses(plan, quantity)
-}
-
-// by names the event that something follows from, where one told of it.
-func by(event string) string {
-	if event == "" {
-		return ""
-	}
-	return ", by " + event
 }
 
 func workspaceOf(acc *account.Account) string {
@@ -98,16 +87,15 @@ func workspaceOf(acc *account.Account) string {
 	if w.Plan != "" {
 		text += ": " + operator.Uses(w.Plan, w.Quantity)
 	}
-	text += " (version " + strconv.FormatInt(w.Version, 10) + ", since " + output.Time(w.UpdatedAt) + ")"
+	text += fmt.Sprintf(" (version %d, since %s)", w.Version, output.Time(w.UpdatedAt))
 	if w.Version < acc.Access.Version {
-		text += ", version " + strconv.FormatInt(acc.Access.Version, 10) + " is not there yet"
+		text += fmt.Sprintf(", version %d is not there yet", acc.Access.Version)
 	}
 	return text
 }
 
-func subscriptions(subscriptions []account.Subscription) [][]string {
-	rows := [][]string{{"SUBSCRIPTION", "STATUS", "PLAN", "PERIOD ENDS", "NOTE", "BY"}}
-	for _, s := range subscriptions {
+func subscriptions(list []account.Subscription) [][]string {
+	return output.Rows("SUBSCRIPTION|STATUS|PLAN|PERIOD ENDS|NOTE|BY", list, func(s account.Subscription) []any {
 		var notes []string
 		for _, n := range []struct {
 			text string
@@ -124,16 +112,13 @@ func subscriptions(subscriptions []account.Subscription) [][]string {
 				notes = append(notes, n.text)
 			}
 		}
-		rows = append(rows, []string{s.ID, cmp.Or(s.Status, "unknown"), Plan(s.Plan, s.Quantity),
-			output.Date(s.PeriodEnd),
-			strings.Join(notes, "; "), s.Because})
-	}
-	return rows
+		return []any{s.ID, cmp.Or(s.Status, "unknown"), plan(s.Plan, s.Quantity), s.PeriodEnd,
+			strings.Join(notes, "; "), s.Because}
+	})
 }
 
 func invoices(acc *account.Account) [][]string {
-	rows := [][]string{{"INVOICE", "NUMBER", "STATUS", "DUE", "PAID", "NOTE", "BY"}}
-	for _, i := range acc.Invoices {
+	rows := output.Rows("INVOICE|NUMBER|STATUS|DUE|PAID|NOTE|BY", acc.Invoices, func(i account.Invoice) []any {
 		var notes []string
 		if i.Refunded > 0 {
 			notes = append(notes, stripe.Money(i.Refunded, i.Currency)+" refunded")
@@ -147,9 +132,9 @@ func invoices(acc *account.Account) [][]string {
 		if i.PaidAt == nil && i.NextAttempt != nil {
 			notes = append(notes, "next "+output.Date(i.NextAttempt))
 		}
-		rows = append(rows, []string{i.ID, i.Number, i.Status, stripe.Money(i.Due, i.Currency), output.Date(i.PaidAt),
-			strings.Join(notes, "; "), i.Because})
-	}
+		return []any{i.ID, i.Number, i.Status, stripe.Money(i.Due, i.Currency), i.PaidAt, strings.Join(notes, "; "),
+			i.Because}
+	})
 	if acc.MoreInvoices {
 		rows = append(rows, []string{"older ones are not shown"})
 	}
@@ -157,26 +142,20 @@ func invoices(acc *account.Account) [][]string {
 }
 
 func entries(entries []account.Entry) [][]string {
-	rows := [][]string{{"BOOKED", "ENTRY", "OBJECT", "AMOUNT", "REFERENCE"}}
-	for _, e := range entries {
-		rows = append(rows, []string{output.Time(e.At), e.Kind, e.Object, stripe.Money(e.Amount, e.Currency),
-			e.Reference})
-	}
-	return rows
+	return output.Rows("BOOKED|ENTRY|OBJECT|AMOUNT|REFERENCE", entries, func(e account.Entry) []any {
+		return []any{e.At, e.Kind, e.Object, stripe.Money(e.Amount, e.Currency), e.Reference}
+	})
 }
 
 func claims(claims []account.Claim) [][]string {
-	rows := [][]string{{"CLAIM", "KIND", "STATUS", "INVOICE", "AMOUNT"}}
-	for _, c := range claims {
-		rows = append(rows, []string{c.ID, strings.ReplaceAll(c.Kind, "_", " "), c.Status, c.Invoice,
-			stripe.Money(c.Amount, c.Currency)})
-	}
-	return rows
+	return output.Rows("CLAIM|KIND|STATUS|INVOICE|AMOUNT", claims, func(c account.Claim) []any {
+		return []any{c.ID, strings.ReplaceAll(c.Kind, "_", " "), c.Status, c.Invoice,
+			stripe.Money(c.Amount, c.Currency)}
+	})
 }
 
 func due(due []account.Due) [][]string {
-	rows := [][]string{{"DUE", "WHAT", "OBJECT", "BY"}}
-	for _, d := range due {
+	return output.Rows("DUE|WHAT|OBJECT|BY", due, func(d account.Due) []any {
 		what := map[billing.Why]string{
 			billing.DueEnd: "ends, as was planned", billing.DueGrace: "the grace ends",
 			billing.DueOneOff:  "the time that was paid for ends",
@@ -193,7 +172,6 @@ func due(due []account.Due) [][]string {
 			billing.DueEnded:   "the customer is told that it has ended",
 			billing.DueTaken:   "the customer is told that access was taken",
 		}[d.Why]
-		rows = append(rows, []string{output.Date(&d.At), what, d.Object, d.Event})
-	}
-	return rows
+		return []any{&d.At, what, d.Object, d.Event}
+	})
 }

@@ -23,8 +23,9 @@ func EventHead(e *operator.Evidence, page string) [][]string {
 			strings.Join(slices.DeleteFunc([]string{r.Provider, r.Account, r.Mode, r.APIVersion}, empty), ", ") + ")"},
 		{"receipt", r.ID},
 	}
-	if about := strings.Join(slices.DeleteFunc([]string{r.OurAccount, AmountOf(r)}, empty), ", "); about != "" {
-		head = append(head, []string{"about", about})
+	about := slices.DeleteFunc([]string{r.OurAccount, Amount(r.Amount, r.Currency)}, empty)
+	if len(about) > 0 {
+		head = append(head, []string{"about", strings.Join(about, ", ")})
 	}
 	if r.RelayOf != "" {
 		head = append(head, []string{"relays", r.RelayOf + ", which another source's receipt runs"})
@@ -53,12 +54,16 @@ func Received(e *operator.Evidence) [][]string {
 			tries += f.Attempts
 		}
 	}
+	of := fmt.Sprintf("%d tries of effects", tries)
+	if tries == 1 {
+		of = "1 try of an effect"
+	}
 	rows := [][]string{
 		{"first received", output.Time(first)},
 		{"deliveries", fmt.Sprintf("%d, of them %s", len(e.Deliveries), output.Plural(e.Receipt.Duplicates,
 			"duplicate"))},
 		{"bytes", bytesOf(&e.Event)},
-		{"attempts", output.Plural(len(e.Runs), "run") + ", and " + triesOf(tries)},
+		{"attempts", output.Plural(len(e.Runs), "run") + ", and " + of},
 		{"next", whenNext(e.Next)},
 	}
 	for _, try := range e.Next.Tries {
@@ -76,13 +81,6 @@ func Received(e *operator.Evidence) [][]string {
 		rows = append(rows, []string{"the clock", output.Time(due.At) + ": " + due.String()})
 	}
 	return rows
-}
-
-func triesOf(n int) string {
-	if n == 1 {
-		return "1 try of an effect"
-	}
-	return fmt.Sprintf("%d tries of effects", n)
 }
 
 func whenNext(n operator.Next) string {

@@ -23,11 +23,6 @@ import (
 	"github.com/pawlhq/pawl/schema/token"
 )
 
-// AmountOf is the money that an event is about, "" for none.
-func AmountOf(r timeline.Receipt) string {
-	return Amount(r.Amount, r.Currency)
-}
-
 // Amount is money in a table, "" for none.
 func Amount(of *int64, currency string) string {
 	if of == nil {
@@ -45,101 +40,80 @@ func empty(s string) bool { return s == "" }
 
 // Tasks are people's tasks in a list.
 func Tasks(tasks []account.Task) [][]string {
-	rows := [][]string{
-		{"OPEN TASK", "OBJECT", "ACCOUNT", "MODE", "SINCE", "DUE BY", "EVENT", "TAKEN BY", "TITLE"},
-	}
-	for _, t := range tasks {
-		rows = append(rows, []string{t.Kind, t.Object, t.Account, t.Mode, output.Time(t.Since), output.Date(t.DueBy),
-			t.Event, t.TakenBy, t.Title})
-	}
-	return rows
+	return output.Rows("OPEN TASK|OBJECT|ACCOUNT|MODE|SINCE|DUE BY|EVENT|TAKEN BY|TITLE", tasks,
+		func(t account.Task) []any {
+			return []any{t.Kind, t.Object, t.Account, t.Mode, t.Since, t.DueBy, t.Event, t.TakenBy, t.Title}
+		})
 }
 
 // Pending are the decisions that wait for a second person.
 func Pending(waiting []pending.Decision) [][]string {
-	rows := [][]string{{"WAITS FOR A SECOND PERSON", "OF", "MONEY", "ASKED BY", "WHY", "UNTIL", "PENDING"}}
-	for _, p := range waiting {
-		rows = append(rows, []string{p.Does(), p.Target, operator.Sums(p.Money), p.AskedBy, p.Why, output.Time(p.Until),
-			p.ID})
-	}
-	return rows
+	return output.Rows("WAITS FOR A SECOND PERSON|OF|MONEY|ASKED BY|WHY|UNTIL|PENDING", waiting,
+		func(p pending.Decision) []any {
+			return []any{p.Does(), p.Target, operator.Sums(p.Money), p.AskedBy, p.Why, p.Until, p.ID}
+		})
 }
 
 // Jobs are bulk jobs in a list.
 func Jobs(jobs []job.Job) [][]string {
-	rows := [][]string{{"JOB", "ACTION", "STATE", "ITEMS", "DONE", "REFUSED", "FAILED", "LEFT", "MADE", "WHO", "WHY"}}
-	for i := range jobs {
-		j := &jobs[i]
-		rows = append(rows, []string{j.ID, j.Action, string(j.State), strconv.Itoa(j.Items), strconv.Itoa(j.Done),
-			strconv.Itoa(j.Refused),
-			strconv.Itoa(j.Failed), strconv.Itoa(j.Left()), output.Time(j.CreatedAt), j.Who, j.Why})
-	}
-	return rows
+	return output.Rows("JOB|ACTION|STATE|ITEMS|DONE|REFUSED|FAILED|LEFT|MADE|WHO|WHY", jobs, func(j job.Job) []any {
+		return []any{j.ID, j.Action, j.State, j.Items, j.Done, j.Refused, j.Failed, j.Left(), j.CreatedAt, j.Who, j.Why}
+	})
 }
 
 // Sinks are sinks and consumers, as they stand.
 func Sinks(sinks []report.Sink) [][]string {
-	rows := [][]string{{"SINK", "STATE", "SINCE", "WAITING", "PROBES", "PLACES", "WHY"}}
-	for _, r := range sinks {
+	return output.Rows("SINK|STATE|SINCE|WAITING|PROBES|PLACES|WHY", sinks, func(r report.Sink) []any {
 		since := "-"
 		if r.Since != nil {
 			since = r.Since.UTC().Format(time.RFC3339)
 		}
-		rows = append(rows, []string{r.Name, r.State, since, strconv.Itoa(r.Waiting), strconv.Itoa(r.Probes),
-			strconv.Itoa(r.Places), r.Reason})
-	}
-	return rows
+		return []any{r.Name, r.State, since, r.Waiting, r.Probes, r.Places, r.Reason}
+	})
 }
 
 // Took is how long the calls of each sink took, without those that had none of late.
 func Took(sinks []report.Sink) [][]string {
-	rows := [][]string{{"SINK", "HALF WITHIN", "19 OF 20 WITHIN"}}
-	for _, r := range sinks {
-		if r.Median != nil {
-			rows = append(rows, []string{r.Name, output.Seconds(*r.Median), output.Seconds(*r.Most)})
-		}
-	}
-	return rows
+	called := slices.DeleteFunc(slices.Clone(sinks), func(r report.Sink) bool { return r.Median == nil })
+	return output.Rows("SINK|HALF WITHIN|19 OF 20 WITHIN", called, func(r report.Sink) []any {
+		return []any{r.Name, output.Seconds(*r.Median), output.Seconds(*r.Most)}
+	})
 }
 
 // Notices are what people are told.
 func Notices(notices []notice.Notice, now time.Time) [][]string {
-	rows := [][]string{{"PEOPLE ARE TOLD", "SEVERITY", "FOR", "LAST TOLD"}}
-	for _, n := range notices {
+	return output.Rows("PEOPLE ARE TOLD|SEVERITY|FOR|LAST TOLD", notices, func(n notice.Notice) []any {
 		told := "waits for the end of quiet hours"
 		if n.Told != nil {
 			told = output.Age(*n.Told, now) + " ago"
 		}
-		rows = append(rows, []string{output.Clean(n.What), string(n.Severity), output.Age(n.Since, now), told})
-	}
-	return rows
+		return []any{output.Clean(n.What), n.Severity, output.Age(n.Since, now), told}
+	})
 }
 
 // Receipts are events in a list.
 func Receipts(receipts []timeline.Receipt) [][]string {
-	rows := [][]string{{"RECEIVED", "STATUS", "SOURCE", "TYPE", "ACCOUNT", "AMOUNT", "EVENT", "DUPLICATES", "REASON"}}
-	for _, r := range receipts {
-		rows = append(rows, []string{output.Time(r.ReceivedAt), r.Status, r.Source, r.Type, r.OurAccount, AmountOf(r),
-			r.EventID, strconv.Itoa(r.Duplicates), r.Reason})
-	}
-	return rows
+	return output.Rows("RECEIVED|STATUS|SOURCE|TYPE|ACCOUNT|AMOUNT|EVENT|DUPLICATES|REASON", receipts,
+		func(r timeline.Receipt) []any {
+			return []any{r.ReceivedAt, r.Status, r.Source, r.Type, r.OurAccount, Amount(r.Amount, r.Currency),
+				r.EventID, r.Duplicates, r.Reason}
+		})
 }
 
 // Accounts are accounts in a list.
 func Accounts(accounts []account.Listed) [][]string {
-	rows := [][]string{{"ACCOUNT", "MODE", "ACCESS", "USES", "STATUS", "UNTIL", "VERSION", "CUSTOMER", "NOTE"}}
-	for _, l := range accounts {
-		var notes []string
-		if l.Held {
-			notes = append(notes, "held back")
-		}
-		if l.Workspace < l.Version {
-			notes = append(notes, "its workspace has not followed yet")
-		}
-		rows = append(rows, []string{l.ID, l.Mode, l.Access, Plan(l.Plan, l.Quantity), strings.Join(l.Statuses, ", "),
-			output.Date(l.Until), strconv.FormatInt(l.Version, 10), l.Customer, strings.Join(notes, "; ")})
-	}
-	return rows
+	return output.Rows("ACCOUNT|MODE|ACCESS|USES|STATUS|UNTIL|VERSION|CUSTOMER|NOTE", accounts,
+		func(l account.Listed) []any {
+			var notes []string
+			if l.Held {
+				notes = append(notes, "held back")
+			}
+			if l.Workspace < l.Version {
+				notes = append(notes, "its workspace has not followed yet")
+			}
+			return []any{l.ID, l.Mode, l.Access, plan(l.Plan, l.Quantity), strings.Join(l.Statuses, ", "),
+				l.Until, l.Version, l.Customer, strings.Join(notes, "; ")}
+		})
 }
 
 // Job is a job with what came of it: its head, and its items.
@@ -177,17 +151,13 @@ func Job(d *operator.JobDetails) [][][]string {
 		}
 		head = append(head, []string{name, strconv.Itoa(s.Events) + " " + s.Status + output.Because(s.ReasonCode)})
 	}
-	items := [][]string{{strings.ToUpper(d.Noun()), "RESULT", "AT", "NOTE"}}
-	for _, i := range d.List {
-		result, at := string(i.Result), ""
-		if i.Result == job.Open {
-			result = "open"
-		}
+	items := output.Rows(strings.ToUpper(d.Noun())+"|RESULT|AT|NOTE", d.List, func(i job.Item) []any {
+		at := ""
 		if i.EndedAt != nil {
 			at = output.Time(*i.EndedAt)
 		}
-		items = append(items, []string{i.Name, result, at, i.Note})
-	}
+		return []any{i.Name, cmp.Or(i.Result, "open"), at, i.Note}
+	})
 	return [][][]string{head, items}
 }
 
@@ -211,23 +181,11 @@ func InBrackets(s string) string {
 func Sources(reports []report.Source) [][]string {
 	rows := [][]string{{"SOURCE", "PROVIDER", "MODE", "URL", "EVENTS", "SECRET", "USES", "LAST USED", "VERDICT"}}
 	for _, r := range reports {
-		url, events, mode := r.URL, strings.Join(r.Events, ","), r.Mode
-		if url == "" {
-			url = r.Path
-		}
-		if events == "" {
-			events = "(all with a flow)"
-			if len(r.Relay) > 0 {
-				events = "(all)"
-			}
-		}
+		events := cmp.Or(strings.Join(r.Events, ","), "(all with a flow)")
 		if len(r.Relay) > 0 {
-			events += " → " + strings.Join(r.Relay, ",")
+			events = cmp.Or(strings.Join(r.Events, ","), "(all)") + " → " + strings.Join(r.Relay, ",")
 		}
-		if mode == "" {
-			mode = "both"
-		}
-		head := []string{r.Name, r.Provider, mode, url, events}
+		head := []string{r.Name, r.Provider, cmp.Or(r.Mode, "both"), cmp.Or(r.URL, r.Path), events}
 		if len(r.Secrets) == 0 {
 			rows = append(rows, append(slices.Clone(head), "(none yet)", "", "", ""))
 		}
@@ -245,42 +203,29 @@ func Sources(reports []report.Source) [][]string {
 
 // Traffic is how much came to each source of late, and when its last secret ends.
 func Traffic(reports []report.Source) [][]string {
-	rows := [][]string{{"SOURCE", "A MINUTE", "IN 24 HOURS", "REFUSED SINCE YESTERDAY", "WAITING",
-		"LAST SECRET ENDS", "NOTE"}}
-	for _, r := range reports {
-		var refused []string
-		for _, class := range slices.Sorted(maps.Keys(r.Refused)) {
-			refused = append(refused, fmt.Sprintf("%s: %d", class, r.Refused[class]))
-		}
-		note := r.Silent
-		if r.Paused != "" {
-			note = r.Paused
-		}
-		rows = append(rows, []string{r.Name, strconv.FormatFloat(float64(r.LastHour)/60, 'f', 1, 64),
-			strconv.FormatInt(r.LastDay, 10), strings.Join(refused, ", "), strconv.Itoa(r.Waiting),
-			output.Date(r.Ends), note})
-	}
-	return rows
+	return output.Rows("SOURCE|A MINUTE|IN 24 HOURS|REFUSED SINCE YESTERDAY|WAITING|LAST SECRET ENDS|NOTE", reports,
+		func(r report.Source) []any {
+			var refused []string
+			for _, class := range slices.Sorted(maps.Keys(r.Refused)) {
+				refused = append(refused, fmt.Sprintf("%s: %d", class, r.Refused[class]))
+			}
+			return []any{r.Name, fmt.Sprintf("%.1f", float64(r.LastHour)/60), r.LastDay, strings.Join(refused, ", "),
+				r.Waiting, r.Ends, cmp.Or(r.Paused, r.Silent)}
+		})
 }
 
 // Audit is what operators did.
 func Audit(found []audit.Row) [][]string {
-	rows := [][]string{{"NUMBER", "TIME", "WHO", "ACTION", "TARGET", "WHY"}}
-	for _, r := range found {
-		rows = append(rows, []string{strconv.FormatInt(r.ID, 10), output.Time(r.At), r.Actor, r.Action, r.Target,
-			r.Reason})
-	}
-	return rows
+	return output.Rows("NUMBER|TIME|WHO|ACTION|TARGET|WHY", found, func(r audit.Row) []any {
+		return []any{r.ID, r.At, r.Actor, r.Action, r.Target, r.Reason}
+	})
 }
 
 // Looks is who was shown what came in.
 func Looks(found []look.Row) [][]string {
-	rows := [][]string{{"TIME", "WHO", "WHY", "EVENT"}}
-	for _, l := range found {
-		rows = append(rows, []string{output.Time(l.At), cmp.Or(l.Who, "the command line"), l.Why,
-			cmp.Or(l.EventID, "refused request "+l.What)})
-	}
-	return rows
+	return output.Rows("TIME|WHO|WHY|EVENT", found, func(l look.Row) []any {
+		return []any{l.At, cmp.Or(l.Who, "the command line"), l.Why, cmp.Or(l.EventID, "refused request "+l.What)}
+	})
 }
 
 // TaskHead is a task.
@@ -299,17 +244,14 @@ func TaskHead(t operator.ShownTask) [][]string {
 
 // TaskActions is what people did about a task.
 func TaskActions(t operator.ShownTask) [][]string {
-	actions := [][]string{{"AT", "WHO", "WHAT", "WHY"}}
-	for _, done := range t.Actions {
-		actions = append(actions, []string{output.Time(done.At), done.Actor, done.Action, done.Reason})
-	}
-	return actions
+	return output.Rows("AT|WHO|WHAT|WHY", t.Actions, func(done audit.Row) []any {
+		return []any{done.At, done.Actor, done.Action, done.Reason}
+	})
 }
 
 // Tokens are the tokens of programs.
 func Tokens(tokens []token.Token) [][]string {
-	rows := [][]string{{"TOKEN", "ROLE", "STATE", "EXPIRES", "LAST USED", "NETWORKS", "MADE", "BY"}}
-	for _, t := range tokens {
+	return output.Rows("TOKEN|ROLE|STATE|EXPIRES|LAST USED|NETWORKS|MADE|BY", tokens, func(t token.Token) []any {
 		state, used := "accepted", "never"
 		switch {
 		case t.RevokedAt != nil:
@@ -324,8 +266,6 @@ func Tokens(tokens []token.Token) [][]string {
 		for _, n := range t.Networks {
 			from = append(from, n.String())
 		}
-		rows = append(rows, []string{t.Name, t.Role, state, output.Date(t.ExpiresAt), used,
-			strings.Join(from, ", "), output.Time(t.MadeAt), t.MadeBy})
-	}
-	return rows
+		return []any{t.Name, t.Role, state, t.ExpiresAt, used, strings.Join(from, ", "), t.MadeAt, t.MadeBy}
+	})
 }

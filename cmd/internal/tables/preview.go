@@ -8,19 +8,18 @@ import (
 
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/workflows"
 )
 
 // Effects are what would happen to the effects of a run.
 func Effects(effects []workflows.PreviewedEffect) [][]string {
-	rows := [][]string{{"WHAT HAPPENS", "EFFECT", "AMOUNT", "KEY", "NOTE"}}
-	for _, e := range effects {
-		rows = append(rows, []string{e.Will.String(), e.Kind, Amount(e.Amount, e.Currency), e.Key, PreviewNote(e)})
-	}
 	if len(effects) == 0 {
-		rows = [][]string{{"no effect is known yet"}}
+		return [][]string{{"no effect is known yet"}}
 	}
-	return rows
+	return output.Rows("WHAT HAPPENS|EFFECT|AMOUNT|KEY|NOTE", effects, func(e workflows.PreviewedEffect) []any {
+		return []any{e.Will, e.Kind, Amount(e.Amount, e.Currency), e.Key, PreviewNote(e)}
+	})
 }
 
 // PreviewNote says what else there is to know of an effect.
@@ -86,12 +85,9 @@ var books = map[workflows.Will]string{
 
 // Chosen are events that a job would be about.
 func Chosen(events []operator.ChosenEvent) [][]string {
-	rows := [][]string{{"EVENT", "TYPE", "STATUS", "REASON", "ACCOUNT", "AMOUNT"}}
-	for _, e := range events {
-		rows = append(rows, []string{e.EventID, e.Type, e.Status, e.ReasonCode, e.Account,
-			Amount(e.Amount, e.Currency)})
-	}
-	return rows
+	return output.Rows("EVENT|TYPE|STATUS|REASON|ACCOUNT|AMOUNT", events, func(e operator.ChosenEvent) []any {
+		return []any{e.EventID, e.Type, e.Status, e.ReasonCode, e.Account, Amount(e.Amount, e.Currency)}
+	})
 }
 
 // JobPreview is what a job would come to.
