@@ -46,13 +46,13 @@ func IsAccount(id string) bool {
 // mostAccount bounds an account's ID, in bytes: it stands in the keys of effects.
 const mostAccount = 200
 
-func (c *checker) accounts(key string, s Source) {
+func (s *Source) checkAccounts(c *checker, key string) {
 	a := s.Accounts
 	c.noDuplicates(key, a.Routed)
 	for _, theirs := range slices.Sorted(maps.Keys(a.Ours)) {
 		ours, at := a.Ours[theirs], key+"."+theirs
 		switch {
-		case c.cfg.mappedOtherwise(s, theirs):
+		case c.cfg.mappedOtherwise(*s, theirs):
 			c.bad(at, "is mapped to another account by another source of the same mode",
 				"map it to one account of yours")
 		case strings.TrimSpace(ours) == "":

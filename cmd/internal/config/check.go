@@ -2,8 +2,8 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"net"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,33 +35,26 @@ func (c *checker) bad(key, problem, fix string) {
 	c.fault(key, c.lines[key], problem, fix)
 }
 
+// checkable is a part of the file with rules of its own.
+type checkable interface{ check(c *checker, key string) }
+
 func (c *checker) check() {
 	cfg := c.cfg
-	c.resolve(&cfg.Database, "database")
 	if v := cfg.Database.Value(); v != "" && !strings.HasPrefix(v, "postgres://") &&
 		!strings.HasPrefix(v, "postgresql://") && !strings.Contains(v, "=") {
 		c.bad("database", "does not refer to a Postgres DSN", "use postgres://user:password@host:5432/database")
 	}
 	c.day()
-	c.temporal()
 	c.listenersDiffer()
-	c.bodyLimit("ingress.body_limit", cfg.Ingress.BodyLimit)
-	c.rate("ingress.limits.per_source", cfg.Ingress.Limits.PerSource)
-	c.rate("ingress.limits.per_address", cfg.Ingress.Limits.PerAddress)
 	if len(cfg.Sources) == 0 {
 		c.bad("sources", "no source is configured", "add one: sources: {stripe: {provider: stripe, mode: live, secrets: [{value: env:STRIPE_WEBHOOK_SECRET}]}}")
 	}
-	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
-		c.source(name, cfg.Sources[name])
-	}
+	walk(reflect.ValueOf(cfg).Elem(), "", func(v reflect.Value, key string, _ reflect.StructTag) {
+		if s, ok := v.Addr().Interface().(checkable); ok {
+			s.check(c, key)
+		}
+	})
 	c.sharedSecrets()
-	c.sinks()
-	c.mail()
-	c.consumers()
-	cfg.Notify.check(c)
-	cfg.Console.check(c)
-	c.plans()
-	c.policy()
 	c.exposed()
 }
 
@@ -146,16 +139,16 @@ const BodiesAtOnce = 64 << 20
 // largestBody leaves room for others.
 const largestBody = BodiesAtOnce / 2
 
-// bodyLimit refuses a limit that no body could come up to: the ingress would shed it for want of room, and
-// the provider would send it again for ever.
-func (c *checker) bodyLimit(key string, limit Bytes) {
-	if limit > largestBody {
+// check refuses a limit that no body could come up to: the ingress would shed it for want of room, and the provider
+// would send it again for ever.
+func (b Bytes) check(c *checker, key string) {
+	if b > largestBody {
 		c.bad(key, fmt.Sprintf("is more than %d MiB: all bodies together get %d MiB", largestBody>>20,
 			BodiesAtOnce>>20), fmt.Sprintf("write %dMiB or less", largestBody>>20))
 	}
 }
 
-func (c *checker) rate(key string, r Rate) {
+func (r Rate) check(c *checker, key string) {
 	if r.PerSecond == 0 && r.Burst > 0 {
 		c.bad(key+".per_second", "is missing", "a burst needs a rate; write per_second")
 	}
@@ -165,9 +158,4 @@ func (c *checker) needed(key, url string) {
 	if url == "" {
 		c.bad(key, "is missing", "write where the system is reached: https://host/path")
 	}
-}
-
-// joinURL returns the public URL of a source.
-func joinURL(base, source string) string {
-	return strings.TrimRight(base, "/") + "/hooks/" + source
 }

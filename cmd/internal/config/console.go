@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +18,7 @@ type Console struct {
 	// host is answered, beside the address of Listen. With https, cookies are for https alone.
 	URL string `yaml:"url" form:"url"`
 	// Users is the file of `pawl console adduser`: people with passwords.
-	Users string `yaml:"users"`
+	Users string `yaml:"users" form:"path"`
 	OIDC  OIDC   `yaml:"oidc"`
 	Proxy Proxy  `yaml:"proxy"`
 	// Roles are those of groups, as the identity provider or the proxy names them.
@@ -64,11 +63,7 @@ func (c *Console) under(path string) string {
 // SignsIn reports whether anybody but a developer can sign in.
 func (c *Console) SignsIn() bool { return c.Users != "" || c.OIDC.Issuer != "" || c.Proxy.Header != "" }
 
-func (c *Console) check(k *checker) {
-	k.resolve(&c.OIDC.ClientSecret, "console.oidc.client_secret")
-	if c.Users != "" && !filepath.IsAbs(c.Users) {
-		c.Users = filepath.Join(k.dir, c.Users)
-	}
+func (c *Console) check(k *checker, _ string) {
 	if u, err := url.Parse(c.URL); err == nil && strings.Trim(u.Path, "/") != "" {
 		k.bad("console.url", "has a path", "write a host of its own: https://pawl.example.com")
 	}

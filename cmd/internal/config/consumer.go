@@ -3,8 +3,6 @@ package config
 import (
 	"encoding/base64"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -49,39 +47,28 @@ func decoded(secret Ref) []byte {
 	return key
 }
 
-func (c *checker) consumers() {
-	for _, name := range slices.Sorted(maps.Keys(c.cfg.Consumers)) {
-		consumer, key := c.cfg.Consumers[name], "consumers."+name
-		if !sourceName.MatchString(name) {
-			c.bad(key, "is no consumer name", "use lower-case letters, digits, - and _: it is part of ledger keys")
-		}
-		c.needed(key+".url", consumer.URL)
-		if len(consumer.Secrets) == 0 {
-			c.bad(key+".secrets", "is missing", "add one: secrets: [{value: env:NAME}]")
-		}
-		for i := range consumer.Secrets {
-			secret, at := &consumer.Secrets[i].Value, fmt.Sprintf("%s.secrets[%d].value", key, i)
-			if secret.from == "" {
-				c.bad(at, "is missing", fixRef)
-				continue
-			}
-			c.resolve(secret, at)
-			if secret.Value() != "" && len(decoded(*secret)) < webhook.MinSecret {
-				c.bad(at, fmt.Sprintf("is not whsec_ and the base64 of at least %d bytes", webhook.MinSecret),
-					"make one with: echo whsec_$(openssl rand -base64 32)")
-			}
-			c.standIn(at, decoded(*secret))
-			c.standIn(at, []byte(secret.Value()))
-		}
+func (s *Consumer) check(c *checker, key string) {
+	if !sourceName.MatchString(strings.TrimPrefix(key, "consumers.")) {
+		c.bad(key, "is no consumer name", "use lower-case letters, digits, - and _: it is part of ledger keys")
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.cfg.Sources)) {
-		key, relay := "sources."+name+".relay", c.cfg.Sources[name].Relay
-		c.noDuplicates(key, relay)
-		for i, consumer := range relay {
-			if _, ok := c.cfg.Consumers[consumer]; !ok {
-				c.bad(fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("%q is no consumer", consumer),
-					"add it under consumers, or correct the name")
-			}
-		}
+	s.Retries.check(c, key, 0)
+	c.needed(key+".url", s.URL)
+	c.inClear(key, s.URL, Ref{})
+	if len(s.Secrets) == 0 {
+		c.bad(key+".secrets", "is missing", "add one: secrets: [{value: env:NAME}]")
 	}
+}
+
+func (s *SigningSecret) check(c *checker, key string) {
+	key += ".value"
+	if s.Value.from == "" {
+		c.bad(key, "is missing", fixRef)
+		return
+	}
+	if s.Value.Value() != "" && len(decoded(s.Value)) < webhook.MinSecret {
+		c.bad(key, fmt.Sprintf("is not whsec_ and the base64 of at least %d bytes", webhook.MinSecret),
+			"make one with: echo whsec_$(openssl rand -base64 32)")
+	}
+	c.standIn(key, decoded(s.Value))
+	c.standIn(key, []byte(s.Value.Value()))
 }

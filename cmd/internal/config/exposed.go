@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"regexp"
 	"strings"
@@ -25,50 +24,13 @@ func (c *checker) exposed() {
 				"write the proxy's network")
 		}
 	}
-	for _, s := range c.cfg.AllSinks() {
-		switch {
-		case s.HTTP != nil:
-			for _, at := range parts(s.Key, s.HTTP.Endpoint, s.HTTP.Live, s.HTTP.Test) {
-				c.tokenInClear(at.key, at.of.URL, at.of.Token)
-			}
-		case s.Email != nil:
-			for _, at := range parts(s.Key, s.Email.MailServer, s.Email.Live, s.Email.Test) {
-				c.mailInClear(at.key, at.of)
-			}
-		case s.Consumer != nil:
-			c.tokenInClear(s.Key, s.Consumer.URL, Ref{})
-		case s.Notify != nil && s.Notify.Kind == NotifyMail:
-			c.mailInClear(s.Key, s.Notify.MailServer)
-		case s.Notify != nil:
-			c.tokenInClear(s.Key, s.Notify.URL.Value(), s.Notify.Token)
-		}
-	}
-	for i, s := range c.cfg.Sinks.Subscribers {
-		c.tokenInClear(fmt.Sprintf("sinks.subscribers[%d]", i), s.URL, s.Token)
-	}
 }
 
-// part is a section of a sink: what serves both modes, or one.
-type part[E any] struct {
-	key string
-	of  E
-}
-
-func parts[E any](key string, both E, live, test *E) []part[E] {
-	all := []part[E]{{key, both}}
-	if live != nil {
-		all = append(all, part[E]{key + ".live", *live})
-	}
-	if test != nil {
-		all = append(all, part[E]{key + ".test", *test})
-	}
-	return all
-}
-
-func (c *checker) tokenInClear(key, raw string, token Ref) {
+// inClear warns of a URL with a password, and of a token that is sent in clear text.
+func (c *checker) inClear(key, raw string, token Ref) {
 	u, err := url.Parse(raw)
-	if err != nil {
-		return // it is a fault already
+	if err != nil || c.cfg.Dev {
+		return // it is a fault already, or never leaves the machine
 	}
 	if _, given := u.User.Password(); given {
 		c.warn(key+".url", "holds a password, which whoever reads this file knows",
@@ -76,12 +38,6 @@ func (c *checker) tokenInClear(key, raw string, token Ref) {
 	}
 	if u.Scheme == "http" && token.Value() != "" && !loopback(u.Hostname()) {
 		c.warn(key+".token", "is sent in clear text to "+u.Host, "use https")
-	}
-}
-
-func (c *checker) mailInClear(key string, m MailServer) {
-	if host, _, err := net.SplitHostPort(m.Address); err == nil && m.TLS == "none" && !loopback(host) {
-		c.warn(key+".tls", "is none: letters and their addresses go in clear text to "+host, "use starttls or implicit")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -56,9 +57,10 @@ func (c checker) parse(content []byte) (*Config, error) {
 		c.decode(file.Docs[0].Body, reflect.ValueOf(c.cfg).Elem(), "")
 	}
 	or(&c.cfg.Sinks.Email.Timeout, emailTimeout)
-	c.settings(reflect.ValueOf(c.cfg).Elem(), "")
-	c.cfg.setDefaults(c.dir)
+	walk(reflect.ValueOf(c.cfg).Elem(), "", c.setting)
+	c.cfg.setDefaults()
 	c.check()
+	c.cfg.Warnings.sort()
 	if len(c.faults) > 0 {
 		c.faults.sort()
 		return nil, c.faults
@@ -81,16 +83,13 @@ func syntaxFault(err error) Fault {
 }
 
 // setDefaults fills in the settings whose default depends on others.
-func (c *Config) setDefaults(dir string) {
+func (c *Config) setDefaults() {
 	c.Temporal.fileOnly = c.Dev && c.Temporal.ConfigFile != ""
-	if f := c.Temporal.ConfigFile; f != "" && !filepath.IsAbs(f) {
-		c.Temporal.ConfigFile = filepath.Join(dir, f)
-	}
 	or(&c.Ingress.Limits.PerSource.Burst, c.Ingress.Limits.PerSource.PerSecond)
 	or(&c.Ingress.Limits.PerAddress.Burst, c.Ingress.Limits.PerAddress.PerSecond)
 	for name, s := range c.Sources {
 		if s.URL == "" && c.Ingress.PublicURL != "" {
-			s.URL = joinURL(c.Ingress.PublicURL, name)
+			s.URL = strings.TrimRight(c.Ingress.PublicURL, "/") + "/hooks/" + name
 		}
 		for i := range s.Secrets {
 			s.Secrets[i].ByPlace = s.Secrets[i].Label == ""

@@ -2,7 +2,6 @@ package config
 
 import (
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +12,7 @@ import (
 // Mail says what customers are written.
 type Mail struct {
 	// Templates is a directory of letters, NAME.LANGUAGE.txt, that stand in for the built-in ones.
-	Templates string `yaml:"templates"`
+	Templates string `yaml:"templates" form:"path"`
 	// Language chooses the letters.
 	Language string `yaml:"language" default:"en"`
 	// Letters says which are "on" (default) and "off".
@@ -25,8 +24,7 @@ type Mail struct {
 	Set *letters.Set `yaml:"-"`
 }
 
-func (c *checker) mail() {
-	m := &c.cfg.Mail
+func (m *Mail) check(c *checker, _ string) {
 	off := c.cfg.Policy.Letters.off()
 	for _, name := range slices.Sorted(maps.Keys(m.Letters)) {
 		if !slices.Contains(letters.Names(), name) {
@@ -35,9 +33,6 @@ func (c *checker) mail() {
 		if m.Letters[name] == "off" {
 			off = append(off, name)
 		}
-	}
-	if m.Templates != "" && !filepath.IsAbs(m.Templates) {
-		m.Templates = filepath.Join(c.dir, m.Templates)
 	}
 	set, err := letters.Load(m.Templates, m.Language, off)
 	if err != nil {

@@ -2,10 +2,8 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"net/mail"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // quiet hours are those of a place, and the container's image knows none
@@ -96,36 +94,33 @@ func (q Quiet) At(t time.Time) bool {
 	}
 }
 
-func (n *Notify) check(c *checker) {
-	for _, name := range slices.Sorted(maps.Keys(n.Sinks)) {
-		s, key := n.Sinks[name], "notify.sinks."+name
-		if !sourceName.MatchString(name) {
-			c.bad(key, "is no name of a sink", "use lower-case letters, digits, - and _")
-		}
-		c.resolve(&s.URL, key+".url")
-		c.resolve(&s.Token, key+".token")
-		switch {
-		case s.Kind == "":
-			c.bad(key+".kind", "is missing", "write slack, webhook or mail")
-		case s.Kind == NotifyMail:
-			c.mailServer(key, &s.MailServer)
-			if _, err := mail.ParseAddress(s.To); err != nil {
-				c.bad(key+".to", fmt.Sprintf("%q is no address", s.To), "write whom to mail: on-call@example.com")
-			}
-		case s.URL.from == "":
-			c.bad(key+".url", "is missing", fixRef)
-		default:
-			s.URL.checkURL(c, key+".url")
-		}
-		n.Sinks[name] = s
+func (s *NotifySink) check(c *checker, key string) {
+	if !sourceName.MatchString(strings.TrimPrefix(key, "notify.sinks.")) {
+		c.bad(key, "is no name of a sink", "use lower-case letters, digits, - and _")
 	}
-	c.resolve(&n.Heartbeat, "notify.heartbeat")
+	s.Retries.check(c, key, 0)
+	switch {
+	case s.Kind == "":
+		c.bad(key+".kind", "is missing", "write slack, webhook or mail")
+	case s.Kind == NotifyMail:
+		s.MailServer.check(c, key)
+		if _, err := mail.ParseAddress(s.To); err != nil {
+			c.bad(key+".to", fmt.Sprintf("%q is no address", s.To), "write whom to mail: on-call@example.com")
+		}
+	case s.URL.from == "":
+		c.bad(key+".url", "is missing", fixRef)
+	default:
+		s.URL.checkURL(c, key+".url")
+		c.inClear(key, s.URL.Value(), s.Token)
+	}
+}
+
+func (n *Notify) check(c *checker, _ string) {
 	n.Heartbeat.checkURL(c, "notify.heartbeat")
 	if v := n.Heartbeat.Value(); v != "" && !strings.Contains(v, "{process}") {
 		c.warn("notify.heartbeat", "has no {process}: while one process calls it, nobody sees that the other is down",
 			"write {process} into the URL, and watch that of ingress and that of worker")
 	}
-	n.Quiet.check(c)
 }
 
 // checkURL checks a URL that stands in the file by reference, without repeating it.
@@ -136,7 +131,7 @@ func (r Ref) checkURL(c *checker, key string) {
 	}
 }
 
-func (q Quiet) check(c *checker) {
+func (q Quiet) check(c *checker, _ string) {
 	for name, at := range map[string]string{"from": q.From, "to": q.To} {
 		if _, err := time.Parse("15:04", at); (q.From != "" || q.To != "") && (err != nil || len(at) != len("15:04")) {
 			c.bad("notify.quiet."+name, fmt.Sprintf("%q is no time of a day", at), `write "22:00"`)

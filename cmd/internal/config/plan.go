@@ -45,8 +45,7 @@ func (p *Plans) setDefaults() {
 	}
 }
 
-func (c *checker) plans() {
-	p := c.cfg.Plans
+func (p *Plans) check(c *checker, _ string) {
 	plans := slices.Sorted(maps.Keys(p.Features))
 	known := func(key, plan string) {
 		fix := "add it to plans.features"
@@ -69,7 +68,6 @@ func (c *checker) plans() {
 		case price.Plan != "":
 			known(key, price.Plan)
 		}
-		c.noDuplicates(key+".adds", price.Adds)
 	}
 	for i, name := range p.Ignore {
 		if _, mapped := p.Prices[name]; mapped {
@@ -77,18 +75,12 @@ func (c *checker) plans() {
 				"leave it out here, or there")
 		}
 	}
-	c.noDuplicates("plans.ignore", p.Ignore)
 	for i, plan := range p.Onboarding {
 		known(fmt.Sprintf("plans.onboarding[%d]", i), plan)
-	}
-	c.noDuplicates("plans.onboarding", p.Onboarding)
-	for _, plan := range plans {
-		c.noDuplicates("plans.features."+plan, p.Features[plan])
 	}
 	for i, plan := range p.Order {
 		known(fmt.Sprintf("plans.order[%d]", i), plan)
 	}
-	c.noDuplicates("plans.order", p.Order)
 	for _, plan := range plans {
 		if len(p.Order) == 0 {
 			c.bad("plans.order", "is missing", "list the plans, the lowest first, since who has two gets the highest; by name they are "+strings.Join(plans, ", "))

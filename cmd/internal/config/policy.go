@@ -92,22 +92,22 @@ func (c *Config) Watches(source string) bool {
 	return c.Policy.Endpoint == "watch" && s.APIKey.Value() != "" && s.Options["payload"] != "thin"
 }
 
-// policy checks the order of the steps of dunning, that a share of the accounts is compared each day, and that two
+// check checks the order of the steps of dunning, that a share of the accounts is compared each day, and that two
 // persons are asked by the names of currencies, and nowhere passed by.
-func (c *checker) policy() {
-	if every := c.cfg.Policy.Reconcile; every%day != 0 {
+func (p *Policy) check(c *checker, _ string) {
+	if every := p.Reconcile; every%day != 0 {
 		c.bad("policy.reconcile", "is not in whole days", "write 7d, or 0s for never")
 	}
-	if len(c.cfg.Policy.FourEyes) > 0 && c.cfg.Policy.Cancel == "compensate" {
+	if len(p.FourEyes) > 0 && p.Cancel == "compensate" {
 		c.bad("policy.cancel", "lets one click in Temporal take back what takes two persons (policy.four_eyes)",
 			"write park")
 	}
-	for _, currency := range slices.Sorted(maps.Keys(c.cfg.Policy.FourEyes)) {
+	for _, currency := range slices.Sorted(maps.Keys(p.FourEyes)) {
 		if len(currency) != 3 || strings.Trim(currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
 			c.bad("policy.four_eyes."+currency, "is no currency", "write its code in capitals: EUR")
 		}
 	}
-	steps := c.cfg.Policy.Dunning
+	steps := p.Dunning
 	for i := 1; i < len(steps); i++ {
 		if steps[i] <= steps[i-1] {
 			c.bad(fmt.Sprintf("policy.dunning[%d]", i), "does not come after the step before it",

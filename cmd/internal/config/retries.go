@@ -28,7 +28,7 @@ func (r *Retries) setDefaults(keyLifetime time.Duration) {
 	or(&r.For, min(retryFor, cmp.Or(keyLifetime, retryFor)))
 }
 
-func (c *checker) retriesOf(sink string, r Retries, keyLifetime time.Duration) {
+func (r Retries) check(c *checker, sink string, keyLifetime time.Duration) {
 	key := sink + ".retries"
 	if min(r.First, r.Max, r.For) < 0 {
 		return

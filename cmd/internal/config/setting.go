@@ -4,34 +4,33 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// settings fills in the defaults of the settings below v, which stands at key, and holds each setting against its
-// field's tags. Those of a list or a mapping are for its elements.
-//
-//	default   the value where the file has none; of a list, its elements
-//	oneof     the words that it may be
-//	min, max  its bounds; a 0 that min forbids is a fault where it is written
-//	form      url or address (host:port)
-//	fix       what a fault tells to write, in place of what the other tags say
-func (c *checker) settings(v reflect.Value, key string) {
+// walk calls visit for every setting below v, which stands at key, with its field's tags. The elements of a list or a
+// mapping have none.
+func walk(v reflect.Value, key string, visit func(v reflect.Value, key string, tag reflect.StructTag)) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			c.settings(v.Elem(), key)
+			visit(v.Elem(), key, "")
+			walk(v.Elem(), key, visit)
 		}
 	case reflect.Struct:
 		for name, index := range fieldNames(v.Type()) {
 			at, field := strings.TrimPrefix(key+"."+name, "."), v.FieldByIndex(index)
-			c.setting(field, at, v.Type().FieldByIndex(index).Tag)
-			c.settings(field, at)
+			visit(field, at, v.Type().FieldByIndex(index).Tag)
+			walk(field, at, visit)
 		}
 	case reflect.Slice, reflect.Map:
-		elements(v, key, c.settings)
+		elements(v, key, func(v reflect.Value, key string) {
+			visit(v, key, "")
+			walk(v, key, visit)
+		})
 	}
 }
 
@@ -51,7 +50,15 @@ func elements(v reflect.Value, key string, each func(v reflect.Value, key string
 	}
 }
 
-// setting fills in one setting and checks it.
+// setting fills in the default of one setting, reads the secret that it refers to, and holds it against its tags. Those
+// of a list or a mapping are for its elements.
+//
+//	default   the value where the file has none; of a list, its elements
+//	oneof     the words that it may be
+//	min, max  its bounds; a 0 that min forbids is a fault where it is written
+//	form      url, address (host:port), or path (relative to the configuration file)
+//	repeats   lets a list have a text twice
+//	fix       what a fault tells to write, in place of what the other tags say
 func (c *checker) setting(v reflect.Value, key string, tag reflect.StructTag) {
 	switch standard, ok := tag.Lookup("default"); {
 	case v.Kind() == reflect.Map, !v.IsZero():
@@ -67,6 +74,14 @@ func (c *checker) setting(v reflect.Value, key string, tag reflect.StructTag) {
 		mustParse(v, standard)
 	default:
 		return
+	}
+	switch set := v.Addr().Interface().(type) {
+	case *Ref:
+		c.resolve(set, key)
+	case *[]string:
+		if tag.Get("repeats") == "" {
+			c.noDuplicates(key, *set)
+		}
 	}
 	if v.Kind() == reflect.Slice || v.Kind() == reflect.Map {
 		elements(v, key, func(v reflect.Value, key string) { c.hold(v, key, tag) })
@@ -105,6 +120,10 @@ func (c *checker) hold(v reflect.Value, key string, tag reflect.StructTag) {
 		_, port, err := net.SplitHostPort(v.String())
 		if n, portErr := strconv.Atoi(port); err != nil || portErr != nil || n < 0 || n > 65535 {
 			fault(fmt.Sprintf("%q is no address", v.String()), "write host:port, such as 127.0.0.1:8080")
+		}
+	case "path":
+		if !filepath.IsAbs(v.String()) {
+			v.SetString(filepath.Join(c.dir, v.String()))
 		}
 	}
 }

@@ -107,7 +107,6 @@ type sinkSection struct {
 	of   interface {
 		sink(name string) Sink
 		setDefaults()
-		check(c *checker, key string)
 	}
 }
 
@@ -125,16 +124,6 @@ func (c *Config) AllSinks() (all []Sink) {
 	return all
 }
 
-func (c *checker) sinks() {
-	for _, s := range c.cfg.AllSinks() {
-		c.retriesOf(s.Key, s.Retries, s.KeyLifetime)
-	}
-	for _, s := range c.cfg.Sinks.sections() {
-		s.of.check(c, "sinks."+s.name)
-	}
-	c.subscribers()
-}
-
 // perMode returns what serves each mode.
 func perMode[E any](both E, live, test *E, configured func(E) bool) map[string]E {
 	modes := map[string]E{}
@@ -149,23 +138,16 @@ func perMode[E any](both E, live, test *E, configured func(E) bool) map[string]E
 	return modes
 }
 
-// eachMode checks the part that serves both modes, or the parts that serve one each. A sink without any setting is
-// not configured.
-func eachMode[E any](c *checker, key string, both, live, test *E, check func(key string, e *E), settings ...string) {
-	atTop := slices.ContainsFunc(settings, func(name string) bool { return c.stands(key + "." + name) })
-	if live == nil && test == nil {
-		if c.stands(key) {
-			check(key, both)
-		}
-		return
-	}
-	for name, own := range map[string]*E{".live": live, ".test": test} {
-		if own != nil && atTop {
-			c.bad(key+name, "stands beside settings for both modes", "move "+strings.Join(settings, ", ")+
-				" into live and test")
-		}
-		if own != nil {
-			check(key+name, own)
+// bothServed reports whether what serves both modes is to be checked: not if they are served apart, nor if the sink
+// has no setting, and so is not configured.
+func (c *checker) bothServed(key string, apart bool, settings ...string) bool {
+	if apart && slices.ContainsFunc(settings, func(name string) bool { return c.stands(key + "." + name) }) {
+		for _, part := range []string{key + ".live", key + ".test"} {
+			if c.stands(part) {
+				c.bad(part, "stands beside settings for both modes", "move "+strings.Join(settings, ", ")+
+					" into live and test")
+			}
 		}
 	}
+	return !apart && c.stands(key)
 }

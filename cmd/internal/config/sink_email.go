@@ -49,10 +49,13 @@ func (s *EmailSink) sink(name string) Sink {
 func (s *EmailSink) setDefaults() { s.Retries.setDefaults(0) }
 
 func (s *EmailSink) check(c *checker, key string) {
-	eachMode(c, key, &s.MailServer, s.Live, s.Test, c.mailServer, "address", "from", "tls", "username", "password")
+	s.Retries.check(c, key, 0)
+	if c.bothServed(key, s.Live != nil || s.Test != nil, "address", "from", "tls", "username", "password") {
+		s.MailServer.check(c, key)
+	}
 }
 
-func (c *checker) mailServer(key string, s *MailServer) {
+func (s *MailServer) check(c *checker, key string) {
 	if s.Address == "" {
 		c.bad(key+".address", "is missing", "write the SMTP server's host:port")
 	} else if host, port, err := net.SplitHostPort(s.Address); err == nil && (host == "" || port == "0") {
@@ -65,11 +68,13 @@ func (c *checker) mailServer(key string, s *MailServer) {
 	} else if _, err := mail.ParseAddress(s.From); err != nil {
 		c.bad(key+".from", fmt.Sprintf("%q is no address", s.From), "write the sender: Billing <billing@example.com>")
 	}
-	c.resolve(&s.Password, key+".password")
 	switch {
 	case (s.Username == "") != (s.Password.from == ""):
 		c.bad(key+".username", "username and password go together", "set both or neither")
 	case s.Username != "" && s.TLS == "none":
 		c.bad(key+".tls", "a password would be sent in clear text", "use starttls or implicit")
+	}
+	if host, _, err := net.SplitHostPort(s.Address); err == nil && s.TLS == "none" && !loopback(host) && !c.cfg.Dev {
+		c.warn(key+".tls", "is none: letters and their addresses go in clear text to "+host, "use starttls or implicit")
 	}
 }

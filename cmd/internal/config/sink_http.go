@@ -77,23 +77,23 @@ func (r *Refusal) UnmarshalText(text []byte) (err error) {
 }
 
 func (s *HTTPSink) check(c *checker, key string) {
-	eachMode(c, key, &s.Endpoint, s.Live, s.Test, c.endpoint, "url", "token")
-	for i, r := range s.Refusals {
-		c.refusal(fmt.Sprintf("%s.refusals[%d]", key, i), r)
+	s.Retries.check(c, key, s.KeyLifetime)
+	if c.bothServed(key, s.Live != nil || s.Test != nil, "url", "token") {
+		s.Endpoint.check(c, key)
 	}
 }
 
-func (c *checker) endpoint(key string, e *Endpoint) {
+func (e *Endpoint) check(c *checker, key string) {
 	c.needed(key+".url", e.URL)
 	if strings.ContainsAny(e.URL, "?#") {
 		c.bad(key+".url", "has a query or a fragment, and a path is written at its end",
 			"write the base alone: https://host/path")
 	}
-	c.resolve(&e.Token, key+".token")
+	c.inClear(key, e.URL, e.Token)
 }
 
-// refusal refuses what would take back payments by an answer that says nothing about the customer.
-func (c *checker) refusal(key string, r Refusal) {
+// check refuses what would take back payments by an answer that says nothing about the customer.
+func (r *Refusal) check(c *checker, key string) {
 	switch {
 	case r.Status < 400 || r.Status > 499:
 		c.bad(key, fmt.Sprintf("%d is no status that refuses", r.Status), "write one from 400 to 499")

@@ -21,8 +21,8 @@ var sourceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,62})$`)
 // correlation is empty, a header's name, or a JSON pointer (RFC 6901).
 var correlation = regexp.MustCompile(`^([A-Za-z0-9-]{0,64}|(/[^/\s]+)+)$`)
 
-func (c *checker) source(name string, s Source) {
-	key := "sources." + name
+func (s *Source) check(c *checker, key string) {
+	name := strings.TrimPrefix(key, "sources.")
 	if !sourceName.MatchString(name) {
 		c.bad(key, "is no source name", "use lower-case letters, digits, - and _: it is the last part of the URL")
 	}
@@ -34,7 +34,6 @@ func (c *checker) source(name string, s Source) {
 		c.bad(key+".provider", fmt.Sprintf("%q is not a known provider", s.Provider), suggest(s.Provider, c.providers))
 	}
 	s.Contract = provider.Contract
-	c.cfg.Sources[name] = s
 	if s.Mode == "" && s.Provider == billing && !c.cfg.Dev {
 		c.bad(key+".mode", "is missing: what is billed in test mode must not reach a live customer",
 			"write live or test, and a source for each that you use")
@@ -47,9 +46,13 @@ func (c *checker) source(name string, s Source) {
 		c.bad(key+".correlation", fmt.Sprintf("%q is neither a header nor a JSON pointer", s.Correlation),
 			"write the header's name, or a pointer such as /data/object/metadata/order")
 	}
-	c.bodyLimit(key+".body_limit", s.BodyLimit)
-	c.noDuplicates(key+".events", s.Events)
-	c.accounts(key+".accounts", s)
+	s.checkAccounts(c, key+".accounts")
+	for i, consumer := range s.Relay {
+		if _, ok := c.cfg.Consumers[consumer]; !ok {
+			c.bad(fmt.Sprintf("%s.relay[%d]", key, i), fmt.Sprintf("%q is no consumer", consumer),
+				"add it under consumers, or correct the name")
+		}
+	}
 	if known {
 		c.options(key+".options", s.Options, provider)
 	}
@@ -58,16 +61,15 @@ func (c *checker) source(name string, s Source) {
 			"add one: secrets: [{value: env:NAME}]")
 	}
 	c.secrets(key+".secrets", s.Secrets, cmp.Or(provider.Contract.MinSecret, webhook.MinSecret))
-	c.api(name, s)
+	s.checkAPI(c, key)
 	if known && c.ask {
-		c.provider(name, s, provider)
+		c.provider(name, *s, provider)
 	}
 }
 
-// api holds the key of the provider's API against the source: a key of the other mode finds nothing, and one that may
-// write is more than is needed.
-func (c *checker) api(name string, s Source) {
-	key := "sources." + name
+// checkAPI holds the key of the provider's API against the source: a key of the other mode finds nothing, and one that
+// may write is more than is needed.
+func (s *Source) checkAPI(c *checker, key string) {
 	if s.Provider != billing && (s.APIKey.from != "" || s.APIURL != "") {
 		c.bad(key+".api_key", "is for provider "+billing+" only", "remove api_key and api_url")
 		return
@@ -78,8 +80,6 @@ func (c *checker) api(name string, s Source) {
 		}
 		return
 	}
-	c.resolve(&s.APIKey, key+".api_key")
-	c.cfg.Sources[name] = s
 	switch value := s.APIKey.Value(); {
 	case value == "":
 	case !strings.HasPrefix(value, "rk_") && !strings.HasPrefix(value, "sk_"):
@@ -166,7 +166,6 @@ func (c *checker) secrets(key string, secrets []Secret, least int) {
 			c.bad(at+".value", "is missing", fixRef)
 			continue
 		}
-		c.resolve(&s.Value, at+".value")
 		if n := len(s.Value.Value()); n > 0 && n < least && !c.cfg.Dev {
 			c.bad(at+".value", fmt.Sprintf("the secret has %d bytes", n),
 				fmt.Sprintf("use one of at least %d, such as the provider generates", least))

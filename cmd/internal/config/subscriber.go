@@ -15,7 +15,7 @@ type Subscriber struct {
 	// Timeout bounds one request.
 	Timeout time.Duration `yaml:"timeout" default:"10s" min:"0s"`
 	// Types are the internal events that it takes; none means all.
-	Types []string `yaml:"types"`
+	Types []string `yaml:"types" repeats:"true"`
 }
 
 // internalEvents maps the nouns of internal events to their verbs; those of a dispute are Stripe's statuses.
@@ -31,23 +31,24 @@ var internalEvents = map[string][]string{
 	"task":         {"opened", "closed", "due_soon"},
 }
 
-func (c *checker) subscribers() {
-	sinks := &c.cfg.Sinks
+func (s *Sinks) check(c *checker, _ string) {
 	names := map[string]bool{}
-	for i := range sinks.Subscribers {
-		s, key := &sinks.Subscribers[i], fmt.Sprintf("sinks.subscribers[%d]", i)
-		if s.Name == "" || names[s.Name] {
-			c.bad(key+".name", "is missing or used twice", "give each subscriber a name of its own: what it has taken is remembered under it")
+	for i, subscriber := range s.Subscribers {
+		if name := subscriber.Name; name == "" || names[name] {
+			c.bad(fmt.Sprintf("sinks.subscribers[%d].name", i), "is missing or used twice", "give each subscriber a name of its own: what it has taken is remembered under it")
 		}
-		names[s.Name] = true
-		c.needed(key+".url", s.URL)
-		c.resolve(&s.Token, key+".token")
-		for i, t := range s.Types {
-			noun, told, _ := strings.Cut(t, ".")
-			verbs, known := internalEvents[noun]
-			if !known || told == "" || told != "*" && verbs != nil && !slices.Contains(verbs, told) {
-				c.bad(fmt.Sprintf("%s.types[%d]", key, i), fmt.Sprintf("%q is no internal event", t), "write one of docs/effects.md, such as access.changed, or invoice.* for all of a noun")
-			}
+		names[subscriber.Name] = true
+	}
+}
+
+func (s *Subscriber) check(c *checker, key string) {
+	c.needed(key+".url", s.URL)
+	c.inClear(key, s.URL, s.Token)
+	for i, t := range s.Types {
+		noun, told, _ := strings.Cut(t, ".")
+		verbs, known := internalEvents[noun]
+		if !known || told == "" || told != "*" && verbs != nil && !slices.Contains(verbs, told) {
+			c.bad(fmt.Sprintf("%s.types[%d]", key, i), fmt.Sprintf("%q is no internal event", t), "write one of docs/effects.md, such as access.changed, or invoice.* for all of a noun")
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 type Temporal struct {
 	// ConfigFile and Profile name the SDK's TOML configuration; empty means its default place and
 	// the TEMPORAL_* variables. A path is relative to the configuration file.
-	ConfigFile string `yaml:"config_file"`
+	ConfigFile string `yaml:"config_file" form:"path"`
 	Profile    string `yaml:"profile"`
 	TaskQueue  string `yaml:"task_queue" default:"pawl"`
 	// UIURL is where the Temporal UI is, for links to its pages.
@@ -27,17 +27,16 @@ type Temporal struct {
 	fileOnly bool
 }
 
-// temporal refuses a file that is not there: the SDK takes it for an empty one, and dials 127.0.0.1:7233.
-func (c *checker) temporal() {
-	file := c.cfg.Temporal.ConfigFile
-	if file == "" {
+// check refuses a file that is not there: the SDK takes it for an empty one, and dials 127.0.0.1:7233.
+func (t *Temporal) check(c *checker, _ string) {
+	if t.ConfigFile == "" {
 		return
 	}
-	if _, err := os.ReadFile(file); err != nil {
+	if _, err := os.ReadFile(t.ConfigFile); err != nil {
 		if pe, ok := errors.AsType[*os.PathError](err); ok {
 			err = pe.Err
 		}
-		c.bad("temporal.config_file", fmt.Sprintf("the file %s cannot be read: %v", file, err), "correct the path, or leave it out for the SDK's default place and TEMPORAL_* variables")
+		c.bad("temporal.config_file", fmt.Sprintf("the file %s cannot be read: %v", t.ConfigFile, err), "correct the path, or leave it out for the SDK's default place and TEMPORAL_* variables")
 	}
 }
 
