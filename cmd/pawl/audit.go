@@ -49,27 +49,24 @@ Exit code 0 when the trail is unbroken, 1 when it is not.`,
 			r.Problem, err = err.Error(), nil
 		}
 		return r, err
-	}, writeAuditReport)
+	}, func(a *app, r auditReport) error {
+		text := fmt.Sprintf("unbroken: %s, head %s", output.Plural(r.Actions, "action"), r.Head)
+		switch {
+		case !r.Intact:
+			text = r.Problem
+		case r.Actions == 0:
+			text = "unbroken: nobody has done anything yet"
+		}
+		_, err := fmt.Fprintln(a.out, text)
+		return err
+	})
 }
 
 // Failed reports whether the trail is broken.
 func (r auditReport) Failed() bool { return !r.Intact }
 
-func writeAuditReport(a *app, r auditReport) error {
-	text := fmt.Sprintf("unbroken: %s, head %s", output.Plural(r.Actions, "action"), r.Head)
-	switch {
-	case !r.Intact:
-		text = r.Problem
-	case r.Actions == 0:
-		text = "unbroken: nobody has done anything yet"
-	}
-	_, err := fmt.Fprintln(a.out, text)
-	return err
-}
-
 func auditList(a *app) *cobra.Command {
 	var f audit.Filter
-	var limit int
 	cmd := &cobra.Command{
 		Use: "list", Short: "List what operators did, the newest first", Args: noArgument,
 		Long: `List what operators did, the newest first: when, who, what, to what, and why. With --json each has what the operator
@@ -89,17 +86,12 @@ that is repeated.`,
 	cmd.Flags().StringVar(&f.Action, "action", "", "only this `action`, such as retry")
 	timeFlag(cmd.Flags(), &f.Since, "since", "only what was done since "+sinceUsage)
 	cmd.Flags().Int64Var(&f.OlderThan, "older-than", 0, "go on behind this `number`")
-	limitFlag(cmd, &limit, 50)
-	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]audit.Row, error) {
-		f.Limit = oneMore(limit)
-		found, err := s.Audit.List(ctx, f)
-		if found == nil {
-			found = []audit.Row{}
-		}
-		return newest(a, found, limit, func(r audit.Row) string {
-			return "--older-than " + strconv.FormatInt(r.ID, 10)
-		}), err
-	}, func(a *app, found []audit.Row) error {
-		return a.List(tables.Audit(found), "WHO", "TIME")
+	return list(a, cmd, listing[audit.Row]{
+		read: func(ctx context.Context, s *session, limit int) ([]audit.Row, error) {
+			f.Limit = limit
+			return s.Audit.List(ctx, f)
+		},
+		after: func(r audit.Row) string { return "--older-than " + strconv.FormatInt(r.ID, 10) },
+		table: tables.Audit, drops: []string{"WHO", "TIME"},
 	})
 }

@@ -48,7 +48,10 @@ func (a *app) runConsole(ctx context.Context, n *process.Node) error {
 		return err
 	}
 	defer pool.Close()
-	s := newSession(a, n.Config, pool)
+	s, err := newSession(a, n.Config, pool)
+	if err != nil {
+		return err
+	}
 	defer s.close()
 	quick, err := process.OpenPool(ctx, n.Config, schema.Handle, accessConns) // pages may take long
 	if err != nil {
@@ -58,9 +61,9 @@ func (a *app) runConsole(ctx context.Context, n *process.Node) error {
 	stale := n.Config.API.StaleIfError
 	tokens, accesses := operator.NewTokens(quick, stale), operator.NewAccesses(quick, stale)
 	server, err := console.New(console.Options{
-		Config: n.Config, Operator: &s.Operator, Log: a.log, Page: n.Config.Temporal.Page, Token: tokens.Person,
+		Config: n.Config, Operator: s.Operator, Log: a.log, Page: n.Config.Temporal.Page, Token: tokens.Person,
 		API: func(g *echo.Group, person func(*http.Request) (*operator.Person, error)) error {
-			return api.Mount(g, api.Options{Operator: &s.Operator, Config: n.Config, Accesses: accesses, Person: person,
+			return api.Mount(g, api.Options{Operator: s.Operator, Config: n.Config, Accesses: accesses, Person: person,
 				Log: a.log})
 		},
 	})

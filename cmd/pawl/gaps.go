@@ -17,9 +17,9 @@ import (
 )
 
 func gaps(a *app) *cobra.Command {
-	d := operator.Decision{Verb: operator.VerbFileGaps}
+	d := decision{Decision: operator.Decision{Verb: operator.VerbFileGaps}}
 	from, to := time.Time{}, time.Now()
-	var file, yes bool
+	file := false
 	cmd := &cobra.Command{
 		Use:   "gaps SOURCE --from TIME [--to TIME] [--file --why REASON]",
 		Short: "Find what the provider has sent and never came, and take it in",
@@ -41,7 +41,7 @@ Exit code 0 when there is no gap, or all missing events are filed, 1 when there 
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file {
-				if err := a.accountable("gaps --file", &d); err != nil {
+				if err := d.accountable(a, "gaps --file"); err != nil {
 					return err
 				}
 			}
@@ -52,19 +52,15 @@ Exit code 0 when there is no gap, or all missing events are filed, 1 when there 
 				return usagef("--from must be before --to")
 			}
 			return withStripe(cmd.Context(), a, args[0], func(ctx context.Context, s *session, name string) error {
-				g, err := gapsOf(s, name)
-				if err != nil {
-					return err
-				}
-				return runGaps(ctx, s, g, from, to, file, yes, d)
+				return runGaps(ctx, s, name, from, to, file, d)
 			})
 		},
 	}
 	timeFlag(cmd.Flags(), &from, "from", "since when (required)")
 	timeFlag(cmd.Flags(), &to, "to", "until when (default: now)")
 	cmd.Flags().BoolVar(&file, "file", false, "take in what is missing")
-	cmd.Flags().BoolVar(&yes, "yes", false, "file more than 50 without asking")
-	decisionFlags(cmd, &d, "why, for the audit trail (required with --file)")
+	cmd.Flags().BoolVar(&d.yes, "yes", false, "file more than 50 without asking")
+	d.flags(cmd, "why, for the audit trail (required with --file)")
 	return cmd
 }
 
@@ -84,25 +80,20 @@ func withStripe(ctx context.Context, a *app, source string, f func(context.Conte
 	})
 }
 
-func gapsOf(s *session, name string) (*operator.Gaps, error) {
-	api, err := process.StripeAPI(name, s.cfg.Sources[name], quota.New(s.db))
-	if err != nil {
-		return nil, err
-	}
-	g, err := process.Gaps(s.cfg, providers(), name, api, s.db, s.receipts)
-	if err != nil {
-		return nil, err
-	}
-	tell := s.progress()
-	g.Patience, g.Told = patience, func(n int) { tell("%s listed", output.Plural(n, "event")) }
-	return g, nil
-}
-
 // mostUnasked is how many are changed without a confirmation.
 const mostUnasked = 50
 
-func runGaps(ctx context.Context, s *session, g *operator.Gaps, from, to time.Time, file, yes bool,
-	d operator.Decision) error {
+func runGaps(ctx context.Context, s *session, name string, from, to time.Time, file bool, d decision) error {
+	api, err := process.StripeAPI(name, s.cfg.Sources[name], quota.New(s.db))
+	if err != nil {
+		return err
+	}
+	g, err := process.Gaps(s.cfg, providers(), name, api, s.db, s.receipts)
+	if err != nil {
+		return err
+	}
+	tell := s.progress()
+	g.Patience, g.Told = patience, func(n int) { tell("%s listed", output.Plural(n, "event")) }
 	report, err := g.Find(ctx, from, to)
 	if err != nil {
 		return err
@@ -111,15 +102,13 @@ func runGaps(ctx context.Context, s *session, g *operator.Gaps, from, to time.Ti
 		fmt.Fprintf(s.err, "Stripe keeps events for 30 days: nothing before %s can be looked at\n",
 			report.KeptSince.Format(time.RFC3339))
 	}
-	if file && len(report.Missing) > 0 {
-		if len(report.Missing) > mostUnasked && !yes {
-			if err := s.confirm(fmt.Sprintf("%s never came. File all of it?",
-				output.Plural(len(report.Missing), "event"))); err != nil {
-				return err
-			}
+	if missing := len(report.Missing); file && missing > 0 {
+		d.yes = d.yes || missing <= mostUnasked
+		if err := s.confirm(d, output.Plural(missing, "event")+" never came. File all of it?"); err != nil {
+			return err
 		}
 		d.Target, d.Found = report.Source, report
-		if _, err := s.Decide(ctx, d); err != nil {
+		if _, err := s.Decide(ctx, d.Decision); err != nil {
 			return err
 		}
 	}
@@ -141,15 +130,13 @@ func writeGaps(a *app, r *operator.GapReport) error {
 			became[f.EventID] = "has come meanwhile"
 		}
 	}
-	rows := [][]string{{"EVENT", "TYPE", "OBJECT", "ACCOUNT", "MODE", "CREATED", ""}}
-	for _, g := range r.Missing {
+	rows := output.Rows("EVENT|TYPE|OBJECT|ACCOUNT|MODE|CREATED|", r.Missing, func(g operator.Gap) []any {
 		says := became[g.EventID]
 		if says == "" && g.Pending {
 			says = "Stripe still tries to deliver it"
 		}
-		rows = append(rows, []string{g.EventID, g.Type, g.Object, g.Account, g.Mode,
-			output.Time(g.Created), says})
-	}
+		return []any{g.EventID, g.Type, g.Object, g.Account, g.Mode, g.Created, says}
+	})
 	if err := a.List(rows, "ACCOUNT", "MODE", "OBJECT"); err != nil {
 		return err
 	}

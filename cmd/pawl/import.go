@@ -16,7 +16,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/importer"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
-	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/imports"
@@ -41,15 +40,9 @@ account has had at Stripe is shown, and kept, by pawl reconcile.
 An import that is broken off goes on where it was. A later one reads everything anew, and leaves the time as it is. Who
 and why go into the audit trail.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.config()
-			if err != nil {
-				return err
-			}
-			name, err := pickStripe(cfg, source)
-			if err != nil {
-				return err
-			}
-			return runImport(cmd.Context(), a, cfg, name, a.who(who), why)
+			return withStripe(cmd.Context(), a, source, func(ctx context.Context, s *session, name string) error {
+				return runImport(ctx, s, name, a.who(who), why)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&who, "who", "", whoUsage)
@@ -83,42 +76,34 @@ func pickStripe(cfg *config.Config, source string) (string, error) {
 // patience is how often a request is tried that the provider cannot answer for now: some minutes.
 var patience = stripe.Patience{Tries: 10, First: time.Second}
 
-func runImport(ctx context.Context, a *app, cfg *config.Config, name, who, why string) error {
-	pool, err := process.OpenPool(ctx, cfg, schema.Asking, askingConns)
+func runImport(ctx context.Context, s *session, name, who, why string) error {
+	source := s.cfg.Sources[name]
+	api, err := process.StripeAPI(name, source, quota.New(s.db))
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	if err := checkDatabase(ctx, cfg, pool); err != nil {
+	if _, _, err := billing.Propose(ctx, s.db, s.Policy, "pawl import"); err != nil {
 		return err
 	}
-	source := cfg.Sources[name]
-	api, err := process.StripeAPI(name, source, quota.New(pool))
-	if err != nil {
-		return err
-	}
-	if _, _, err := billing.Propose(ctx, pool, process.BillingPolicy(cfg), "pawl import"); err != nil {
-		return err
-	}
-	connected, err := process.Connected(ctx, source, pool)
+	connected, err := process.Connected(ctx, source, s.db)
 	if err != nil {
 		return err
 	}
 	result, err := importer.Run(ctx, importer.Config{
-		Pool: pool, API: api, Source: name, Mode: source.Mode, Connected: connected,
-		Policy: process.BillingPolicy(cfg), Patience: patience,
+		Pool: s.db, API: api, Source: name, Mode: source.Mode, Connected: connected,
+		Policy: s.Policy, Patience: patience,
 		Began: func(ctx context.Context, i imports.Import) error {
-			return audit.New(pool, a.ofAudit()).Append(ctx, audit.Action{
+			return s.Audit.Append(ctx, audit.Action{
 				RequestID: "import/" + i.ID, Actor: who, Action: "import", Target: "source " + name, Reason: why,
 				After: map[string]any{"import": i.ID, "effects_from": i.EffectsFrom},
 			})
 		},
-		Told: func(list string, read int) { fmt.Fprintf(a.err, "%s: %d read\n", output.Clean(list), read) },
+		Told: func(list string, read int) { fmt.Fprintf(s.err, "%s: %d read\n", output.Clean(list), read) },
 	})
 	if err != nil {
 		return fmt.Errorf("%w; what was read is kept: run the same command again to go on", err)
 	}
-	return emit(a, result, writeImport)
+	return emit(s.app, result, writeImport)
 }
 
 func writeImport(a *app, result importer.Result) error {

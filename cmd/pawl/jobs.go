@@ -14,20 +14,17 @@ import (
 )
 
 func jobsList(a *app) *cobra.Command {
-	var limit int
 	cmd := &cobra.Command{Use: "list", Short: "List the bulk jobs, the newest first", Args: noArgument}
-	limitFlag(cmd, &limit, 50)
-	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]job.Job, error) {
-		found, err := job.New(s.db).List(ctx, oneMore(limit), "")
-		return newest(a, found, limit, nil), err
-	}, func(a *app, jobs []job.Job) error {
-		return a.List(tables.Jobs(jobs), "MADE", "WHO", "REFUSED", "FAILED")
+	return list(a, cmd, listing[job.Job]{
+		read: func(ctx context.Context, s *session, limit int) ([]job.Job, error) {
+			return job.New(s.db).List(ctx, limit, "")
+		},
+		table: tables.Jobs, drops: []string{"MADE", "WHO", "REFUSED", "FAILED"},
 	})
 }
 
 func jobsShow(a *app) *cobra.Command {
 	var only string
-	var limit int
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show a bulk job, and what came of its events", Args: oneID("jobs show"),
 		Long: `Show a bulk job: how far it is, how the events stand now about which it has decided, and the events themselves, those
@@ -36,9 +33,9 @@ changed. failed: it was tried in vain.`,
 	}
 	oneOfFlag(cmd, &only, "result", "only events with this `result`: done, refused, failed, or open", "done",
 		"refused", "failed", "open")
-	limitFlag(cmd, &limit, shownItems)
+	limit := limitFlag(cmd, shownItems)
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (*operator.JobDetails, error) {
-		return s.ShowJob(ctx, args[0], only, limit)
+		return s.ShowJob(ctx, args[0], only, *limit)
 	}, func(a *app, d *operator.JobDetails) error { return writeJob(a, d, time.Now()) })
 }
 

@@ -17,7 +17,7 @@ import (
 func lettersPreview(a *app) *cobra.Command {
 	var reveal bool
 	var event string
-	d := operator.Decision{Verb: operator.VerbRevealLetters}
+	d := decision{Decision: operator.Decision{Verb: operator.VerbRevealLetters}}
 	cmd := &cobra.Command{
 		Use: "preview [NAME] --event ID", Short: "Show the letters of an event as they would go out",
 		Long: `Show the letters that an event asks for, as they would go out now, and why one would not. NAME narrows it to one letter:
@@ -41,12 +41,12 @@ goes into the audit trail.`,
 	}
 	cmd.Flags().StringVar(&event, "event", "", "the event: its `ID`, or any that pawl events show takes (required)")
 	cmd.Flags().BoolVar(&reveal, "reveal", false, "show the address and the page; this is recorded")
-	decisionFlags(cmd, &d, "why it is revealed, for the audit trail")
+	d.flags(cmd, "why it is revealed, for the audit trail")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		return revealedFor(a, &d, "letters preview --reveal", reveal)
+		return d.reveals(a, "letters preview", reveal)
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) ([]operator.PreviewedLetter, error) {
-		found, err := reveals(ctx, s, &d, event, reveal, s.ShowLetters)
+		found, err := revealed(ctx, s, &d, event, reveal, s.ShowLetters)
 		if len(args) == 1 {
 			found = slices.DeleteFunc(found, func(l operator.PreviewedLetter) bool {
 				return l.Letter.Template != args[0]

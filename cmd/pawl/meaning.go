@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
@@ -29,14 +27,10 @@ whatever its file says. Beside it stand those that were in force before, by whom
 propose, because their files say something else.`,
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]billing.Meaning, error) {
-		list, err := billing.Meanings(ctx, s.db)
-		if list == nil {
-			list = []billing.Meaning{}
-		}
-		return list, err
-	}, func(a *app, list []billing.Meaning) error {
-		rows := [][]string{{"MEANING", "STATE", "SINCE", "WHO", "WHY", "LAST PROPOSED", "BY"}}
-		for _, m := range list {
+		meanings, err := billing.Meanings(ctx, s.db)
+		return append([]billing.Meaning{}, meanings...), err
+	}, func(a *app, known []billing.Meaning) error {
+		rows := output.Rows("MEANING|STATE|SINCE|WHO|WHY|LAST PROPOSED|BY", known, func(m billing.Meaning) []any {
 			state := "proposed"
 			switch {
 			case m.InForce:
@@ -44,9 +38,8 @@ propose, because their files say something else.`,
 			case m.Since != nil:
 				state = "was in force"
 			}
-			rows = append(rows, []string{m.Hash, state, output.Date(m.Since), m.Who, m.Why,
-				output.Time(m.ProposedAt), m.ProposedBy})
-		}
+			return []any{m.Hash, state, m.Since, m.Who, m.Why, m.ProposedAt, m.ProposedBy}
+		})
 		return a.Table(rows)
 	})
 }
@@ -85,9 +78,7 @@ func (r meaningReport) Failed() bool { return len(r.Accounts) > 0 }
 func meaningApply(a *app) *cobra.Command {
 	var hash string
 	var letters []string
-	var yes bool
-	rate := 20.0
-	d := operator.Decision{Verb: operator.VerbApplyMeaning}
+	d := decision{Decision: operator.Decision{Verb: operator.VerbApplyMeaning}}
 	cmd := &cobra.Command{
 		Use: "apply --why REASON", Short: "Bring this configuration's meaning into force", Args: noArgument,
 		Long: `Bring the meaning of this configuration into force for all processes, and fold the accounts anew that it hits, as a
@@ -98,7 +89,7 @@ have had, once; the list before counts them.
 
 pawl meaning apply --hash OLD is the way back. The audit trail has who and why.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.accountable("meaning apply", &d); err != nil {
+			if err := d.accountable(a, "meaning apply"); err != nil {
 				return err
 			}
 			if err := operator.CheckLetters(letters); err != nil {
@@ -109,48 +100,32 @@ pawl meaning apply --hash OLD is the way back. The audit trail has who and why.`
 				if err != nil {
 					return err
 				}
-				to := &operator.MeaningSwitch{MeaningDiff: diff, Rate: rate, Letters: letters}
-				return switchMeaning(ctx, s, d, to, yes || diff.To == diff.InForce)
+				d.yes = d.yes || diff.To == diff.InForce
+				return switchMeaning(ctx, s, d, diff, letters)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&hash, "hash", "", "the meaning with this `hash`, in place of that of the configuration")
-	cmd.Flags().Float64Var(&rate, "rate", rate, "how many accounts a second are folded anew, at most")
 	cmd.Flags().StringSliceVar(&letters, "letters", nil, "send letters of this `kind` as well, or of several kinds")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
-	decisionFlags(cmd, &d, "why, for the audit trail (required)")
+	d.manyFlags(cmd, 20, "how many accounts a second are folded anew, at most")
+	d.flags(cmd, "why, for the audit trail (required)")
 	return cmd
 }
 
-// switchMeaning has a person confirm a switch, unless yes is set, and decides it.
-func switchMeaning(ctx context.Context, s *session, d operator.Decision, to *operator.MeaningSwitch, yes bool) error {
-	if !yes {
-		if err := confirmMeaning(s.app, to.MeaningDiff); err != nil {
+// switchMeaning shows a switch to a person, who types how many accounts it hits, and decides it.
+func switchMeaning(ctx context.Context, s *session, d decision, diff *operator.MeaningDiff, letters []string) error {
+	if !d.yes {
+		if err := writeMeaningDiff(s.toPerson(), meaningReport{diff}); err != nil {
 			return err
 		}
 	}
-	d.Target, d.Found = to.To, to
-	d.Request = cmp.Or(d.Request, "meaning-"+uuid.NewString()[:8])
-	answer, err := s.Decide(ctx, d)
-	if err != nil {
+	if err := s.confirmNumber(d, "To bring it into force, type how many accounts it hits: ",
+		len(diff.Accounts)); err != nil {
 		return err
 	}
-	return emit(s.app, answer, writeAnswer)
-}
-
-// confirmMeaning shows a diff to a person, and has them type how many accounts it hits.
-func confirmMeaning(a *app, d *operator.MeaningDiff) error {
-	shown := *a
-	shown.out = a.err
-	shown.Printer.Out = a.err
-	if err := writeMeaningDiff(&shown, meaningReport{d}); err != nil {
-		return err
-	}
-	n := strconv.Itoa(len(d.Accounts))
-	if a.ask("To bring it into force, type how many accounts it hits: ") != n {
-		return fmt.Errorf("not confirmed, and nothing done: type %s, or write --yes", n)
-	}
-	return nil
+	d.newRequest("meaning")
+	d.Target, d.Found = diff.To, &operator.MeaningSwitch{MeaningDiff: diff, Rate: d.rate, Letters: letters}
+	return s.decide(ctx, d.Decision)
 }
 
 func writeMeaningDiff(a *app, r meaningReport) error {
@@ -158,10 +133,9 @@ func writeMeaningDiff(a *app, r meaningReport) error {
 		_, err := fmt.Fprintf(a.out, "%s is in force: there is nothing to switch\n", r.To)
 		return err
 	}
-	settings := [][]string{{"SETTING", "IN FORCE", "WOULD BE"}}
-	for _, c := range r.Settings {
-		settings = append(settings, []string{c.Name, cmp.Or(c.Was, "nothing"), cmp.Or(c.Is, "nothing")})
-	}
+	settings := output.Rows("SETTING|IN FORCE|WOULD BE", r.Settings, func(c billing.Setting) []any {
+		return []any{c.Name, cmp.Or(c.Was, "nothing"), cmp.Or(c.Is, "nothing")}
+	})
 	if err := a.Tables(settings, hitRows(r.Accounts), taskChangeRows(r.Tasks)); err != nil {
 		return err
 	}
@@ -177,25 +151,16 @@ func writeMeaningDiff(a *app, r meaningReport) error {
 
 // hitRows are the first accounts that are hit.
 func hitRows(hits []billing.Hit) [][]string {
-	rows := [][]string{{"ACCOUNT", "MODE", "CHANGE", "WHAT"}}
-	for _, hit := range hits[:min(shownHits, len(hits))] {
-		says := hit.Says
-		if says == "" {
-			says = output.Plural(len(hit.Differences), "row")
-		}
-		rows = append(rows, []string{hit.Account, hit.Mode, string(hit.Change), says})
-	}
-	return rows
+	return output.Rows("ACCOUNT|MODE|CHANGE|WHAT", hits[:min(shownHits, len(hits))], func(hit billing.Hit) []any {
+		return []any{hit.Account, hit.Mode, hit.Change, cmp.Or(hit.Says, output.Plural(len(hit.Differences), "row"))}
+	})
 }
 
 // taskChangeRows are the tasks that would open and close.
 func taskChangeRows(tasks []billing.TaskChange) [][]string {
-	rows := [][]string{{"TASK", "ABOUT", "OPEN", "CLOSE", "MONEY"}}
-	for _, c := range tasks {
-		rows = append(rows, []string{c.Kind, c.Reason, strconv.Itoa(c.Opens), strconv.Itoa(c.Closes),
-			operator.Sums(c.Money)})
-	}
-	return rows
+	return output.Rows("TASK|ABOUT|OPEN|CLOSE|MONEY", tasks, func(c billing.TaskChange) []any {
+		return []any{c.Kind, c.Reason, c.Opens, c.Closes, operator.Sums(c.Money)}
+	})
 }
 
 // hitCounts says how many accounts are hit by what.

@@ -25,9 +25,9 @@ type rebuildReport struct {
 }
 
 func rebuild(a *app) *cobra.Command {
-	var check, dryRun bool
+	var check bool
 	var account, mode string
-	d := operator.Decision{Verb: operator.VerbRebuild}
+	d := decision{Decision: operator.Decision{Verb: operator.VerbRebuild}}
 	cmd := &cobra.Command{
 		Use:   "rebuild --check | --apply ACCOUNT --mode MODE --why REASON",
 		Short: "Compare the billing rows with the facts, and repair an account's", Args: noArgument,
@@ -48,36 +48,35 @@ Exit code 0 when there is no difference, or it was repaired, 1 when there is one
 				return usagef("--mode goes with --apply: a check is of both")
 			case account != "" && mode == "":
 				return usagef("--apply needs --mode live or --mode test")
-			case account != "" && !dryRun:
-				if err := a.accountable("rebuild --apply", &d); err != nil {
+			case account != "":
+				if err := d.accountable(a, "rebuild --apply"); err != nil {
 					return err
 				}
 			}
-			d.Target = account
+			d.Target, d.dryRun = account, d.dryRun || check
 			return a.withSession(cmd.Context(), 0, a.configToAsk, func(ctx context.Context, s *session) error {
-				return rebuildRows(ctx, s, scope, account != "" && !dryRun, d)
+				return rebuildRows(ctx, s, scope, d)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "compare everything")
 	cmd.Flags().StringVar(&account, "apply", "", "the `account` of ours to repair")
 	modeFlag(cmd, &mode, "the account's mode: live or test")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what --apply would change")
-	decisionFlags(cmd, &d, "why, for the audit trail (required with --apply)")
+	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "show what --apply would change")
+	d.flags(cmd, "why, for the audit trail (required with --apply)")
 	return cmd
 }
 
-func rebuildRows(ctx context.Context, s *session, scope billing.Scope, repair bool, d operator.Decision) (err error) {
-	report := rebuildReport{Left: []billing.Difference{}, scope: scope}
-	if report.Differences, err = operator.CheckRows(ctx, s.db, scope, s.Policy, s.folded()); err != nil {
+func rebuildRows(ctx context.Context, s *session, scope billing.Scope, d decision) error {
+	found, err := operator.CheckRows(ctx, s.db, scope, s.Policy, s.folded())
+	if err != nil {
 		return err
 	}
-	if report.Differences == nil {
-		report.Differences = []billing.Difference{}
-	}
-	if repair && len(report.Differences) > 0 {
-		d.Found = &operator.Drift{Scope: scope, Differences: report.Differences}
-		answer, err := s.Decide(ctx, d)
+	report := rebuildReport{Differences: append([]billing.Difference{}, found...), Left: []billing.Difference{},
+		scope: scope}
+	if !d.dryRun && len(found) > 0 {
+		d.Found = &operator.Drift{Scope: scope, Differences: found}
+		answer, err := s.Decide(ctx, d.Decision)
 		if err != nil {
 			return err
 		}
@@ -127,12 +126,10 @@ func writeRebuild(a *app, r rebuildReport) error {
 	return writeDrift(a, r.Left)
 }
 
-func writeDrift(a *app, list []billing.Difference) error {
-	rows := [][]string{{"TABLE", "ROW", "MODE", "ACCOUNT", "DIFFERENCE"}}
-	for _, d := range list {
-		rows = append(rows, []string{d.Table, d.Row, d.Mode, d.Account, difference(d)})
-	}
-	return a.Table(rows)
+func writeDrift(a *app, drift []billing.Difference) error {
+	return a.Table(output.Rows("TABLE|ROW|MODE|ACCOUNT|DIFFERENCE", drift, func(d billing.Difference) []any {
+		return []any{d.Table, d.Row, d.Mode, d.Account, difference(d)}
+	}))
 }
 
 // difference says what stands in a row, and what its facts come to.

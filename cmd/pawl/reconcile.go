@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
@@ -20,11 +18,16 @@ import (
 	"github.com/pawlhq/pawl/schema/quota"
 )
 
+// reconciling is a call of pawl reconcile.
+type reconciling struct {
+	decision
+	mode, source string
+	all          bool
+	since        time.Time
+}
+
 func reconcile(a *app) *cobra.Command {
-	d := operator.Decision{Verb: operator.VerbReconcile}
-	var mode, source string
-	var dryRun, yes bool
-	all := reconcileAll{rate: 1}
+	r := reconciling{decision: decision{Decision: operator.Decision{Verb: operator.VerbReconcile}}}
 	cmd := &cobra.Command{
 		Use:   "reconcile ACCOUNT|--all --why REASON",
 		Short: "Compare accounts with what Stripe says now, and bring them there",
@@ -46,101 +49,76 @@ policy.reconcile by itself.
 
 Exit code 0 when there is no difference, or it was filed, 1 when there is one.`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if all.is {
+			if r.all {
 				return noArgument(cmd, args)
 			}
 			return oneID("reconcile")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.accountable("reconcile", &d); err != nil && !dryRun {
+			if err := r.accountable(a, "reconcile"); err != nil {
 				return err
 			}
-			if len(d.Request) > operator.MaxRequest {
+			if len(r.Request) > operator.MaxRequest {
 				return usagef("--request-id: use %d bytes at most", operator.MaxRequest)
 			}
-			if all.is {
-				return all.run(cmd.Context(), a, source, d, dryRun, yes)
+			if r.all {
+				return r.runAll(cmd.Context(), a)
 			}
-			return withStripe(cmd.Context(), a, source, func(ctx context.Context, s *session, name string) error {
-				api, err := process.StripeAPI(name, s.cfg.Sources[name], quota.New(s.db))
-				if err != nil {
-					return err
-				}
-				d.Target = args[0]
-				tell := s.progress()
-				return runReconcile(ctx, s, &operator.Reconciler{
-					DB: s.db, API: api, Source: name, Policy: s.Policy, Patience: patience, Request: d.Request,
-					Told: func(customer string, n int) {
-						tell("%s: %s to compare", customer, output.Plural(n,
-							"object"))
-					},
-				}, mode, dryRun, yes, d)
-			})
+			r.Target = args[0]
+			return withStripe(cmd.Context(), a, r.source, r.run)
 		},
 	}
-	modeFlag(cmd, &mode, "live or test, where both have the ID")
-	cmd.Flags().StringVar(&source, "source", "", "`name` of the source whose key is used, where several have one")
-	cmd.Flags().BoolVar(&all.is, "all", false, "all accounts, in place of ACCOUNT, as a job")
-	timeFlag(cmd.Flags(), &all.since, "since", "with --all, only accounts that were touched since "+sinceUsage)
-	cmd.Flags().Float64Var(&all.rate, "rate", all.rate, "with --all, how many accounts a second, at most")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the difference, and change nothing")
-	cmd.Flags().BoolVar(&yes, "yes", false, "bring it there without asking")
-	decisionFlags(cmd, &d, "why, for the audit trail (required without --dry-run)")
+	modeFlag(cmd, &r.mode, "live or test, where both have the ID")
+	cmd.Flags().StringVar(&r.source, "source", "", "`name` of the source whose key is used, where several have one")
+	cmd.Flags().BoolVar(&r.all, "all", false, "all accounts, in place of ACCOUNT, as a job")
+	timeFlag(cmd.Flags(), &r.since, "since", "with --all, only accounts that were touched since "+sinceUsage)
+	cmd.Flags().Float64Var(&r.rate, "rate", 1, "with --all, how many accounts a second, at most")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show the difference, and change nothing")
+	cmd.Flags().BoolVar(&r.yes, "yes", false, "bring it there without asking")
+	r.flags(cmd, "why, for the audit trail (required without --dry-run)")
 	return cmd
 }
 
-// reconcileAll is a call about all accounts.
-type reconcileAll struct {
-	is    bool
-	since time.Time
-	rate  float64
-}
-
-// run makes the job, or says how many accounts it would be about.
-func (r reconcileAll) run(ctx context.Context, a *app, source string, d operator.Decision, dryRun, yes bool) error {
-	return a.deciding(ctx, func(ctx context.Context, s *session) (err error) {
+// runAll makes the job about all accounts, or says how many it would be about.
+func (r *reconciling) runAll(ctx context.Context, a *app) error {
+	var made *operator.NewJob
+	none, of := true, ""
+	err := a.deciding(ctx, func(ctx context.Context, s *session) (err error) {
 		if s.Asked, err = process.Asked(s.cfg, providers(), s.db, s.receipts); err != nil {
 			return err
 		}
-		made, err := s.ReconcileAll(ctx, account.Uncompared{Touched: r.since}, source)
-		if err != nil {
+		if made, err = s.ReconcileAll(ctx, account.Uncompared{Touched: r.since}, r.source); err != nil {
 			return err
 		}
-		made.Rate = r.rate
 		if !r.since.IsZero() {
 			made.Filter["since"] = r.since.Format(time.RFC3339)
 		}
 		n := len(made.Others)
-		of := output.Plural(n, "account")
-		if dryRun || n == 0 {
-			return emit(a, map[string]int{"accounts": n}, func(a *app, _ map[string]int) error {
-				_, err := fmt.Fprintf(a.out, "would compare %s; nothing was done\n", of)
-				return err
-			})
+		if none, of = r.dryRun || n == 0, output.Plural(n, "account"); !none {
+			return nil
 		}
-		return s.startJob(ctx, made, "Compare "+of+", and bring them to what Stripe says.", d, yes)
+		return emit(a, map[string]int{"accounts": n}, func(a *app, _ map[string]int) error {
+			_, err := fmt.Fprintf(a.out, "would compare %s; nothing was done\n", of)
+			return err
+		})
 	})
+	if err != nil || none {
+		return err
+	}
+	return a.startJob(ctx, r.decision, made, "Compare "+of+", and bring them to what Stripe says.")
 }
 
-// startJob makes a job about accounts, and starts it, once a person has typed how many they are.
-func (s *session) startJob(ctx context.Context, made *operator.NewJob, does string, d operator.Decision,
-	yes bool) error {
-	n := strconv.Itoa(len(made.Others))
-	if !yes && s.ask(does+" To go on, type how many they are: ") != n {
-		return fmt.Errorf("not confirmed, and nothing done: type %s, or write --yes", n)
-	}
-	d.Verb, d.Request = operator.VerbStartJob, cmp.Or(d.Request, made.Action+"-"+uuid.NewString()[:8])
-	d.Target, d.Found = d.Request, made
-	answer, err := s.Decide(ctx, d)
+// run compares one account, and brings it to what Stripe says once a person has confirmed that.
+func (r *reconciling) run(ctx context.Context, s *session, source string) error {
+	api, err := process.StripeAPI(source, s.cfg.Sources[source], quota.New(s.db))
 	if err != nil {
 		return err
 	}
-	return emit(s.app, answer, writeAnswer)
-}
-
-func runReconcile(ctx context.Context, s *session, r *operator.Reconciler, mode string, dryRun, yes bool,
-	d operator.Decision) error {
-	found, err := r.Compare(ctx, d.Target, mode)
+	tell := s.progress()
+	found, err := (&operator.Reconciler{
+		DB: s.db, API: api, Source: source, Policy: s.Policy, Patience: patience, Request: r.Request,
+		Told: func(customer string, n int) { tell("%s: %s to compare", customer, output.Plural(n, "object")) },
+	}).Compare(ctx, r.Target, r.mode)
 	if err != nil {
 		return err
 	}
@@ -149,14 +127,12 @@ func runReconcile(ctx context.Context, s *session, r *operator.Reconciler, mode 
 			return err
 		}
 	}
-	if len(found.Differences) > 0 && !dryRun {
-		if !yes {
-			if err := s.confirm("Bring our rows to what Stripe says?"); err != nil {
-				return err
-			}
+	if len(found.Differences) > 0 && !r.dryRun {
+		if err := s.confirm(r.decision, "Bring our rows to what Stripe says?"); err != nil {
+			return err
 		}
-		d.Found = found
-		if _, err := s.Decide(ctx, d); err != nil {
+		r.Found = found
+		if _, err := s.Decide(ctx, r.Decision); err != nil {
 			return err
 		}
 	}
@@ -172,18 +148,9 @@ func writeDifferences(a *app, r *operator.Reconciliation) error {
 			output.Clean(strings.Join(r.Customers, ", ")))
 		return err
 	}
-	rows := [][]string{{"OBJECT", "FIELD", "OURS", "STRIPE'S"}}
-	for _, d := range r.Differences {
-		rows = append(rows, []string{d.Object, d.Field, shownOr(d.Ours), shownOr(d.Theirs)})
-	}
-	return a.Table(rows)
-}
-
-func shownOr(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
+	return a.Table(output.Rows("OBJECT|FIELD|OURS|STRIPE'S", r.Differences, func(d operator.Difference) []any {
+		return []any{d.Object, d.Field, cmp.Or(d.Ours, "-"), cmp.Or(d.Theirs, "-")}
+	}))
 }
 
 func writeFiled(a *app, r *operator.Reconciliation) error {

@@ -20,21 +20,26 @@ import (
 
 func rejectionsList(a *app) *cobra.Command {
 	var f rejection.Filter
-	var limit int
 	cmd := &cobra.Command{Use: "list", Short: "List refused requests, the newest first", Args: noArgument}
 	cmd.Flags().StringVar(&f.Source, "source", "", "only requests to this source")
-	limitFlag(cmd, &limit, 50)
-	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]operator.Rejection, error) {
-		f.Limit = oneMore(limit)
-		found, err := s.ListRejections(ctx, f)
-		return newest(a, found, limit, nil), err
-	}, func(a *app, found []operator.Rejection) error {
-		rows := [][]string{{"RECEIVED", "SOURCE", "CLASS", "ID", "ADMITTED", "DIAGNOSIS"}}
-		for _, r := range found {
-			rows = append(rows, []string{output.Time(r.ReceivedAt), r.Source, r.Class, r.ID, yes(r.AdmittedAt != nil),
-				explain(r)})
-		}
-		return a.List(rows, "ADMITTED", "CLASS", "RECEIVED")
+	return list(a, cmd, listing[operator.Rejection]{
+		read: func(ctx context.Context, s *session, limit int) ([]operator.Rejection, error) {
+			f.Limit = limit
+			return s.ListRejections(ctx, f)
+		},
+		table: func(found []operator.Rejection) [][]string {
+			return output.Rows("RECEIVED|SOURCE|CLASS|ID|ADMITTED|DIAGNOSIS", found, func(r operator.Rejection) []any {
+				admitted, why := "", r.Detail
+				if r.AdmittedAt != nil {
+					admitted = "yes"
+				}
+				if len(r.Diagnosis) > 0 {
+					why = rejected.Diagnosis{Findings: r.Diagnosis}.String()
+				}
+				return []any{r.ReceivedAt, r.Source, r.Class, r.ID, admitted, why}
+			})
+		},
+		drops: []string{"ADMITTED", "CLASS", "RECEIVED"},
 	})
 }
 
@@ -46,7 +51,7 @@ type shownRejection struct {
 
 func rejectionsShow(a *app) *cobra.Command {
 	var request, reveal bool
-	d := operator.Decision{Verb: operator.VerbRevealRejection}
+	d := decision{Decision: operator.Decision{Verb: operator.VerbRevealRejection}}
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show a refused request, masked unless asked otherwise", Args: oneID("rejections show"),
 		Long: `Show a refused request. Its body and its headers are masked as pawl events body masks them. A body that is neither
@@ -58,17 +63,17 @@ stands there as claimed_unverified: nobody has verified it. Both need --why: who
 	}
 	cmd.Flags().BoolVar(&request, "request", false, "print what pawl verify --request takes; this is recorded")
 	cmd.Flags().BoolVar(&reveal, "reveal", false, "show all of it but signatures and secrets; this is recorded")
-	decisionFlags(cmd, &d, "why it is revealed, for the audit trail")
+	d.flags(cmd, "why it is revealed, for the audit trail")
 	cmd.MarkFlagsMutuallyExclusive("request", "reveal")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if a.JSON = a.JSON || request; request {
 			d.Kind = "with signatures"
-			return revealedFor(a, &d, "rejections show --request", true)
+			return d.accountable(a, "rejections show --request")
 		}
-		return revealedFor(a, &d, "rejections show --reveal", reveal)
+		return d.reveals(a, "rejections show", reveal)
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (any, error) {
-		r, err := reveals(ctx, s, &d, args[0], request || reveal,
+		r, err := revealed(ctx, s, &d, args[0], request || reveal,
 			func(ctx context.Context, id string) (*operator.RevealedRejection, error) {
 				masked, err := s.ShowRejection(ctx, id)
 				return &operator.RevealedRejection{Rejection: masked}, err
@@ -78,9 +83,8 @@ stands there as claimed_unverified: nobody has verified it. Both need --why: who
 		}
 		if request {
 			if r.Kept.Truncated {
-				s.log.Warn("the body was not kept whole, and no signature fits a part of it", "bytes",
-					r.Kept.BodySize, "kept",
-					len(r.Kept.Body))
+				s.log.Warn("the body was not kept whole, and no signature fits a part of it",
+					"bytes", r.Kept.BodySize, "kept", len(r.Kept.Body))
 			}
 			return capture.FileOf(s.cfg, providers(), r.Kept)
 		}
@@ -97,24 +101,6 @@ func signatureHeaders(cfg *config.Config) []string {
 		}
 	}
 	return names
-}
-
-// oneID wants exactly one argument.
-func oneID(command string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return usagef("%s needs one ID", command)
-		}
-		return nil
-	}
-}
-
-// explain is a rejection's diagnosis, else its detail.
-func explain(r operator.Rejection) string {
-	if len(r.Diagnosis) == 0 {
-		return r.Detail
-	}
-	return rejected.Diagnosis{Findings: r.Diagnosis}.String()
 }
 
 func writeRejection(a *app, r *operator.Rejection) error {
@@ -163,11 +149,4 @@ func bodySize(r *operator.Rejection) string {
 		return size + ", which cannot be masked: --reveal --why REASON shows them"
 	}
 	return size + ", masked"
-}
-
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return ""
 }

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
@@ -18,16 +15,14 @@ import (
 
 // rereading is a call of pawl accounts reread.
 type rereading struct {
-	filter      billing.KeptFilter
-	mode, undo  string
-	readBy      int
-	dryRun, yes bool
-	rate        float64
+	decision
+	filter     billing.KeptFilter
+	mode, undo string
+	readBy     int
 }
 
 func accountsReread(a *app) *cobra.Command {
-	r := rereading{rate: 20}
-	d := operator.Decision{Verb: operator.VerbApplyReading}
+	r := rereading{decision: decision{Decision: operator.Decision{Verb: operator.VerbApplyReading}}}
 	cmd := &cobra.Command{
 		Use:   "reread [ACCOUNT...] --why REASON",
 		Short: "Read kept bodies again, and fold anew what comes out differently",
@@ -50,7 +45,7 @@ Exit code 1 when a dry run finds a fact that comes out differently, else 0.`,
 			if cmd.Flags().Changed("read-by") {
 				r.filter.ReadBy = &r.readBy
 			}
-			if err := a.accountable("accounts reread", &d); err != nil && !r.dryRun {
+			if err := r.accountable(a, "accounts reread"); err != nil {
 				return err
 			}
 			load := a.config
@@ -58,7 +53,7 @@ Exit code 1 when a dry run finds a fact that comes out differently, else 0.`,
 				load = a.configToAsk
 			}
 			return a.withSession(cmd.Context(), 0, load, func(ctx context.Context, s *session) error {
-				return r.run(ctx, s, args, d)
+				return r.run(ctx, s, args)
 			})
 		},
 	}
@@ -67,39 +62,32 @@ Exit code 1 when a dry run finds a fact that comes out differently, else 0.`,
 	timeFlag(cmd.Flags(), &r.filter.Since, "since", "only events received since "+sinceUsage)
 	cmd.Flags().IntVar(&r.readBy, "read-by", 0, "only events that this `version` of the reader has read")
 	cmd.Flags().StringVar(&r.undo, "undo", "", "take this `reading` back")
-	cmd.Flags().Float64Var(&r.rate, "rate", r.rate, "how many accounts a second are folded anew, at most")
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show what would happen, and change nothing")
-	cmd.Flags().BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
-	decisionFlags(cmd, &d, "why, for the audit trail (required)")
+	r.manyFlags(cmd, 20, "how many accounts a second are folded anew, at most")
+	r.flags(cmd, "why, for the audit trail (required)")
 	return cmd
 }
 
-func (r rereading) run(ctx context.Context, s *session, ids []string, d operator.Decision) error {
+func (r rereading) run(ctx context.Context, s *session, ids []string) error {
 	found, err := r.find(ctx, s, ids)
 	if err != nil {
 		return err
 	}
-	if r.dryRun || len(found.Facts) == 0 && d.Request == "" {
+	if r.dryRun || len(found.Facts) == 0 && r.Request == "" {
 		return emit(s.app, found, writeReread)
 	}
-	if !r.yes && len(found.Facts) > 0 {
-		shown := *s.app
-		shown.out, shown.Printer.Out = s.err, s.err
-		if err := writeReread(&shown, found); err != nil {
+	if r.yes = r.yes || len(found.Facts) == 0; !r.yes {
+		if err := writeReread(s.toPerson(), found); err != nil {
 			return err
 		}
-		n := strconv.Itoa(len(found.Facts))
-		if s.ask("To have these facts count, type how many they are: ") != n {
-			return fmt.Errorf("not confirmed, and nothing done: type %s, or write --yes", n)
-		}
 	}
-	d.Request = cmp.Or(d.Request, "reread-"+uuid.NewString()[:8])
-	d.Target, d.Found = d.Request, &operator.RereadDecision{Reread: found, Rate: r.rate}
-	answer, err := s.Decide(ctx, d)
-	if err != nil {
+	if err := s.confirmNumber(r.decision, "To have these facts count, type how many they are: ",
+		len(found.Facts)); err != nil {
 		return err
 	}
-	return emit(s.app, answer, writeAnswer)
+	r.newRequest("reread")
+	r.Target, r.Found = r.Request, &operator.RereadDecision{Reread: found, Rate: r.rate}
+	return s.decide(ctx, r.Decision)
 }
 
 // find says what would change.
@@ -119,8 +107,8 @@ func (r rereading) find(ctx context.Context, s *session, ids []string) (*operato
 }
 
 func writeReread(a *app, r *operator.Reread) error {
-	facts := [][]string{{"EVENT", "OBJECT", "READ BY", "DIFFERENCE"}}
-	for _, f := range r.Facts[:min(shownHits, len(r.Facts))] {
+	shown := r.Facts[:min(shownHits, len(r.Facts))]
+	facts := output.Rows("EVENT|OBJECT|READ BY|DIFFERENCE", shown, func(f operator.RereadFact) []any {
 		says := strings.Join(f.Fields, ", ")
 		switch {
 		case f.New:
@@ -128,8 +116,8 @@ func writeReread(a *app, r *operator.Reread) error {
 		case f.Gone:
 			says = "is told no more"
 		}
-		facts = append(facts, []string{f.EventID, f.Object, strconv.Itoa(f.ReadBy), says})
-	}
+		return []any{f.EventID, f.Object, f.ReadBy, says}
+	})
 	if err := a.Tables(facts, hitRows(r.Accounts), taskChangeRows(r.Tasks)); err != nil {
 		return err
 	}

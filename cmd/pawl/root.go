@@ -59,6 +59,13 @@ func newApp(io stdio, env func(string) (string, bool)) *app {
 		progressEvery: progressEvery}
 }
 
+// toPerson is the app with its results written to standard error, for what a person sees before an answer.
+func (a *app) toPerson() *app {
+	shown := *a
+	shown.out, shown.Out = a.err, a.err
+	return &shown
+}
+
 // run is the program without its process. It returns the exit code: 0, 1 for what failed, 2 for a
 // call that could not be understood.
 func run(ctx context.Context, args []string, io stdio, env func(string) (string, bool)) int {
@@ -168,6 +175,16 @@ func noArgument(cmd *cobra.Command, args []string) error {
 			args[0])
 	}
 	return nil
+}
+
+// oneID wants exactly one argument.
+func oneID(command string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("%s needs one ID", command)
+		}
+		return nil
+	}
 }
 
 // setLogger makes the log that the flags ask for.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/pawlhq/pawl/cmd/internal/capture"
@@ -22,7 +20,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -42,8 +39,9 @@ type session struct {
 	*app
 	cfg *config.Config
 	db  *pgxpool.Pool
-	operator.Operator
+	*operator.Operator
 	receipts *receipt.Store
+	temporal client.Client
 }
 
 // withSession calls f with the configured database, under a deadline; within 0 means no deadline. If the
@@ -64,11 +62,14 @@ func (a *app) withSession(ctx context.Context, within time.Duration, load func()
 		ctx, cancel = context.WithTimeout(ctx, within)
 		defer cancel()
 	}
-	if err = checkDatabase(ctx, cfg, pool); err == nil {
-		s := newSession(a, cfg, pool)
-		err = f(ctx, s)
-		s.close()
+	s, err := newSession(a, cfg, pool)
+	if err != nil {
+		return err
 	}
+	if err = checkDatabase(ctx, cfg, pool); err == nil {
+		err = f(ctx, s)
+	}
+	s.close()
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		// Closing the pool waits for connections that a stopped server never answers; the process ends now.
 		return silent(cfg, within)
@@ -87,60 +88,27 @@ func (a *app) deciding(ctx context.Context, f func(context.Context, *session) er
 	return a.withSession(ctx, a.queryWithin, a.config, f)
 }
 
-func newSession(a *app, cfg *config.Config, db *pgxpool.Pool) *session {
-	s := &session{app: a, cfg: cfg, db: db, receipts: receipt.NewStore(db, receipt.Options{})}
-	s.Operator = operator.Operator{
-		DB: db, Audit: audit.New(db, a.ofAudit()), TaskQueue: cfg.Temporal.TaskQueue,
-		Outlook: process.Outlook(cfg, db, s.receipts), Relays: process.Relays(cfg),
-		Places: pausable(cfg), Policy: process.BillingPolicy(cfg), FourEyes: process.FourEyes(cfg),
-		Verify:     capture.Reverifier(cfg, providers()),
-		Insert:     s.receipts.Insert,
-		Signatures: signatureHeaders(cfg),
+func newSession(a *app, cfg *config.Config, db *pgxpool.Pool) (*session, error) {
+	log := slog.New(slog.DiscardHandler)
+	temporal, err := process.DialTemporal(cfg, log, nil, nil)
+	if err != nil {
+		return nil, err
 	}
-	temporal, err := process.DialTemporal(cfg, slog.New(slog.DiscardHandler))
-	namespace, unnamed := cfg.Temporal.Namespace()
-	if err = cmp.Or(err, unnamed); err != nil {
-		s.Temporal = noTemporal{err}
-		return s
-	}
-	s.Temporal, s.Unstick = temporal, operator.Unstick(temporal, namespace)
-	return s
-}
-
-// ofAudit is where the trail logs: workers log its heads, so that a terminal shows them with --log-level debug alone.
-func (a *app) ofAudit() *slog.Logger {
 	if a.logLevel == "debug" {
-		return a.log
+		log = a.log // workers log the heads of the trail: a terminal shows them only then
 	}
-	return slog.New(slog.DiscardHandler)
+	receipts := receipt.NewStore(db, receipt.Options{})
+	o, err := process.NewOperator(cfg, db, receipts, temporal, log)
+	if err != nil {
+		return nil, err
+	}
+	o.Places, o.Verify, o.Signatures = pausable(cfg), capture.Reverifier(cfg, providers()), signatureHeaders(cfg)
+	return &session{app: a, cfg: cfg, db: db, Operator: o, receipts: receipts, temporal: temporal}, nil
 }
 
 func (s *session) close() {
 	s.receipts.Close()
-	if c, ok := s.Temporal.(client.Client); ok {
-		c.Close()
-	}
-}
-
-// noTemporal is a Temporal that cannot be asked as it is configured: what does without it works all the same.
-type noTemporal struct{ err error }
-
-func (n noTemporal) UpdateWorkflow(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
-	return nil, n.err
-}
-
-func (n noTemporal) DescribeWorkflowExecution(context.Context, string,
-	string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
-	return nil, n.err
-}
-
-func (n noTemporal) SignalWorkflow(context.Context, string, string, string, any) error { return n.err }
-
-func (n noTemporal) CancelWorkflow(context.Context, string, string) error { return n.err }
-
-func (n noTemporal) SignalWithStartWorkflow(context.Context, string, string, any, client.StartWorkflowOptions, any,
-	...any) (client.WorkflowRun, error) {
-	return nil, n.err
+	s.temporal.Close()
 }
 
 // pausable lists the names of sinks, consumers and sources, by kind.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,16 +19,42 @@ import (
 func show[T any](a *app, cmd *cobra.Command, read func(ctx context.Context, s *session, args []string) (T, error),
 	write func(a *app, v T) error) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var v T
-		if err := a.asking(cmd.Context(), func(ctx context.Context, s *session) (err error) {
-			v, err = read(ctx, s, args)
-			return err
-		}); err != nil {
-			return err
-		}
-		return emit(a, v, write)
+		return a.asking(cmd.Context(), func(ctx context.Context, s *session) error {
+			v, err := read(ctx, s, args)
+			if err != nil {
+				return err
+			}
+			return emit(a, v, write)
+		})
 	}
 	return cmd
+}
+
+// listing is a list of what the database holds.
+type listing[T any] struct {
+	read  func(ctx context.Context, s *session, limit int) ([]T, error)
+	table func([]T) [][]string
+	// after is the flag that goes on behind a row; nil for a list that cannot.
+	after func(T) string
+	// drops are the columns that a narrow terminal does without, the first one first.
+	drops []string
+}
+
+// list makes cmd a command that writes a list, up to its flag --limit, and says where there are more.
+func list[T any](a *app, cmd *cobra.Command, l listing[T]) *cobra.Command {
+	limit := limitFlag(cmd, 50)
+	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]T, error) {
+		found, err := l.read(ctx, s, max(*limit, *limit+1)) // one more tells that there are more
+		if len(found) <= *limit {
+			return append([]T{}, found...), err // in JSON, none is an empty list
+		}
+		more := "use --limit"
+		if l.after != nil {
+			more += ", or go on with " + l.after(found[*limit-1])
+		}
+		fmt.Fprintf(a.err, "there are more than these %d: %s\n", *limit, more)
+		return found[:*limit], err
+	}, func(a *app, found []T) error { return a.List(l.table(found), l.drops...) })
 }
 
 // emit writes a result: as JSON with --json, else by write.
@@ -53,26 +81,25 @@ func (c *checked) Set(text string) error {
 }
 
 // limitFlag gives a command --limit, a number from 1.
-func limitFlag(cmd *cobra.Command, n *int, most int) {
-	*n = most
-	cmd.Flags().Var(&checked{"int", fmt.Sprint(most), func(text string) error {
-		if _, err := fmt.Sscanf(text+" ", "%d ", n); err != nil || *n < 1 {
-			return fmt.Errorf("write a number from 1")
+func limitFlag(cmd *cobra.Command, most int) *int {
+	n := most
+	cmd.Flags().Var(&checked{"int", strconv.Itoa(most), func(text string) (err error) {
+		if n, err = strconv.Atoi(text); err != nil || n < 1 {
+			return errors.New("write a number from 1")
 		}
 		return nil
 	}}, "limit", "how many at most")
+	return &n
 }
 
 // oneOfFlag gives a command a flag that takes one of some words, or none.
 func oneOfFlag(cmd *cobra.Command, value *string, name, usage string, words ...string) {
 	cmd.Flags().Var(&checked{kind: "string", parse: func(text string) error {
-		for _, word := range words {
-			if text == word {
-				*value = text
-				return nil
-			}
+		if !slices.Contains(words, text) {
+			return fmt.Errorf("use %s", output.OneOf(words))
 		}
-		return fmt.Errorf("use %s", output.OneOf(words))
+		*value = text
+		return nil
 	}}, name, usage)
 }
 
@@ -108,23 +135,6 @@ func moment(text string, now time.Time) (time.Time, error) {
 	}
 	return time.Time{}, fmt.Errorf("%q is no time: write how long ago, as 90m or 7d, or a time, as 2026-11-22 or 2026-11-22T08:00:00Z", text)
 }
-
-// newest returns the first limit rows, if one more was asked for, and says when there are more. after
-// is the flag that goes on behind the last one; nil for a list that cannot.
-func newest[T any](a *app, found []T, limit int, after func(T) string) []T {
-	if len(found) <= limit {
-		return found
-	}
-	more := "use --limit"
-	if after != nil {
-		more += ", or go on with " + after(found[limit-1])
-	}
-	fmt.Fprintf(a.err, "there are more than these %d: %s\n", limit, more)
-	return found[:limit]
-}
-
-// oneMore is the limit that tells whether there are more than limit.
-func oneMore(limit int) int { return max(limit, limit+1) }
 
 // progressEvery is how often a command that takes long says how far it is.
 const progressEvery = 2 * time.Second

@@ -24,7 +24,7 @@ paused, refused, or not taken by a subscriber, and whether anybody works. It end
 object; of an event that was parked before it was read it is not known.`,
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) (*report.Status, error) {
-		return report.ReadStatus(ctx, s.cfg, &s.Operator)
+		return report.ReadStatus(ctx, s.cfg, s.Operator)
 	}, func(a *app, r *report.Status) error { return writeStatus(a, r, time.Now()) })
 }
 

@@ -13,19 +13,17 @@ import (
 
 func tasksList(a *app) *cobra.Command {
 	var f account.TaskFilter
-	var limit int
 	cmd := &cobra.Command{Use: "list", Short: "List people's tasks: those that are due next, then the oldest",
 		Args: noArgument}
 	modeFlag(cmd, &f.Mode, "only those of live, or of test")
 	cmd.Flags().StringVar(&f.Kind, "kind", "", "only those of this `kind`")
 	taskFilterFlags(cmd, &f)
-	limitFlag(cmd, &limit, 50)
-	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]account.Task, error) {
-		f.Limit = oneMore(limit)
-		found, err := account.OpenTasks(ctx, s.db, f)
-		return newest(a, found, limit, nil), err
-	}, func(a *app, tasks []account.Task) error {
-		return a.List(tables.Tasks(tasks), "SINCE", "MODE", "EVENT", "ACCOUNT")
+	return list(a, cmd, listing[account.Task]{
+		read: func(ctx context.Context, s *session, limit int) ([]account.Task, error) {
+			f.Limit = limit
+			return account.OpenTasks(ctx, s.db, f)
+		},
+		table: tables.Tasks, drops: []string{"SINCE", "MODE", "EVENT", "ACCOUNT"},
 	})
 }
 

@@ -1,15 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"os/user"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 // verbsOf are the commands of a group that decide something. They are made from the table of verbs.
@@ -38,8 +34,7 @@ func verbAlone(a *app, name string) *cobra.Command {
 
 // verbCommand is the command of a verb.
 func verbCommand(a *app, v operator.Verb, use string) *cobra.Command {
-	d := operator.Decision{Verb: v.Name}
-	dryRun := false
+	d := decision{Decision: operator.Decision{Verb: v.Name}}
 	target := v.Target
 	if len(v.Many) > 0 {
 		target = "{" + target + " | --status STATUS}"
@@ -48,8 +43,8 @@ func verbCommand(a *app, v operator.Verb, use string) *cobra.Command {
 		target = "{" + target + " | --kind KIND}"
 	}
 	cmd := &cobra.Command{Use: use + " " + target + " --why REASON", Short: v.Short, Long: v.Long, Args: targets(v)}
-	decisionFlags(cmd, &d, cmp.Or(v.Why, "why, for the audit trail (required)"))
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would happen, and change nothing")
+	d.flags(cmd, cmp.Or(v.Why, "why, for the audit trail (required)"))
+	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "show what would happen, and change nothing")
 	for _, f := range v.Flags {
 		if f.Name == "mode" {
 			modeFlag(cmd, f.Value(&d.Args), f.Usage)
@@ -57,36 +52,33 @@ func verbCommand(a *app, v operator.Verb, use string) *cobra.Command {
 		}
 		cmd.Flags().StringVar(f.Value(&d.Args), f.Name, "", f.Usage)
 	}
-	var many *bulk
-	var tasks *manyTasks
-	if len(v.Many) > 0 {
-		many = bulkFlags(cmd)
-	}
-	if v.ManyTasks {
-		tasks = manyTasksFlags(cmd)
-	}
+	m := manyFlags(cmd, v, &d)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			d.Target = args[0]
 		}
-		if err := a.accountable(v.Command, &d); err != nil && !dryRun {
+		if err := d.accountable(a, v.Command); err != nil {
 			return err
 		}
-		if err := required(v, &d.Args); err != nil && !dryRun {
+		if err := required(v, &d.Args); err != nil && !d.dryRun {
 			return err
 		}
 		switch {
-		case tasks != nil && len(args) == 0:
-			return tasks.run(cmd.Context(), a, d, dryRun)
-		case many != nil && isBulk(cmd):
-			return many.run(cmd.Context(), a, v, d, dryRun)
-		case dryRun:
-			return a.dryRun(cmd.Context(), d)
+		case v.ManyTasks && len(args) == 0, isMany(cmd):
+			return m.run(cmd, a, d)
+		case d.dryRun:
+			return a.asking(cmd.Context(), func(ctx context.Context, s *session) error {
+				made, err := s.Preview(ctx, d.Decision)
+				if err != nil {
+					return err
+				}
+				return emit(a, made, writePreview)
+			})
 		}
-		if err := a.before(cmd.Context(), &d); err != nil {
+		if err := a.before(cmd.Context(), &d.Decision); err != nil {
 			return err
 		}
-		return a.decide(cmd.Context(), d)
+		return a.decide(cmd.Context(), d.Decision)
 	}
 	return cmd
 }
@@ -100,70 +92,6 @@ func required(v operator.Verb, args *operator.Args) error {
 		}
 	}
 	return nil
-}
-
-// whoUsage is what --who adds, at every command that is recorded.
-const whoUsage = "a `name` beside that of the system's user, who stands in the audit trail"
-
-// decisionFlags are the flags of a decision.
-func decisionFlags(cmd *cobra.Command, d *operator.Decision, why string) {
-	cmd.Flags().StringVar(&d.Who, "who", "", whoUsage)
-	cmd.Flags().StringVar(&d.Why, "why", "", why)
-	cmd.Flags().StringVar(&d.Request, "request-id", "", "an `ID` of yours: a call repeated with it is one decision")
-}
-
-// accountable says who decides, and refuses a decision that nobody answers for, before anything is looked up.
-func (a *app) accountable(command string, d *operator.Decision) error {
-	d.Who = a.who(d.Who)
-	if strings.TrimSpace(d.Why) == "" {
-		return usagef("%s needs --why REASON: it goes into the audit trail", command)
-	}
-	return nil
-}
-
-// who says who acts, for the audit trail: the system's user by its ID, which nobody types, and the name that --who
-// adds. A name that begins with "uid:" was asked for on a command line, by whoever has that account.
-func (a *app) who(flag string) string {
-	id := strconv.Itoa(os.Getuid())
-	known, err := user.Current()
-	name, _ := a.env("USER")
-	if err == nil {
-		id, name = cmp.Or(known.Uid, id), cmp.Or(known.Username, name)
-	}
-	who := "uid:" + id
-	if name != "" {
-		who += "(" + name + ")"
-	}
-	if flag = strings.TrimSpace(flag); flag != "" {
-		who += " " + flag
-	}
-	return who
-}
-
-// decide decides, and writes what came of it.
-func (a *app) decide(ctx context.Context, d operator.Decision) error {
-	var answer *operator.Answer
-	err := a.deciding(ctx, func(ctx context.Context, s *session) (err error) {
-		answer, err = s.Decide(ctx, d)
-		return a.pasteable(err)
-	})
-	if err != nil {
-		return err
-	}
-	return emit(a, answer, writeAnswer)
-}
-
-// dryRun shows what a decision would do.
-func (a *app) dryRun(ctx context.Context, d operator.Decision) error {
-	var made *operator.Preview
-	err := a.asking(ctx, func(ctx context.Context, s *session) (err error) {
-		made, err = s.Preview(ctx, d)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return emit(a, made, writePreview)
 }
 
 // before shows what an answer to a review does, and asks before something is sent again.
@@ -198,22 +126,6 @@ func (a *app) before(ctx context.Context, d *operator.Decision) error {
 	return fmt.Errorf("%q is not the effect's key: nothing was done", output.Clean(d.Confirm))
 }
 
-// ask asks a person, and returns the line that was typed; "" for none.
-func (a *app) ask(question string) string {
-	fmt.Fprint(a.err, question)
-	line, _ := bufio.NewReader(a.in).ReadString('\n') // nothing typed is no answer
-	fmt.Fprintln(a.err)
-	return strings.TrimSpace(line)
-}
-
-// confirm asks a person, who answers by typing yes.
-func (a *app) confirm(question string) error {
-	if a.ask(question+" Type yes: ") != "yes" {
-		return errors.New("not confirmed, and nothing is changed; --yes stands for the answer")
-	}
-	return nil
-}
-
 func writeAnswer(a *app, answer *operator.Answer) error {
 	text := fmt.Sprintf("%s of %s by %s: %s", answer.Verb, answer.Target, answer.Who, answer.Says)
 	follow := ""
@@ -245,10 +157,8 @@ func writeAnswer(a *app, answer *operator.Answer) error {
 			}
 		}
 	}
-	for line := range strings.Lines(text) {
-		if _, err := fmt.Fprintln(a.out, output.Clean(strings.TrimSuffix(line, "\n"))); err != nil {
-			return err
-		}
+	if err := a.writeLines(text); err != nil {
+		return err
 	}
 	if follow != "" {
 		fmt.Fprintf(a.out, "follow it with: %s\n", output.Clean(a.commandLine(follow)))
@@ -271,12 +181,39 @@ func writeTraces(a *app, t *account.Traces) error {
 	return a.Table(held)
 }
 
-// pasteable makes the commands of a refusal name the configuration of this call.
-func (a *app) pasteable(err error) error {
-	if refused, ok := errors.AsType[*operator.RefusedError](err); ok {
-		for i, c := range refused.Try {
-			refused.Try[i] = a.configured(c)
-		}
+// writePreview writes what would happen to a target.
+func writePreview(a *app, p *operator.Preview) error {
+	if p.Refused != "" {
+		fmt.Fprintf(a.out, "%s would be refused: %s\n", p.Verb, output.Clean(p.Refused))
+		return a.writeChoices("What can be done:", p.Choices)
 	}
-	return err
+	about := fmt.Sprintf("%s (%s, now %s)", p.Receipt.EventID, p.Receipt.Type, p.Receipt.Status)
+	if p.Access != nil {
+		about = p.Access.Account
+	}
+	if p.Receipt.ID == "" {
+		_, err := fmt.Fprintf(a.out, "%s would be done%s. Nothing was changed.\n", p.Verb,
+			output.Clean(output.Because(p.Says)))
+		return err
+	}
+	fmt.Fprintf(a.out, "%s of %s would come to this. Nothing was changed.\n\n", p.Verb, output.Clean(about))
+	if err := a.Table(tables.Effects(p.Effects)); err != nil {
+		return err
+	}
+	if p.WaitsFor != "" {
+		fmt.Fprintf(a.out, "\nits run waits first: %s\n", output.Clean(p.WaitsFor))
+	}
+	then := "then"
+	if p.Counts[workflows.WillRunLater] > 0 {
+		then = "then, when what waits has run,"
+	}
+	if p.Access != nil {
+		fmt.Fprintf(a.out, "\n%s\n%s %s may use %s\n", output.Clean(tables.Totals(p.Counts, p.Money)), then,
+			output.Clean(p.Access.Account),
+			output.Clean(operator.Uses(p.Access.Target.Plan, p.Access.Target.Quantity)))
+		return nil
+	}
+	fmt.Fprintf(a.out, "\n%s\n%s it is %s%s\n", output.Clean(tables.Totals(p.Counts, p.Money)), then, p.Outcome,
+		output.Clean(tables.Because(p.Outcome, p.Reason)))
+	return nil
 }

@@ -9,13 +9,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 func fileIn(pool *pgxpool.Pool, file *config.Config) *ownMeaning {
 	n := &Node{Config: file, Pool: pool, log: slog.New(slog.DiscardHandler)}
-	return &ownMeaning{Operator: n.operator(), config: n.Config, log: n.log}
+	return &ownMeaning{Operator: &operator.Operator{DB: pool, Audit: audit.New(pool, n.log)}, config: n.Config, log: n.log}
 }
 
 // A development world that starts again with another file, or with shorter days, goes by that. Any other world goes by

@@ -23,6 +23,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/cmd/internal/telemetry"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -52,6 +53,7 @@ type Node struct {
 	gates     gates
 	resets    *resets
 	effects   *effect.Runner
+	operator  *operator.Operator
 	back      chan string
 	log       *slog.Logger
 	providers map[string]webhook.Provider
@@ -84,23 +86,19 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 	if err != nil {
 		return nil, err
 	}
-	options, err := cfg.Temporal.ClientOptions()
+	var tracing *telemetry.Tracing
+	if c := cfg.Tracing; c.Endpoint != "" {
+		if tracing, err = telemetry.NewTracing(ctx, strings.TrimSuffix(c.Endpoint, "/"), "pawl", c.OneIn); err != nil {
+			return nil, err
+		}
+	}
+	interceptors, err := tracing.Interceptors()
 	if err != nil {
 		return nil, err
 	}
-	// The SDK logs its own retries at warning level and above; a timeline of every start is ours.
-	options.Logger = newSDKLogger(log)
-	options.MetricsHandler = tel.Temporal()
-	tracing, err := newTracing(ctx, cfg.Tracing)
+	temporal, err := DialTemporal(cfg, log, tel.Temporal(), interceptors)
 	if err != nil {
 		return nil, err
-	}
-	if options.Interceptors, err = tracing.Interceptors(); err != nil {
-		return nil, err
-	}
-	temporal, err := client.NewLazyClient(options)
-	if err != nil {
-		return nil, fmt.Errorf("temporal client: %w", err)
 	}
 	flushed, err := measureCommits(tel.Meter())
 	if err != nil {
@@ -115,6 +113,9 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 		starts: run.NewStore(intake, commits),
 	}
 	n.resets = newResets(temporal, n.Runs.Intervened, log)
+	if n.operator, err = NewOperator(cfg, pool, n.Receipts, temporal, log); err != nil {
+		return nil, err
+	}
 	return n, observePools(tel.Meter(), map[string]*pgxpool.Pool{"effects": pool, "intake": intake})
 }
 
@@ -134,14 +135,6 @@ func (n *Node) Close() {
 	if err := n.tracing.Shutdown(sending); err != nil {
 		n.log.Warn("spans are left out", "error", err)
 	}
-}
-
-// newTracing returns nil if the configuration has no collector.
-func newTracing(ctx context.Context, c config.Tracing) (*telemetry.Tracing, error) {
-	if c.Endpoint == "" {
-		return nil, nil
-	}
-	return telemetry.NewTracing(ctx, strings.TrimSuffix(c.Endpoint, "/"), "pawl", c.OneIn)
 }
 
 // ready says why the node is not to be sent anything, whatever its parts are like.

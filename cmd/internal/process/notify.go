@@ -37,10 +37,9 @@ func (n *Node) notify(ctx context.Context, group *errgroup.Group) {
 	if len(sinks) == 0 {
 		return
 	}
-	o := n.operator()
 	group.Go(func() error {
 		n.every(ctx, noticePass, "look for what people are told", func(ctx context.Context) error {
-			return n.pass(ctx, o, sinks, notice.Quiescence)
+			return n.pass(ctx, n.operator, sinks, notice.Quiescence)
 		})
 		return nil
 	})

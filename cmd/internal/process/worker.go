@@ -11,9 +11,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/ops"
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/ledger"
@@ -42,7 +40,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	n.join(ops.Part{Name: effects,
 		Probe: func(ctx context.Context) (string, error) { return stalled(book), n.Receipts.Ready(ctx) }})
 	n.effects.Read(ctx, n.gates.all(), n.Runs.SinkWaiters) // pauses hold from the first moment on
-	own := &ownMeaning{Operator: n.operator(), config: n.Config, log: n.log}
+	own := &ownMeaning{Operator: n.operator, config: n.Config, log: n.log}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { publisher.Run(ctx); return nil })
 	group.Go(func() error { n.resets.run(ctx); return nil })
@@ -55,7 +53,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	repeat(time.Hour, "trim the counts of requests", func(ctx context.Context) error {
 		return receipt.TrimCounts(ctx, n.Pool)
 	})
-	repeat(jobSweep, "start waiting jobs", n.operator().SweepJobs)
+	repeat(jobSweep, "start waiting jobs", n.operator.SweepJobs)
 	repeat(time.Hour, "trim the looks", func(ctx context.Context) error { return look.Trim(ctx, n.Pool) })
 	repeat(time.Minute, "cannot propose the meaning of the file", own.propose)
 	n.notify(ctx, group)
@@ -95,12 +93,6 @@ const headWatch = 10 * time.Second
 
 // jobSweep is how often a worker searches for jobs that nobody has started.
 const jobSweep = 5 * time.Second
-
-// operator makes the decisions of the process itself.
-func (n *Node) operator() *operator.Operator {
-	return &operator.Operator{DB: n.Pool, Audit: audit.New(n.Pool, n.log), Temporal: n.Temporal,
-		TaskQueue: n.Config.Temporal.TaskQueue}
-}
 
 // every calls once now and again, until ctx ends, and logs its errors with the name of the work.
 func (n *Node) every(ctx context.Context, pause time.Duration, work string, once func(context.Context) error) {
@@ -176,11 +168,9 @@ func (n *Node) keepWorking(ctx context.Context, equipped func(context.Context, w
 
 // Equip makes what a worker runs: the ledger, which the caller closes, the publisher of the outbox and the activities.
 func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all []any, err error) {
-	meter := n.telemetry.Meter()
 	book = ledger.New(n.Pool, n.commits)
 	effects, err := effect.NewRunner(effect.Config{
-		Log:    n.log,
-		Ledger: book, Meter: meter,
+		Log: n.log, Ledger: book, Meter: n.telemetry.Meter(),
 		Retrying: n.showRetrying, Waits: n.showWaiting,
 		Breakers: breaker.New(n.Pool), Breaking: n.Breaking, Pauses: pause.New(n.Pool), Back: n.tellBack,
 	})
@@ -200,7 +190,8 @@ func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	all = append(forRuns, of.billing, of.objects, of.workspaces, of.finance, of.tasks, of.mail, of.consumers)
+	all = append(forRuns, of.Billing, of.Objects, of.Workspaces, of.Finance, of.Mail, of.Consumers,
+		&activities.Tasks{Effects: effects})
 	return book, publisher, all, nil
 }
 

@@ -1,0 +1,65 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// Outlook returns a function that begins the preview of a run under the configuration. Its caller ends the preview
+// with done. A preview sends nothing, and rolls back its writes.
+func Outlook(cfg *config.Config, pool *pgxpool.Pool,
+	receipts *receipt.Store) func(context.Context) (outlook workflows.Outlook, done func(), err error) {
+	n := &Node{Config: cfg, Pool: pool, Receipts: receipts, gates: newGates(cfg)}
+	outlooks, err := n.receivers(nil, nil)
+	return func(ctx context.Context) (workflows.Outlook, func(), error) {
+		if err != nil {
+			return nil, nil, err
+		}
+		outlook, err := outlooks.Open(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		return outlook, outlook.Close, nil
+	}
+}
+
+// NewOperator returns the operator of a process: it decides, and previews, under the configuration.
+func NewOperator(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store, temporal client.Client,
+	log *slog.Logger) (*operator.Operator, error) {
+	namespace, err := cfg.Temporal.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	return &operator.Operator{
+		DB: pool, Audit: audit.New(pool, log), Temporal: temporal, TaskQueue: cfg.Temporal.TaskQueue,
+		Unstick: operator.Unstick(temporal, namespace), Outlook: Outlook(cfg, pool, receipts), Relays: Relays(cfg),
+		Policy: BillingPolicy(cfg), FourEyes: FourEyes(cfg), Insert: receipts.Insert,
+	}, nil
+}
+
+// DialTemporal returns a client that connects when it is first used. metrics and interceptors may be nil.
+func DialTemporal(cfg *config.Config, log *slog.Logger, metrics client.MetricsHandler,
+	interceptors []interceptor.ClientInterceptor) (client.Client, error) {
+	options, err := cfg.Temporal.ClientOptions()
+	if err != nil {
+		return nil, err
+	}
+	// The SDK logs its own retries at warning level and above; a timeline of every start is ours.
+	options.Logger, options.MetricsHandler, options.Interceptors = newSDKLogger(log), metrics, interceptors
+	lazy, err := client.NewLazyClient(options)
+	if err != nil {
+		return nil, fmt.Errorf("temporal client: %w", err)
+	}
+	return lazy, nil
+}
