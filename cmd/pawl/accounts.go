@@ -66,7 +66,7 @@ an invoice's number, or an e-mail address.`,
 	modeFlag(cmd, &mode, "live or test, where both have the ID")
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (*account.Account, error) {
 		return operator.ShowAccount(ctx, s.db, args[0], mode)
-	}, func(a *app, acc *account.Account) error { return a.Tables(tables.Account(acc)...) })
+	}, func(a *app, acc *account.Account) { a.Tables(tables.Account(acc)...) })
 }
 
 func accountsLink(a *app) *cobra.Command {
@@ -136,8 +136,8 @@ when and why: by pawl accounts link, or by the configuration.`,
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]billing.Link, error) {
 		links, err := billing.Links(ctx, s.db)
 		return append([]billing.Link{}, links...), err
-	}, func(a *app, links []billing.Link) error {
-		return a.Table(output.Rows("CONNECTED|MODE|ACCOUNT|SINCE|WHO|WHY", links, func(l billing.Link) []any {
+	}, func(a *app, links []billing.Link) {
+		a.Table(output.Rows("CONNECTED|MODE|ACCOUNT|SINCE|WHO|WHY", links, func(l billing.Link) []any {
 			return []any{l.Connected, l.Mode, l.Account, l.Since, l.Who, l.Why}
 		}))
 	})
@@ -211,13 +211,10 @@ func (c announcing) run(ctx context.Context, a *app, ids []string) error {
 		}
 		switch {
 		case c.dryRun:
-			return emit(a, accounts, func(a *app, accounts []account.Listed) error {
-				if err := a.List(tables.Accounts(accounts[:min(shownItems, n)]), droppedOfAccounts...); err != nil {
-					return err
-				}
+			return emit(a, accounts, func(a *app, accounts []account.Listed) {
+				a.List(tables.Accounts(accounts[:min(shownItems, n)]), droppedOfAccounts...)
 				tellOfMore(a, n-shownItems)
-				_, err := fmt.Fprintf(a.out, "\nwould %s; nothing was done\n", does)
-				return err
+				fmt.Fprintf(a.out, "\nwould %s; nothing was done\n", does)
 			})
 		case n == 0:
 			return errors.New("there is nothing to tell: none of the accounts was ever granted anything")

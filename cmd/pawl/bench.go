@@ -106,7 +106,7 @@ The first run builds Temporal's server, which takes some minutes.`,
 			if err != nil {
 				return err
 			}
-			return a.Emit(results, func() error { return a.Tables(flowTable(results), cpuTable(results)) })
+			return a.Emit(results, func() { a.Tables(flowTable(results), cpuTable(results)) })
 		},
 	}
 	flags := cmd.Flags()

@@ -56,7 +56,7 @@ events a second with forged signatures.`,
 			if err != nil {
 				return err
 			}
-			return a.Emit(results, func() error { return a.Table(acceptTable(results)) })
+			return a.Emit(results, func() { a.Table(acceptTable(results)) })
 		},
 	}
 	flags := cmd.Flags()

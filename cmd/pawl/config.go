@@ -45,7 +45,7 @@ func configCheck(a *app) *cobra.Command {
 	}
 }
 
-func writeConfigResult(a *app, r configResult) (err error) {
+func writeConfigResult(a *app, r configResult) {
 	for _, f := range r.Faults {
 		fmt.Fprintln(a.out, output.Clean(f.String()))
 	}
@@ -55,9 +55,8 @@ func writeConfigResult(a *app, r configResult) (err error) {
 	switch {
 	case !r.OK: // the error says it
 	case len(r.Warnings) > 0:
-		_, err = fmt.Fprintf(a.out, "%s has no fault and %s\n", a.configFile, output.Plural(len(r.Warnings), "warning"))
+		fmt.Fprintf(a.out, "%s has no fault and %s\n", a.configFile, output.Plural(len(r.Warnings), "warning"))
 	default:
-		_, err = fmt.Fprintf(a.out, "%s is fine\n", a.configFile)
+		fmt.Fprintf(a.out, "%s is fine\n", a.configFile)
 	}
-	return err
 }

@@ -104,10 +104,11 @@ file console.users as a hash of argon2id. A person who is there gets the new pas
 				return err
 			}
 			line, err := console.Line(p, password)
-			if err == nil {
-				_, err = fmt.Fprintln(a.out, line)
+			if err != nil {
+				return err
 			}
-			return err
+			fmt.Fprintln(a.out, line)
+			return nil
 		}
 		users, err := a.consoleUsers()
 		if err != nil {
@@ -120,8 +121,8 @@ file console.users as a hash of argon2id. A person who is there gets the new pas
 		if err := users.Add(p, password); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.out, "%s may sign in, as %s\n", p.Name, strings.Join(roles, " and "))
-		return err
+		fmt.Fprintf(a.out, "%s may sign in, as %s\n", p.Name, strings.Join(roles, " and "))
+		return nil
 	}
 	return cmd
 }
@@ -142,8 +143,8 @@ func consoleRemoveUser(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.out, "%s may not sign in any more\n", args[0])
-			return err
+			fmt.Fprintf(a.out, "%s may not sign in any more\n", args[0])
+			return nil
 		},
 	}
 }

@@ -144,10 +144,10 @@ func announce(a *app, s *devstack.Stack, cfg *config.Config, begin time.Time, de
 		Next: next(s.Options, a.configFile, source, s.Sandbox.URL()),
 		Demo: demo,
 	}
-	return a.Emit(r, func() error { return writeReady(a, s, r, took) })
+	return a.Emit(r, func() { writeReady(a, s, r, took) })
 }
 
-func writeReady(a *app, s *devstack.Stack, r devResult, took time.Duration) error {
+func writeReady(a *app, s *devstack.Stack, r devResult, took time.Duration) {
 	fmt.Fprintf(a.out, "\npawl is ready (%s)\n\n", took.Round(100*time.Millisecond))
 	effects := r.Effects + "  (journal: " + r.Journal + "/*.jsonl)"
 	if s.Real {
@@ -168,7 +168,6 @@ func writeReady(a *app, s *devstack.Stack, r devResult, took time.Duration) erro
 		fmt.Fprintf(a.out, "  %s\n", command)
 	}
 	fmt.Fprintf(a.out, "\nCtrl-C stops everything; the state stays in %s.\n", s.Dir)
-	return nil
 }
 
 // next are the commands that a person may go on with: with real sources and sinks only what goes with those.

@@ -86,44 +86,41 @@ it does not answer within three seconds, that is said, and everything else is sh
 			return shownEvent{Object: args[0], Events: about}, err
 		}
 		return shownEvent{Evidence: event, page: s.cfg.Temporal.Page(event.Receipt.WorkflowID, event.LatestRun())}, nil
-	}, func(a *app, shown shownEvent) error {
+	}, func(a *app, shown shownEvent) {
 		if shown.Evidence == nil {
-			return a.List(tables.Receipts(shown.Events), droppedOfEvents...)
+			a.List(tables.Receipts(shown.Events), droppedOfEvents...)
+			return
 		}
-		return writeEvidence(a, shown.Evidence, shown.page)
+		writeEvidence(a, shown.Evidence, shown.page)
 	})
 }
 
 // writeEvidence puts one event on one screen: its head, the answers to the questions that are asked first, every step,
 // a verdict, and the choices. page is its run's in the Temporal UI, "" for none.
-func writeEvidence(a *app, e *operator.Evidence, page string) error {
+func writeEvidence(a *app, e *operator.Evidence, page string) {
 	for _, part := range [][][]string{tables.EventHead(e, page), tables.Received(e), tables.Done(e), tables.Undone(e),
 		tables.AskedFor(e), tables.Timeline(e.Timeline)} {
-		if err := a.Table(part); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(a.out); err != nil {
-			return err
-		}
+		a.Table(part)
+		fmt.Fprintln(a.out)
 	}
 	fmt.Fprintf(a.out, "verdict: %s\n", output.Clean(e.Verdict))
 	head := "What can be done:"
 	if e.Parked() {
 		head = "What can be done, and goes into the audit trail with who and why:"
 	}
-	return a.writeChoices(head, e.Choices)
+	a.writeChoices(head, e.Choices)
 }
 
 // writeChoices writes what can be done about an event as commands for a shell, with what each does behind a "#".
-func (a *app) writeChoices(head string, choices []operator.Choice) error {
+func (a *app) writeChoices(head string, choices []operator.Choice) {
 	if len(choices) == 0 {
-		return nil
+		return
 	}
 	rows := [][]string{{head}}
 	for _, c := range choices {
 		rows = append(rows, []string{"  " + a.configured(c).Line(), "# " + c.Does})
 	}
-	return a.Table(rows)
+	a.Table(rows)
 }
 
 // configured is a choice with the configuration of this call, so that it works where it is pasted.
@@ -168,12 +165,17 @@ secrets among the headers are never shown.`,
 		case b.Bytes == nil:
 			return body{}, fmt.Errorf("the body of %s (%d bytes) is neither JSON nor a form, and cannot be masked: --reveal --why REASON shows it", args[0], b.Size)
 		}
-		return body{b, payloadOf(b.Bytes)}, nil
-	}, func(a *app, b body) error {
 		if out != "" {
-			return saveBody(a, b.Body, out)
+			err = saveBody(b.Bytes, out)
 		}
-		return writeBody(a, b.Body)
+		return body{b, payloadOf(b.Bytes)}, err
+	}, func(a *app, b body) {
+		if out == "" {
+			writeBody(a, b.Body)
+			return
+		}
+		fmt.Fprintf(a.out, "wrote the %s body of %s to %s (%d bytes)\n", howShown(b.Body), output.Clean(b.EventID),
+			output.Clean(out), len(b.Body.Bytes))
 	})
 }
 
@@ -206,8 +208,8 @@ type body struct {
 	payload
 }
 
-// saveBody writes the payload, and nothing else, to a file that is not there yet.
-func saveBody(a *app, b *operator.Body, file string) error {
+// saveBody writes a payload, and nothing else, to a file that is not there yet.
+func saveBody(payload []byte, file string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already: name another file", file)
@@ -215,13 +217,11 @@ func saveBody(a *app, b *operator.Body, file string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b.Bytes)
+	_, err = f.Write(payload)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
-	_, err = fmt.Fprintf(a.out, "wrote the %s body of %s to %s (%d bytes)\n", howShown(b), output.Clean(b.EventID),
-		output.Clean(file), len(b.Bytes))
-	return err
+	return nil
 }
 
 func howShown(b *operator.Body) string {
@@ -244,7 +244,7 @@ func payloadOf(content []byte) payload {
 	return payload{Bytes: content}
 }
 
-func writeBody(a *app, b *operator.Body) error {
+func writeBody(a *app, b *operator.Body) {
 	rows := [][]string{{"event", b.EventID + "  " + b.Type}, {"receipt", b.Receipt},
 		{"body", fmt.Sprintf("%d bytes, %s", b.Size, howShown(b))}}
 	for _, name := range slices.Sorted(maps.Keys(b.Header)) {
@@ -252,23 +252,19 @@ func writeBody(a *app, b *operator.Body) error {
 			rows = append(rows, []string{"header", name + ": " + v})
 		}
 	}
-	if err := a.Table(rows); err != nil {
-		return err
-	}
-	return writePayload(a, b.Bytes, "--out FILE")
+	a.Table(rows)
+	writePayload(a, b.Bytes, "--out FILE")
 }
 
 // writePayload writes a payload to the screen, below its header. all is the command that shows all of a long one.
-func writePayload(a *app, text []byte, all string) error {
+func writePayload(a *app, text []byte, all string) {
 	if !utf8.Valid(text) {
-		_, err := fmt.Fprintf(a.out, "\nit is not text: %s has it\n", all)
-		return err
+		fmt.Fprintf(a.out, "\nit is not text: %s has it\n", all)
+		return
 	}
 	if json.Valid(text) {
 		var indented bytes.Buffer
-		if err := json.Indent(&indented, text, "", "  "); err != nil {
-			return err
-		}
+		_ = json.Indent(&indented, text, "", "  ") // it is valid
 		text = indented.Bytes()
 	}
 	more := len(text) - shownPayload
@@ -276,21 +272,15 @@ func writePayload(a *app, text []byte, all string) error {
 		text = bytes.ToValidUTF8(text[:shownPayload], nil) // a letter is shown whole, or not at all
 	}
 	fmt.Fprintln(a.out)
-	if err := a.writeLines(string(text)); err != nil {
-		return err
-	}
+	a.writeLines(string(text))
 	if more > 0 {
 		fmt.Fprintf(a.err, "%d bytes more are not shown: %s has all\n", more, all)
 	}
-	return nil
 }
 
 // writeLines writes text that came from outside, line by line.
-func (a *app) writeLines(text string) error {
+func (a *app) writeLines(text string) {
 	for line := range strings.Lines(text) {
-		if _, err := fmt.Fprintln(a.out, output.Clean(strings.TrimSuffix(line, "\n"))); err != nil {
-			return err
-		}
+		fmt.Fprintln(a.out, output.Clean(strings.TrimSuffix(line, "\n")))
 	}
-	return nil
 }

@@ -115,13 +115,13 @@ func runGaps(ctx context.Context, s *session, name string, from, to time.Time, f
 	return emit(s.app, report, writeGaps)
 }
 
-func writeGaps(a *app, r *operator.GapReport) error {
+func writeGaps(a *app, r *operator.GapReport) {
 	between := fmt.Sprintf("between %s and %s", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
 	of := fmt.Sprintf("%s listed, %d of no interest to %s", output.Plural(r.Listed, "event"), r.Unwanted,
 		output.Clean(r.Source))
 	if len(r.Missing) == 0 {
-		_, err := fmt.Fprintf(a.out, "no gap %s (%s)\n", between, of)
-		return err
+		fmt.Fprintf(a.out, "no gap %s (%s)\n", between, of)
+		return
 	}
 	became := map[string]string{}
 	for _, f := range r.Filed {
@@ -137,9 +137,7 @@ func writeGaps(a *app, r *operator.GapReport) error {
 		}
 		return []any{g.EventID, g.Type, g.Object, g.Account, g.Mode, g.Created, says}
 	})
-	if err := a.List(rows, "ACCOUNT", "MODE", "OBJECT"); err != nil {
-		return err
-	}
+	a.List(rows, "ACCOUNT", "MODE", "OBJECT")
 	says := fmt.Sprintf("%s never came %s (%s)", output.Plural(len(r.Missing), "event"), between, of)
 	if len(r.Filed) == 0 {
 		says += "; file what is missing with: " + a.commandLine("gaps "+operator.ShellWord(r.Source)) + " --from " +
@@ -150,6 +148,5 @@ func writeGaps(a *app, r *operator.GapReport) error {
 	if r.More {
 		says += "; what is older was not looked at: file these first, and ask again"
 	}
-	_, err := fmt.Fprintln(a.out, "\n"+says)
-	return err
+	fmt.Fprintln(a.out, "\n"+says)
 }

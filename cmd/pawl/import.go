@@ -106,7 +106,7 @@ func runImport(ctx context.Context, s *session, name, who, why string) error {
 	return emit(s.app, result, writeImport)
 }
 
-func writeImport(a *app, result importer.Result) error {
+func writeImport(a *app, result importer.Result) {
 	rows := [][]string{}
 	for _, list := range slices.Sorted(maps.Keys(result.Read)) {
 		rows = append(rows, []string{list, fmt.Sprint(result.Read[list])})
@@ -117,9 +117,6 @@ func writeImport(a *app, result importer.Result) error {
 	for _, id := range slices.Sorted(maps.Keys(result.LeftOut)) {
 		rows = append(rows, []string{"left out", output.Clean(id) + output.Because(output.Clean(result.LeftOut[id]))})
 	}
-	if err := a.Table(rows); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(a.out, "nobody is told, and no workspace has changed: pawl accounts announce --all --provision --dry-run shows what is to do")
-	return err
+	a.Table(rows)
+	fmt.Fprintln(a.out, "nobody is told, and no workspace has changed: pawl accounts announce --all --provision --dry-run shows what is to do")
 }

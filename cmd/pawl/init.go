@@ -71,9 +71,8 @@ func runInit(a *app, cmd *cobra.Command, f initFlags) error {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("write --config: %w", err)
 	}
-	return emit(a, map[string]string{"config": a.configFile}, func(a *app, written map[string]string) error {
-		_, err := fmt.Fprintf(a.out, "%s is written. Try it:\n  pawl dev --config %[1]s\n", written["config"])
-		return err
+	return emit(a, map[string]string{"config": a.configFile}, func(a *app, written map[string]string) {
+		fmt.Fprintf(a.out, "%s is written. Try it:\n  pawl dev --config %[1]s\n", written["config"])
 	})
 }
 

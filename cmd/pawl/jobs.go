@@ -36,16 +36,14 @@ changed. failed: it was tried in vain.`,
 	limit := limitFlag(cmd, shownItems)
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (*operator.JobDetails, error) {
 		return s.ShowJob(ctx, args[0], only, *limit)
-	}, func(a *app, d *operator.JobDetails) error { return writeJob(a, d, time.Now()) })
+	}, func(a *app, d *operator.JobDetails) { writeJob(a, d, time.Now()) })
 }
 
 // idle is how long nothing may have been done for a job that runs until its screen says so, beside what its rate asks.
 const idle = time.Minute
 
-func writeJob(a *app, d *operator.JobDetails, now time.Time) error {
-	if err := a.Tables(tables.Job(d)...); err != nil {
-		return err
-	}
+func writeJob(a *app, d *operator.JobDetails, now time.Time) {
+	a.Tables(tables.Job(d)...)
 	if more := d.Items - len(d.List); more > 0 {
 		fmt.Fprintf(a.out, "and %d more: use --limit and --result\n", more)
 	}
@@ -59,5 +57,4 @@ func writeJob(a *app, d *operator.JobDetails, now time.Time) error {
 	case d.State == job.Running:
 		fmt.Fprintf(a.out, "\nhold it with: %s\n", a.commandLine("jobs pause "+id+" --why REASON"))
 	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -56,27 +57,17 @@ goes into the audit trail.`,
 	}, writeLetters)
 }
 
-func writeLetters(a *app, found []operator.PreviewedLetter) error {
+func writeLetters(a *app, found []operator.PreviewedLetter) {
 	if len(found) == 0 {
-		_, err := fmt.Fprintln(a.out, "the event asks for no such letter")
-		return err
+		fmt.Fprintln(a.out, "the event asks for no such letter")
 	}
 	for i, l := range found {
 		if i > 0 {
 			fmt.Fprintln(a.out)
 		}
-		to := l.Letter.To
-		if to == "" {
-			to = "nobody: no address is held"
-		}
-		if err := a.Table([][]string{{"letter", l.Letter.Template + "  " + l.Key},
+		a.Table([][]string{{"letter", l.Letter.Template + "  " + l.Key},
 			{"it", l.Will.String() + output.Because(tables.PreviewNote(l.PreviewedEffect))},
-			{"to", to}, {"subject", l.Letter.Subject}}); err != nil {
-			return err
-		}
-		if err := writePayload(a, []byte(l.Letter.Text), "--json"); err != nil {
-			return err
-		}
+			{"to", cmp.Or(l.Letter.To, "nobody: no address is held")}, {"subject", l.Letter.Subject}})
+		writePayload(a, []byte(l.Letter.Text), "--json")
 	}
-	return nil
 }

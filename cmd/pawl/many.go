@@ -193,27 +193,19 @@ func (m *many) chooseTasks(ctx context.Context, s *session, made *operator.NewJo
 }
 
 // writeTasksToClose shows what a job would close.
-func writeTasksToClose(a *app, tasks []account.Task) error {
-	if err := a.Table(tables.Tasks(tasks[:min(shownItems, len(tasks))])); err != nil {
-		return err
-	}
+func writeTasksToClose(a *app, tasks []account.Task) {
+	a.Table(tables.Tasks(tasks[:min(shownItems, len(tasks))]))
 	tellOfMore(a, len(tasks)-shownItems)
-	_, err := fmt.Fprintf(a.out, "\nwould close %s; nothing was done\n", output.Plural(len(tasks), "task"))
-	return err
+	fmt.Fprintf(a.out, "\nwould close %s; nothing was done\n", output.Plural(len(tasks), "task"))
 }
 
 // writeJobPreview shows what a job would be about, and what would come of it.
-func writeJobPreview(a *app, p *operator.JobPreview) error {
-	if err := a.Table(tables.Chosen(p.Events[:min(shownItems, len(p.Events))])); err != nil {
-		return err
-	}
+func writeJobPreview(a *app, p *operator.JobPreview) {
+	a.Table(tables.Chosen(p.Events[:min(shownItems, len(p.Events))]))
 	tellOfMore(a, len(p.Events)-shownItems)
 	fmt.Fprintf(a.out, "\nwould %s %s%s; nothing was done\n", p.Action, output.Plural(p.Count, "event"),
 		tables.InBrackets(operator.Sums(p.Chosen.Money)))
 	for _, row := range tables.JobPreview(p) {
-		if _, err := fmt.Fprintf(a.out, "%s: %s\n", row[0], output.Clean(row[1])); err != nil {
-			return err
-		}
+		fmt.Fprintf(a.out, "%s: %s\n", row[0], output.Clean(row[1]))
 	}
-	return nil
 }

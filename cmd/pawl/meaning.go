@@ -29,7 +29,7 @@ propose, because their files say something else.`,
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]billing.Meaning, error) {
 		meanings, err := billing.Meanings(ctx, s.db)
 		return append([]billing.Meaning{}, meanings...), err
-	}, func(a *app, known []billing.Meaning) error {
+	}, func(a *app, known []billing.Meaning) {
 		rows := output.Rows("MEANING|STATE|SINCE|WHO|WHY|LAST PROPOSED|BY", known, func(m billing.Meaning) []any {
 			state := "proposed"
 			switch {
@@ -40,7 +40,7 @@ propose, because their files say something else.`,
 			}
 			return []any{m.Hash, state, m.Since, m.Who, m.Why, m.ProposedAt, m.ProposedBy}
 		})
-		return a.Table(rows)
+		a.Table(rows)
 	})
 }
 
@@ -115,9 +115,7 @@ pawl meaning apply --hash OLD is the way back. The audit trail has who and why.`
 // switchMeaning shows a switch to a person, who types how many accounts it hits, and decides it.
 func switchMeaning(ctx context.Context, s *session, d decision, diff *operator.MeaningDiff, letters []string) error {
 	if !d.yes {
-		if err := writeMeaningDiff(s.toPerson(), meaningReport{diff}); err != nil {
-			return err
-		}
+		writeMeaningDiff(s.toPerson(), meaningReport{diff})
 	}
 	if err := s.confirmNumber(d, "To bring it into force, type how many accounts it hits: ",
 		len(diff.Accounts)); err != nil {
@@ -128,25 +126,22 @@ func switchMeaning(ctx context.Context, s *session, d decision, diff *operator.M
 	return s.decide(ctx, d.Decision)
 }
 
-func writeMeaningDiff(a *app, r meaningReport) error {
+func writeMeaningDiff(a *app, r meaningReport) {
 	if r.To == r.InForce {
-		_, err := fmt.Fprintf(a.out, "%s is in force: there is nothing to switch\n", r.To)
-		return err
+		fmt.Fprintf(a.out, "%s is in force: there is nothing to switch\n", r.To)
+		return
 	}
 	settings := output.Rows("SETTING|IN FORCE|WOULD BE", r.Settings, func(c billing.Setting) []any {
 		return []any{c.Name, cmp.Or(c.Was, "nothing"), cmp.Or(c.Is, "nothing")}
 	})
-	if err := a.Tables(settings, hitRows(r.Accounts), taskChangeRows(r.Tasks)); err != nil {
-		return err
-	}
+	a.Tables(settings, hitRows(r.Accounts), taskChangeRows(r.Tasks))
 	tellOfMore(a, len(r.Accounts)-shownHits)
 	for _, kind := range slices.Sorted(maps.Keys(r.Letters)) {
 		fmt.Fprintf(a.out, "not sent, except by --letters %s: %s\n", kind, output.Plural(r.Letters[kind], "letter"))
 	}
-	_, err := fmt.Fprintf(a.out, "\n%s in place of %s, as of %s: hits %s%s; nothing was done\n", r.To,
+	fmt.Fprintf(a.out, "\n%s in place of %s, as of %s: hits %s%s; nothing was done\n", r.To,
 		cmp.Or(r.InForce, "none"), output.Time(r.At), output.Plural(len(r.Accounts), "account"),
 		tables.InBrackets(hitCounts(r.Counts)))
-	return err
 }
 
 // hitRows are the first accounts that are hit.

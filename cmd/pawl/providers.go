@@ -113,7 +113,7 @@ func providersCommand(a *app) *cobra.Command {
 				rows = append(rows, []string{p.Name, c.Scheme, c.Dedupe, output.Span(c.AnswerWithin),
 					output.Span(c.RetryFor)})
 			}
-			return a.Emit(reports, func() error { return a.Table(rows) })
+			return a.Emit(reports, func() { a.Table(rows) })
 		},
 	}
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "write the whole table as Markdown, as in docs/providers.md")

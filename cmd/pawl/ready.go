@@ -61,11 +61,10 @@ type readiness struct {
 	Processes []readyProcess `json:"processes"`
 }
 
-func writeReadiness(a *app, r readiness) (err error) {
+func writeReadiness(a *app, r readiness) {
 	for _, p := range r.Processes {
-		_, err = fmt.Fprintln(a.out, strings.Join(append([]string{string(p.Name) + " is ready"}, p.Parts...), "\n  "))
+		fmt.Fprintln(a.out, strings.Join(append([]string{string(p.Name) + " is ready"}, p.Parts...), "\n  "))
 	}
-	return err
 }
 
 // readyProcess is a process that is ready, with a line about each of its parts.

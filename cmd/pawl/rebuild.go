@@ -99,14 +99,12 @@ func (s *session) folded() billing.Progress {
 // Failed reports whether a difference is left.
 func (r rebuildReport) Failed() bool { return len(r.Differences) > 0 && !r.repaired || len(r.Left) > 0 }
 
-func writeRebuild(a *app, r rebuildReport) error {
+func writeRebuild(a *app, r rebuildReport) {
 	if len(r.Differences) == 0 {
-		_, err := fmt.Fprintln(a.out, "no difference: every row is what its facts come to")
-		return err
+		fmt.Fprintln(a.out, "no difference: every row is what its facts come to")
+		return
 	}
-	if err := writeDrift(a, r.Differences); err != nil {
-		return err
-	}
+	writeDrift(a, r.Differences)
 	scope := r.scope
 	if scope == (billing.Scope{}) {
 		scope = billing.Scope{Account: "ACCOUNT", Mode: "MODE"}
@@ -120,14 +118,14 @@ func writeRebuild(a *app, r rebuildReport) error {
 	case r.repaired:
 		text = fmt.Sprintf("%s folded anew; this differs all the same:", output.Plural(r.Folded, "object"))
 	}
-	if _, err := fmt.Fprintln(a.out, "\n"+text); err != nil || len(r.Left) == 0 {
-		return err
+	fmt.Fprintln(a.out, "\n"+text)
+	if len(r.Left) > 0 {
+		writeDrift(a, r.Left)
 	}
-	return writeDrift(a, r.Left)
 }
 
-func writeDrift(a *app, drift []billing.Difference) error {
-	return a.Table(output.Rows("TABLE|ROW|MODE|ACCOUNT|DIFFERENCE", drift, func(d billing.Difference) []any {
+func writeDrift(a *app, drift []billing.Difference) {
+	a.Table(output.Rows("TABLE|ROW|MODE|ACCOUNT|DIFFERENCE", drift, func(d billing.Difference) []any {
 		return []any{d.Table, d.Row, d.Mode, d.Account, difference(d)}
 	}))
 }

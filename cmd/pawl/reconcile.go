@@ -97,9 +97,8 @@ func (r *reconciling) runAll(ctx context.Context, a *app) error {
 		if none, of = r.dryRun || n == 0, output.Plural(n, "account"); !none {
 			return nil
 		}
-		return emit(a, map[string]int{"accounts": n}, func(a *app, _ map[string]int) error {
-			_, err := fmt.Fprintf(a.out, "would compare %s; nothing was done\n", of)
-			return err
+		return emit(a, map[string]int{"accounts": n}, func(a *app, _ map[string]int) {
+			fmt.Fprintf(a.out, "would compare %s; nothing was done\n", of)
 		})
 	})
 	if err != nil || none {
@@ -123,9 +122,7 @@ func (r *reconciling) run(ctx context.Context, s *session, source string) error 
 		return err
 	}
 	if !s.JSON {
-		if err := writeDifferences(s.app, found); err != nil {
-			return err
-		}
+		writeDifferences(s.app, found)
 	}
 	if len(found.Differences) > 0 && !r.dryRun {
 		if err := s.confirm(r.decision, "Bring our rows to what Stripe says?"); err != nil {
@@ -139,30 +136,27 @@ func (r *reconciling) run(ctx context.Context, s *session, source string) error 
 	return emit(s.app, found, writeFiled)
 }
 
-func writeDifferences(a *app, r *operator.Reconciliation) error {
+func writeDifferences(a *app, r *operator.Reconciliation) {
 	for _, id := range slices.Sorted(maps.Keys(r.LeftOut)) {
 		fmt.Fprintf(a.err, "%s is left out: %s\n", output.Clean(id), output.Clean(r.LeftOut[id]))
 	}
 	if len(r.Differences) == 0 {
-		_, err := fmt.Fprintf(a.out, "no difference: %s of %s compared\n", output.Plural(r.Compared, "object"),
+		fmt.Fprintf(a.out, "no difference: %s of %s compared\n", output.Plural(r.Compared, "object"),
 			output.Clean(strings.Join(r.Customers, ", ")))
-		return err
+		return
 	}
-	return a.Table(output.Rows("OBJECT|FIELD|OURS|STRIPE'S", r.Differences, func(d operator.Difference) []any {
+	a.Table(output.Rows("OBJECT|FIELD|OURS|STRIPE'S", r.Differences, func(d operator.Difference) []any {
 		return []any{d.Object, d.Field, cmp.Or(d.Ours, "-"), cmp.Or(d.Theirs, "-")}
 	}))
 }
 
-func writeFiled(a *app, r *operator.Reconciliation) error {
+func writeFiled(a *app, r *operator.Reconciliation) {
 	if len(r.Filed) == 0 {
-		return nil
+		return
 	}
 	fmt.Fprintf(a.out, "\n%s filed; follow with:\n", output.Plural(len(r.Filed), "object"))
 	for _, f := range r.Filed {
-		if _, err := fmt.Fprintln(a.out,
-			"  "+output.Clean(a.commandLine("events show "+operator.ShellWord(f.EventID)))); err != nil {
-			return err
-		}
+		fmt.Fprintln(a.out,
+			"  "+output.Clean(a.commandLine("events show "+operator.ShellWord(f.EventID))))
 	}
-	return nil
 }

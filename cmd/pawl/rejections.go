@@ -89,7 +89,7 @@ stands there as claimed_unverified: nobody has verified it. Both need --why: who
 			return capture.FileOf(s.cfg, providers(), r.Kept)
 		}
 		return shownRejection{r.Rejection, payloadOf(r.Body)}, nil
-	}, func(a *app, shown any) error { return writeRejection(a, shown.(shownRejection).Rejection) })
+	}, func(a *app, shown any) { writeRejection(a, shown.(shownRejection).Rejection) })
 }
 
 // signatureHeaders returns the headers that the configuration names for signatures.
@@ -103,7 +103,7 @@ func signatureHeaders(cfg *config.Config) []string {
 	return names
 }
 
-func writeRejection(a *app, r *operator.Rejection) error {
+func writeRejection(a *app, r *operator.Rejection) {
 	rows := [][]string{
 		{"rejection", r.ID},
 		{"received", output.Time(r.ReceivedAt) + " from " + r.RemoteAddr},
@@ -125,10 +125,10 @@ func writeRejection(a *app, r *operator.Rejection) error {
 	if r.AdmittedAt != nil {
 		rows = append(rows, []string{"admitted", output.Time(*r.AdmittedAt)})
 	}
-	if err := a.Table(rows); err != nil || len(r.Body) == 0 {
-		return err
+	a.Table(rows)
+	if len(r.Body) > 0 {
+		writePayload(a, r.Body, "--json")
 	}
-	return writePayload(a, r.Body, "--json")
 }
 
 // bodySize says how much of a body came, was kept, and is shown.

@@ -77,9 +77,7 @@ func (r rereading) run(ctx context.Context, s *session, ids []string) error {
 		return emit(s.app, found, writeReread)
 	}
 	if r.yes = r.yes || len(found.Facts) == 0; !r.yes {
-		if err := writeReread(s.toPerson(), found); err != nil {
-			return err
-		}
+		writeReread(s.toPerson(), found)
 	}
 	if err := s.confirmNumber(r.decision, "To have these facts count, type how many they are: ",
 		len(found.Facts)); err != nil {
@@ -106,7 +104,7 @@ func (r rereading) find(ctx context.Context, s *session, ids []string) (*operato
 	return operator.ReadAgain(ctx, s.db, s.Policy, accounts, r.filter, s.folded())
 }
 
-func writeReread(a *app, r *operator.Reread) error {
+func writeReread(a *app, r *operator.Reread) {
 	shown := r.Facts[:min(shownHits, len(r.Facts))]
 	facts := output.Rows("EVENT|OBJECT|READ BY|DIFFERENCE", shown, func(f operator.RereadFact) []any {
 		says := strings.Join(f.Fields, ", ")
@@ -118,9 +116,7 @@ func writeReread(a *app, r *operator.Reread) error {
 		}
 		return []any{f.EventID, f.Object, f.ReadBy, says}
 	})
-	if err := a.Tables(facts, hitRows(r.Accounts), taskChangeRows(r.Tasks)); err != nil {
-		return err
-	}
+	a.Tables(facts, hitRows(r.Accounts), taskChangeRows(r.Tasks))
 	tellOfMore(a, max(len(r.Facts), len(r.Accounts))-shownHits)
 	for _, left := range []struct {
 		why    string
@@ -138,9 +134,8 @@ func writeReread(a *app, r *operator.Reread) error {
 	if r.Undoes != "" {
 		did = "what stood before " + r.Undoes
 	}
-	_, err := fmt.Fprintf(a.out, "\n%s, as of %s: %s would count, which hits %s%s; nothing was done\n",
+	fmt.Fprintf(a.out, "\n%s, as of %s: %s would count, which hits %s%s; nothing was done\n",
 		output.Clean(did), output.Time(r.At), output.Plural(len(r.Facts), "other fact"),
 		output.Plural(len(r.Accounts), "account"),
 		tables.InBrackets(hitCounts(r.Counts)))
-	return err
 }

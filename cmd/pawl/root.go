@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ type app struct {
 
 // newApp returns a call of the program that reads and writes there.
 func newApp(io stdio, env func(string) (string, bool)) *app {
-	io.out, io.err = output.Terminal{To: io.out}, output.Terminal{To: io.err}
+	io.out, io.err = &output.Terminal{To: io.out}, &output.Terminal{To: io.err}
 	return &app{stdio: io, Printer: output.Printer{Out: io.out}, env: env, queryWithin: queryWithin,
 		progressEvery: progressEvery}
 }
@@ -74,6 +75,9 @@ func run(ctx context.Context, args []string, io stdio, env func(string) (string,
 	root := a.root(&started)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	if out := a.out.(*output.Terminal); out.Err != nil {
+		err = cmp.Or(err, fmt.Errorf("write the result: %w", out.Err))
+	}
 	var usage *usageError
 	switch {
 	case err == nil:

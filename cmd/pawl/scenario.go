@@ -169,7 +169,7 @@ func listScenarios(a *app) error {
 		list = append(list, listed{s.Name, s.About, days})
 		rows = append(rows, []string{s.Name, strconv.Itoa(days), s.About})
 	}
-	return a.Emit(list, func() error { return a.Table(rows) })
+	return a.Emit(list, func() { a.Table(rows) })
 }
 
 // tellPlay introduces the story, and says how long it takes.
@@ -227,7 +227,7 @@ func tellLine(a *app, name string, words []string) {
 	}
 }
 
-func sumUp(a *app, r *scenario.Result) error {
+func sumUp(a *app, r *scenario.Result) {
 	events, effects, news := 0, 0, 0
 	for _, m := range r.Steps {
 		events, news = events+len(m.Events), news+len(m.News)
@@ -249,19 +249,19 @@ func sumUp(a *app, r *scenario.Result) error {
 	fmt.Fprintf(a.out, "look at it with: pawl accounts show %s --mode %s --config %s\n", operator.ShellWord(r.Account),
 		r.Mode, operator.ShellWord(a.configFile))
 	if r.Storm == nil {
-		return nil
+		return
 	}
 	s := r.Storm
 	fmt.Fprintf(a.out, "\nstorm for account %s (seed %d): %s in %s, %d overtaken, %s, %d lost and come again\n", output.Clean(s.Account), s.Seed,
 		output.Plural(s.Events, "event"), output.Plural(s.Deliveries.Deliveries, "delivery"), s.Overtaken,
 		output.Plural(s.Duplicates, "duplicate"), s.Dropped)
 	if len(s.Differences) == 0 {
-		_, err := fmt.Fprintln(a.out, "the same end: rows, entries, once effects, news, tasks and workspace")
-		return err
+		fmt.Fprintln(a.out, "the same end: rows, entries, once effects, news, tasks and workspace")
+		return
 	}
 	rows := [][]string{{"another end:"}}
 	for _, d := range s.Differences {
 		rows = append(rows, []string{"  " + d})
 	}
-	return a.Table(rows)
+	a.Table(rows)
 }

@@ -170,19 +170,17 @@ func countsOf(statuses map[string]int) string {
 }
 
 // writeSent sums up what each delivery has said by itself.
-func writeSent(a *app, r *send.Result) error {
+func writeSent(a *app, r *send.Result) {
 	if r.Sent > 1 {
 		fmt.Fprintf(a.err, "%s sent: %s\n", output.Plural(r.Sent, "delivery"), countsOf(r.Statuses))
 	}
-	return nil
 }
 
 // writeUndelivered lists the events that have happened and are not delivered.
-func writeUndelivered(a *app, r *send.Result) error {
+func writeUndelivered(a *app, r *send.Result) {
 	for _, e := range r.Events {
 		fmt.Fprintf(a.out, "%s  %s  undelivered\n", output.Clean(e.EventID), output.Clean(e.Type))
 	}
-	return nil
 }
 
 // check refuses what cannot be meant.

@@ -17,7 +17,7 @@ import (
 
 // show makes cmd a command that reads a T from the database and writes it: as JSON with --json, else by write.
 func show[T any](a *app, cmd *cobra.Command, read func(ctx context.Context, s *session, args []string) (T, error),
-	write func(a *app, v T) error) *cobra.Command {
+	write func(a *app, v T)) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.asking(cmd.Context(), func(ctx context.Context, s *session) error {
 			v, err := read(ctx, s, args)
@@ -54,12 +54,12 @@ func list[T any](a *app, cmd *cobra.Command, l listing[T]) *cobra.Command {
 		}
 		fmt.Fprintf(a.err, "there are more than these %d: %s\n", *limit, more)
 		return found[:*limit], err
-	}, func(a *app, found []T) error { return a.List(l.table(found), l.drops...) })
+	}, func(a *app, found []T) { a.List(l.table(found), l.drops...) })
 }
 
 // emit writes a result: as JSON with --json, else by write.
-func emit[T any](a *app, v T, write func(a *app, v T) error) error {
-	return a.Emit(v, func() error { return write(a, v) })
+func emit[T any](a *app, v T, write func(a *app, v T)) error {
+	return a.Emit(v, func() { write(a, v) })
 }
 
 // checked is a flag's value that is checked when it is read, so that a wrong one is a call that cannot be understood.

@@ -19,7 +19,7 @@ by pawl pause, and until pawl resume.`,
 	cmd.AddCommand(sinksCheck(a))
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]report.Sink, error) {
 		return report.TimedSinks(ctx, s.cfg, s.db)
-	}, func(a *app, sinks []report.Sink) error {
-		return a.List(tables.Sinks(sinks), "PLACES", "PROBES", "SINCE")
+	}, func(a *app, sinks []report.Sink) {
+		a.List(tables.Sinks(sinks), "PLACES", "PROBES", "SINCE")
 	})
 }

@@ -48,7 +48,7 @@ func runSinksCheck(ctx context.Context, a *app, yes bool) error {
 		}
 		findings = append(findings, p.Run(ctx)...)
 	}
-	return emit(a, findings, func(a *app, f checkedSinks) error { return a.Table(findingTable(f)) })
+	return emit(a, findings, func(a *app, f checkedSinks) { a.Table(findingTable(f)) })
 }
 
 // checkedSinks are the findings about the sinks.

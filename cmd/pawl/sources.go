@@ -28,10 +28,8 @@ func sources(a *app) *cobra.Command {
 	}, writeSources)
 }
 
-func writeSources(a *app, reports []report.Source) error {
-	if err := a.List(tables.Sources(reports), "PROVIDER", "USES", "EVENTS", "LAST USED", "MODE"); err != nil {
-		return err
-	}
+func writeSources(a *app, reports []report.Source) {
+	a.List(tables.Sources(reports), "PROVIDER", "USES", "EVENTS", "LAST USED", "MODE")
 	for _, r := range reports {
 		if r.Paused == "" && r.Waiting == 0 {
 			continue
@@ -40,10 +38,7 @@ func writeSources(a *app, reports []report.Source) error {
 		if r.Paused != "" {
 			says = output.Clean(r.Paused)
 		}
-		if _, err := fmt.Fprintf(a.out, "\n%s %s\n%s of it waiting\n", r.Name, says,
-			output.Plural(r.Waiting, "event")); err != nil {
-			return err
-		}
+		fmt.Fprintf(a.out, "\n%s %s\n%s of it waiting\n", r.Name, says,
+			output.Plural(r.Waiting, "event"))
 	}
-	return nil
 }

@@ -25,10 +25,10 @@ object; of an event that was parked before it was read it is not known.`,
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) (*report.Status, error) {
 		return report.ReadStatus(ctx, s.cfg, s.Operator)
-	}, func(a *app, r *report.Status) error { return writeStatus(a, r, time.Now()) })
+	}, func(a *app, r *report.Status) { writeStatus(a, r, time.Now()) })
 }
 
-func writeStatus(a *app, r *report.Status, now time.Time) error {
+func writeStatus(a *app, r *report.Status, now time.Time) {
 	if len(r.Parked) == 0 {
 		fmt.Fprintln(a.out, "nothing is parked: no event waits for a person")
 	}
@@ -46,18 +46,14 @@ func writeStatus(a *app, r *report.Status, now time.Time) error {
 		if len(rows) == 1 {
 			continue // a heading alone
 		}
-		if _, err := fmt.Fprintln(a.out); err != nil {
-			return err
-		}
-		if err := a.List(rows); err != nil {
-			return err
-		}
+		fmt.Fprintln(a.out)
+		a.List(rows)
 	}
 	if len(commands) == 1 {
-		return nil
+		return
 	}
 	fmt.Fprintln(a.out)
-	return a.Table(commands)
+	a.Table(commands)
 }
 
 // statusCommands are the commands that lead on from what a report has, with what each shows.

@@ -39,7 +39,7 @@ OBJECT is what pawl tasks list shows.`,
 	}, writeTasks)
 }
 
-func writeTasks(a *app, tasks []operator.ShownTask) error {
+func writeTasks(a *app, tasks []operator.ShownTask) {
 	for _, t := range tasks {
 		commands := [][]string{{"Go on with:"}}
 		of := " " + operator.ShellWord(t.Object) + " --kind " + t.Kind + " --mode " + t.Mode + " --why REASON"
@@ -51,9 +51,6 @@ func writeTasks(a *app, tasks []operator.ShownTask) error {
 			commands = append(commands, []string{"  " + a.commandLine("tasks take"+of)},
 				[]string{"  " + a.commandLine("tasks note"+of)}, []string{"  " + a.commandLine("tasks close"+of)})
 		}
-		if err := a.Tables(tables.TaskHead(t), tables.TaskActions(t), commands); err != nil {
-			return err
-		}
+		a.Tables(tables.TaskHead(t), tables.TaskActions(t), commands)
 	}
-	return nil
 }

@@ -14,7 +14,7 @@ func tokensList(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List the tokens, without their texts", Args: noArgument}
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]token.Token, error) {
 		return operator.ListTokens(ctx, s.db)
-	}, func(a *app, tokens []token.Token) error {
-		return a.List(tables.Tokens(tokens), "BY", "MADE")
+	}, func(a *app, tokens []token.Token) {
+		a.List(tables.Tokens(tokens), "BY", "MADE")
 	})
 }

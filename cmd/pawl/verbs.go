@@ -126,7 +126,7 @@ func (a *app) before(ctx context.Context, d *operator.Decision) error {
 	return fmt.Errorf("%q is not the effect's key: nothing was done", output.Clean(d.Confirm))
 }
 
-func writeAnswer(a *app, answer *operator.Answer) error {
+func writeAnswer(a *app, answer *operator.Answer) {
 	text := fmt.Sprintf("%s of %s by %s: %s", answer.Verb, answer.Target, answer.Who, answer.Says)
 	follow := ""
 	switch r := answer.Result.(type) {
@@ -144,7 +144,8 @@ func writeAnswer(a *app, answer *operator.Answer) error {
 		follow = "jobs show " + operator.ShellWord(r.ID)
 		text += tables.Takes(r)
 	case *account.Traces:
-		return writeTraces(a, r)
+		writeTraces(a, r)
+		return
 	case *operator.TokenResult:
 		if r.Token != "" {
 			text += "\n" + r.Token
@@ -157,17 +158,14 @@ func writeAnswer(a *app, answer *operator.Answer) error {
 			}
 		}
 	}
-	if err := a.writeLines(text); err != nil {
-		return err
-	}
+	a.writeLines(text)
 	if follow != "" {
 		fmt.Fprintf(a.out, "follow it with: %s\n", output.Clean(a.commandLine(follow)))
 	}
-	return nil
 }
 
 // writeTraces shows what is held of a customer.
-func writeTraces(a *app, t *account.Traces) error {
+func writeTraces(a *app, t *account.Traces) {
 	held := [][]string{{"HELD", "WHAT"}}
 	for _, address := range t.Addresses {
 		held = append(held, []string{"address", string(address)})
@@ -178,28 +176,27 @@ func writeTraces(a *app, t *account.Traces) error {
 	for _, b := range slices.Concat(t.Bodies, t.Rejections) {
 		held = append(held, []string{"body of " + cmp.Or(b.EventID, b.ID), b.Body})
 	}
-	return a.Table(held)
+	a.Table(held)
 }
 
 // writePreview writes what would happen to a target.
-func writePreview(a *app, p *operator.Preview) error {
+func writePreview(a *app, p *operator.Preview) {
 	if p.Refused != "" {
 		fmt.Fprintf(a.out, "%s would be refused: %s\n", p.Verb, output.Clean(p.Refused))
-		return a.writeChoices("What can be done:", p.Choices)
+		a.writeChoices("What can be done:", p.Choices)
+		return
 	}
 	about := fmt.Sprintf("%s (%s, now %s)", p.Receipt.EventID, p.Receipt.Type, p.Receipt.Status)
 	if p.Access != nil {
 		about = p.Access.Account
 	}
 	if p.Receipt.ID == "" {
-		_, err := fmt.Fprintf(a.out, "%s would be done%s. Nothing was changed.\n", p.Verb,
+		fmt.Fprintf(a.out, "%s would be done%s. Nothing was changed.\n", p.Verb,
 			output.Clean(output.Because(p.Says)))
-		return err
+		return
 	}
 	fmt.Fprintf(a.out, "%s of %s would come to this. Nothing was changed.\n\n", p.Verb, output.Clean(about))
-	if err := a.Table(tables.Effects(p.Effects)); err != nil {
-		return err
-	}
+	a.Table(tables.Effects(p.Effects))
 	if p.WaitsFor != "" {
 		fmt.Fprintf(a.out, "\nits run waits first: %s\n", output.Clean(p.WaitsFor))
 	}
@@ -211,9 +208,8 @@ func writePreview(a *app, p *operator.Preview) error {
 		fmt.Fprintf(a.out, "\n%s\n%s %s may use %s\n", output.Clean(tables.Totals(p.Counts, p.Money)), then,
 			output.Clean(p.Access.Account),
 			output.Clean(operator.Uses(p.Access.Target.Plan, p.Access.Target.Quantity)))
-		return nil
+		return
 	}
 	fmt.Fprintf(a.out, "\n%s\n%s it is %s%s\n", output.Clean(tables.Totals(p.Counts, p.Money)), then, p.Outcome,
 		output.Clean(tables.Because(p.Outcome, p.Reason)))
-	return nil
 }

@@ -25,9 +25,8 @@ func versionCommand(a *app) *cobra.Command {
 			if info, ok := debug.ReadBuildInfo(); sbom && ok {
 				return a.Value(makeBOM(info))
 			}
-			return emit(a, readBuild(), func(a *app, b build) error {
-				_, err := fmt.Fprintf(a.out, "pawl %s, commit %s, %s\n", b.Version, cmp.Or(b.Commit, "unknown"), b.Go)
-				return err
+			return emit(a, readBuild(), func(a *app, b build) {
+				fmt.Fprintf(a.out, "pawl %s, commit %s, %s\n", b.Version, cmp.Or(b.Commit, "unknown"), b.Go)
 			})
 		},
 	}

@@ -16,7 +16,7 @@ func Columns(out io.Writer, env func(string) (string, bool)) int {
 	if n, err := strconv.Atoi(said); err == nil && n > 0 {
 		return n
 	}
-	if t, ok := out.(Terminal); ok {
+	if t, ok := out.(*Terminal); ok {
 		out = t.To
 	}
 	if f, ok := out.(*os.File); ok {
@@ -34,14 +34,15 @@ const (
 
 // List writes rows as [Printer.Table] does, and fits them to the terminal: long texts are cut first, and then the
 // columns with these headings are left out, the first one first. IDs are never cut.
-func (p *Printer) List(rows [][]string, droppable ...string) error {
+func (p *Printer) List(rows [][]string, droppable ...string) {
 	for _, row := range rows {
 		for i, cell := range row {
 			row[i] = Clean(cell)
 		}
 	}
 	if p.Columns == 0 || len(rows) < 2 {
-		return p.Table(rows)
+		p.Table(rows)
+		return
 	}
 	for _, heading := range droppable {
 		if _, least := widths(rows); least <= p.Columns {
@@ -68,7 +69,7 @@ func (p *Printer) List(rows [][]string, droppable ...string) error {
 			}
 		}
 	}
-	return p.Table(rows)
+	p.Table(rows)
 }
 
 // widths returns how wide each column is, and how wide the list is at least.

@@ -3,6 +3,7 @@ package output
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +16,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printer writes results to Out: as JSON where JSON is set, else as a command writes them for a person.
+// Printer writes results to Out: as JSON where JSON is set, else as a command writes them for a person. An Out that can
+// fail is a [Terminal], which keeps the error.
 type Printer struct {
 	Out  io.Writer
 	JSON bool
@@ -30,15 +32,18 @@ type failing interface{ Failed() bool }
 var ErrFailed = errors.New("the output says why")
 
 // Emit writes v as JSON, or calls show to write it for a person. It returns [ErrFailed] for a result that has failed.
-func (p *Printer) Emit(v any, show func() error) error {
+func (p *Printer) Emit(v any, show func()) error {
 	if p.JSON {
-		show = func() error { return p.Value(v) }
+		if err := p.Value(v); err != nil {
+			return err
+		}
+	} else {
+		show()
 	}
-	err := show()
-	if f, ok := v.(failing); ok && f.Failed() && err == nil {
-		err = ErrFailed
+	if f, ok := v.(failing); ok && f.Failed() {
+		return ErrFailed
 	}
-	return err
+	return nil
 }
 
 // Value writes v as JSON. Characters in its strings that a terminal would obey are escaped.
@@ -46,7 +51,8 @@ func (p *Printer) Value(v any) error { return p.encode(v, "  ") }
 
 // EmitLine writes v as one line of JSON, and returns what [Printer.Emit] does.
 func (p *Printer) EmitLine(v any) error {
-	return (&Printer{Out: p.Out}).Emit(v, func() error { return p.encode(v, "") })
+	err := p.encode(v, "")
+	return cmp.Or(err, (&Printer{}).Emit(v, func() {}))
 }
 
 func (p *Printer) encode(v any, indent string) error {
@@ -57,8 +63,8 @@ func (p *Printer) encode(v any, indent string) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	_, err := io.WriteString(p.Out, escapeJSON(encoded.String()))
-	return err
+	fmt.Fprint(p.Out, escapeJSON(encoded.String()))
+	return nil
 }
 
 // escapeJSON escapes the hidden characters in JSON's strings. Between strings there are line feeds only.
@@ -84,17 +90,15 @@ func Escape(r rune) string {
 }
 
 // Table writes rows in columns; the first one is the heading.
-func (p *Printer) Table(rows [][]string) error {
+func (p *Printer) Table(rows [][]string) {
 	tw := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
 			row[i] = Clean(cell)
 		}
-		if _, err := fmt.Fprintln(tw, strings.TrimRight(strings.Join(row, "\t"), "\t")); err != nil {
-			return err
-		}
+		fmt.Fprintln(tw, strings.TrimRight(strings.Join(row, "\t"), "\t"))
 	}
-	return tw.Flush()
+	_ = tw.Flush() // the terminal keeps its error
 }
 
 // Rows makes a table of a list: its headings, which stand between bars, and a row of each element. A cell is text, a
@@ -118,19 +122,13 @@ func Rows[T any](headings string, list []T, row func(T) []any) [][]string {
 }
 
 // Tables writes tables below each other. It leaves out one with a heading alone, unless that is the first.
-func (p *Printer) Tables(parts ...[][]string) error {
+func (p *Printer) Tables(parts ...[][]string) {
 	for i, rows := range parts {
-		if i > 0 && len(rows) == 1 {
-			continue
-		}
-		if err := p.Table(rows); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(p.Out); err != nil {
-			return err
+		if i == 0 || len(rows) != 1 {
+			p.Table(rows)
+			fmt.Fprintln(p.Out)
 		}
 	}
-	return nil
 }
 
 // Clean shows control characters instead of sending them to the terminal: event IDs, types and
@@ -161,10 +159,14 @@ func Hidden(r rune) bool {
 
 // Terminal writes text to a terminal, or what may become one. It shows hidden characters instead of sending them, but
 // for the ends of lines and tabs: whatever a command, an error or a log says, it says it as text. JSON stays the same
-// JSON.
-type Terminal struct{ To io.Writer }
+// JSON. After an error it writes nothing more.
+type Terminal struct {
+	To io.Writer
+	// Err is the error of a write.
+	Err error
+}
 
-func (t Terminal) Write(text []byte) (int, error) {
+func (t *Terminal) Write(text []byte) (int, error) {
 	var clean bytes.Buffer
 	for line := range bytes.SplitAfterSeq(text, []byte("\n")) {
 		kept := bytes.TrimRight(line, "\n")
@@ -176,8 +178,8 @@ func (t Terminal) Write(text []byte) (int, error) {
 		}
 		clean.Write(line[len(kept):])
 	}
-	if _, err := t.To.Write(clean.Bytes()); err != nil {
-		return 0, err
+	if t.Err == nil {
+		_, t.Err = t.To.Write(clean.Bytes())
 	}
-	return len(text), nil
+	return len(text), t.Err
 }
