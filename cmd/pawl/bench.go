@@ -8,11 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/bench"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // benchOptions are what both benchmarks need of the program.
@@ -123,38 +126,117 @@ The first run builds Temporal's server, which takes some minutes.`,
 
 // cpuTable shows the CPU time of an event by part.
 func cpuTable(results []bench.FlowResult) [][]string {
-	rows := [][]string{{"SERVER", "IN FLIGHT", "MODE", "CPU MS: PAWL", "ITS POSTGRES", "TEMPORAL",
-		"TEMPORAL'S POSTGRES", "SANDBOX"}}
-	for _, r := range results {
-		rows = append(rows, []string{
-			r.Server, strconv.Itoa(r.InFlight), r.Mode,
-			number(r.CPU.Pawl, 1), number(r.CPU.Postgres, 1), number(r.CPU.Temporal, 1),
-			number(r.CPU.TemporalPostgres, 1), number(r.CPU.Sandbox, 1),
+	return output.Rows("SERVER|IN FLIGHT|MODE|CPU MS: PAWL|ITS POSTGRES|TEMPORAL|TEMPORAL'S POSTGRES|SANDBOX", results,
+		func(r bench.FlowResult) []any {
+			return []any{r.Server, r.InFlight, r.Mode, number(r.CPU.Pawl, 1), number(r.CPU.Postgres, 1),
+				number(r.CPU.Temporal, 1), number(r.CPU.TemporalPostgres, 1), number(r.CPU.Sandbox, 1)}
 		})
-	}
-	return rows
 }
 
 // flowTable shows each row beside the naive one and the floor of the same server and load.
 func flowTable(results []bench.FlowResult) [][]string {
-	rows := [][]string{{"SERVER", "IN FLIGHT", "MODE", "PER SECOND", "OF NAIVE", "OF FLOOR", "P50 MS", "P99 MS",
-		"HISTORY EVENTS", "TRANSITIONS", "COMMITS"}}
-	beside := func(r bench.FlowResult, mode string) float64 {
-		i := slices.IndexFunc(results, func(o bench.FlowResult) bool {
-			return o.Server == r.Server && o.InFlight == r.InFlight && o.Mode == mode
+	return output.Rows("SERVER|IN FLIGHT|MODE|PER SECOND|OF NAIVE|OF FLOOR|P50 MS|P99 MS|HISTORY EVENTS|TRANSITIONS|COMMITS",
+		results, func(r bench.FlowResult) []any {
+			beside := func(mode string) string {
+				for _, o := range results {
+					if o.Server == r.Server && o.InFlight == r.InFlight && o.Mode == mode {
+						return factor(r.PerSecond, o.PerSecond)
+					}
+				}
+				return factor(r.PerSecond, 0)
+			}
+			return []any{r.Server, r.InFlight, r.Mode, number(r.PerSecond, 1), beside("naive"), beside("floor"),
+				number(r.P50, 1), number(r.P99, 1), number(r.HistoryEvents, 0), number(r.StateTransitions, 0),
+				number(r.Commits, 1)}
 		})
-		if i < 0 {
-			return 0
-		}
-		return results[i].PerSecond
+}
+
+func benchAccept(a *app) *cobra.Command {
+	cfg := bench.AcceptConfig{}
+	var seconds int
+	var length time.Duration
+	cmd := &cobra.Command{
+		Use: "accept", Short: "Measure the way from a webhook to its answer", Args: noArgument,
+		Long: `Measure the way from a webhook to its answer, with distinct signed Stripe events of 1.2 KB and once more
+with half the deliveries duplicates:
+  no-storage    the same server, keeping nothing
+  insert        the same rows, one insert and one commit per request
+  inline-start  a Temporal workflow started per request, while the provider waits
+  pawl          the receipt committed together with those that wait at the same moment
+  pawl-signals  pawl that logs each event, and has traces and metrics taken; where --mode asks for it
+With --rate N: pawl alone at a fixed rate, with Temporal and without it; and with --flood M beside it, M
+events a second with forged signatures.`,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			for _, mode := range cfg.Modes {
+				if all := append(slices.Clone(bench.AcceptModes), bench.ModeSignals); !slices.Contains(all, mode) {
+					return usagef("--mode: %q is no mode: use %s", mode, strings.Join(all, ", "))
+				}
+			}
+			if err := positive("--connections, --seconds and --rounds",
+				append(cfg.Connections, seconds, cfg.Rounds)...); err != nil {
+				return err
+			}
+			cfg.Length = time.Duration(seconds) * time.Second
+			if cfg.Rate > 0 {
+				cfg.Length = length
+			}
+			if cfg.Rate < 0 || cfg.Flood < 0 || cfg.Fill < 0 || cfg.Length < time.Second {
+				return usagef("--rate, --flood and --fill start at 0, --for at 1s")
+			}
+			if cfg.Flood > 0 && cfg.Rate == 0 {
+				return usagef("--flood goes beside a --rate of valid events: set it, too")
+			}
+			if cfg.Options, err = benchOptions(a, false); err != nil {
+				return err
+			}
+			results, err := bench.Accept(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			return a.Emit(results, func() { a.Table(acceptTable(results)) })
+		},
 	}
-	for _, r := range results {
-		rows = append(rows, []string{
-			r.Server, strconv.Itoa(r.InFlight), r.Mode, number(r.PerSecond, 1),
-			factor(r.PerSecond, beside(r, "naive")), factor(r.PerSecond, beside(r, "floor")),
-			number(r.P50, 1), number(r.P99, 1), number(r.HistoryEvents, 0), number(r.StateTransitions, 0),
-			number(r.Commits, 1),
+	flags := cmd.Flags()
+	flags.IntSliceVar(&cfg.Connections, "connections", []int{1, 16, 64, 256}, "how many connections deliver at once")
+	flags.StringSliceVar(&cfg.Modes, "mode", bench.AcceptModes, "`modes` to measure")
+	flags.IntVar(&seconds, "seconds", 3, "how long each is measured in a round")
+	flags.IntVar(&cfg.Rounds, "rounds", 3, "how often everything is measured; medians count")
+	flags.IntVar(&cfg.Rate, "rate", 0, "offer this many events per `second` instead")
+	flags.IntVar(&cfg.Flood, "flood", 0, "offer this many forged events per `second` beside the rate")
+	flags.DurationVar(&length, "for", time.Minute, "how long the rate is offered")
+	flags.IntVar(&cfg.Fill, "fill", 0, "how many `receipts` pawl's table holds before")
+	return cmd
+}
+
+// acceptTable shows each row beside the rivals at the same load.
+func acceptTable(results []bench.AcceptResult) [][]string {
+	return output.Rows("CONNECTIONS|DUPLICATES|MODE|PER SECOND|OF NO-STORAGE|OF INSERT|OF INLINE-START|P50 MS|P99 MS", results,
+		func(r bench.AcceptResult) []any {
+			beside := func(mode string) string {
+				for _, o := range results {
+					if o.Connections == r.Connections && o.Duplicates == r.Duplicates && o.Mode == mode {
+						return factor(r.RPS, o.RPS)
+					}
+				}
+				return factor(r.RPS, 0)
+			}
+			return []any{r.Connections, number(100*r.Duplicates, 0) + " %", r.Mode, number(r.RPS, 0),
+				beside("no-storage"), beside("insert"), beside("inline-start"), number(r.P50, 2), number(r.P99, 2)}
 		})
+}
+
+// benchServe is a process of `pawl bench accept`: pawl's server in front of a rival.
+func benchServe(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "serve MODE", Short: "Serve one mode of pawl bench accept", Args: cobra.ExactArgs(1), Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.serve(cmd.Context(), process.Ingress, func(ctx context.Context, n *process.Node) error {
+				rival, err := bench.NewRival(args[0], n.Pool, n.Temporal)
+				if err != nil {
+					return err
+				}
+				return n.Listen(ctx, rival, func([]receipt.Pending) {}, nil)
+			})
+		},
 	}
-	return rows
 }

@@ -107,12 +107,10 @@ func providersCommand(a *app) *cobra.Command {
 			for i, p := range all {
 				reports[i] = reportProvider(p)
 			}
-			rows := [][]string{{"PROVIDER", "VERIFIED", "EVENT IS", "ANSWER WITHIN", "RETRIES FOR"}}
-			for _, p := range all {
+			rows := output.Rows("PROVIDER|VERIFIED|EVENT IS|ANSWER WITHIN|RETRIES FOR", all, func(p webhook.Provider) []any {
 				c := p.Contract
-				rows = append(rows, []string{p.Name, c.Scheme, c.Dedupe, output.Span(c.AnswerWithin),
-					output.Span(c.RetryFor)})
-			}
+				return []any{p.Name, c.Scheme, c.Dedupe, output.Span(c.AnswerWithin), output.Span(c.RetryFor)}
+			})
 			return a.Emit(reports, func() { a.Table(rows) })
 		},
 	}
@@ -122,12 +120,9 @@ func providersCommand(a *app) *cobra.Command {
 
 // allProviders lists the providers by name.
 func allProviders() []webhook.Provider {
-	known := providers()
-	all := make([]webhook.Provider, 0, len(known))
-	for _, name := range providerNames() {
-		all = append(all, known[name])
-	}
-	return all
+	return slices.SortedFunc(maps.Values(providers()), func(a, b webhook.Provider) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 }
 
 func reportProvider(p webhook.Provider) providerReport {
@@ -167,10 +162,8 @@ Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code;
 		if c.Tolerance > 0 {
 			clock = "± " + output.Span(c.Tolerance)
 		}
-		cells := []string{"`" + p.Name + "`", c.Scheme, identity, clock, cmp.Or(output.Span(c.AnswerWithin),
-			"not published"),
-			c.Retries, c.Disables}
-		writeCells(&b, cells)
+		writeCells(&b, "`"+p.Name+"`", c.Scheme, identity, clock, cmp.Or(output.Span(c.AnswerWithin), "not published"),
+			c.Retries, c.Disables)
 	}
 	b.WriteString(`
 ## Places of the fields
@@ -181,9 +174,8 @@ Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code;
 	for _, p := range all {
 		c := p.Contract
 		limit := fmt.Sprintf("%g MiB", float64(bodyLimit(c))/(1<<20))
-		cells := []string{"`" + p.Name + "`", c.ID, c.Type, c.Account, c.Object, c.OccurredAt,
-			cmp.Or(c.Mode, "the source's"), limit}
-		writeCells(&b, cells)
+		writeCells(&b, "`"+p.Name+"`", c.ID, c.Type, c.Account, c.Object, c.OccurredAt, cmp.Or(c.Mode, "the source's"),
+			limit)
 	}
 	b.WriteString(`
 ## Options
@@ -195,7 +187,7 @@ A source of the provider can have these under [` + "`sources.NAME.options`" + `]
 `)
 	for _, p := range all {
 		for _, name := range slices.Sorted(maps.Keys(p.Contract.Options)) {
-			writeCells(&b, []string{"`" + p.Name + "`", "`" + name + "`", p.Contract.Options[name]})
+			writeCells(&b, "`"+p.Name+"`", "`"+name+"`", p.Contract.Options[name])
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -203,7 +195,7 @@ A source of the provider can have these under [` + "`sources.NAME.options`" + `]
 }
 
 // writeCells writes a row of a table in Markdown.
-func writeCells(b *strings.Builder, cells []string) {
+func writeCells(b *strings.Builder, cells ...string) {
 	for i, cell := range cells {
 		cells[i] = strings.ReplaceAll(cell, "|", "\\|")
 	}

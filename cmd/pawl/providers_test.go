@@ -1,9 +1,11 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +30,7 @@ func TestDocs_Providers_AreFresh(t *testing.T) {
 	if read(t, page) != r.out {
 		t.Errorf("%s is not what the providers' contracts say: run go test ./cmd/pawl -run TestDocs_Providers -update", page)
 	}
-	for _, name := range providerNames() {
+	for _, name := range slices.Sorted(maps.Keys(providers())) {
 		tables, options, _ := strings.Cut(r.out, "## Options")
 		if strings.Count(tables, "| `"+name+"` |") != 2 {
 			t.Errorf("%s does not stand in both tables", name)

@@ -24,7 +24,13 @@ const readyWithin = 3 * time.Second
 func readyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ready [ingress | worker]",
-		Short: "Ask the processes that run with this configuration whether they are ready", Args: kindOfProcess,
+		Short: "Ask the processes that run with this configuration whether they are ready",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && !slices.Contains(process.Kinds(), process.Kind(args[0])) {
+				return usagef("ready asks ingress or worker, or without a name both: %q is neither", strings.Join(args, " "))
+			}
+			return nil
+		},
 		Long: `Ask the ingress and the worker that run on this machine with this configuration whether they are ready:
 exit code 0 when all that run are, 1 when one is not, or none runs. With a name this one has to run. It is the health
 check of an image without a shell. Below stands how long each of its parts took to answer, and what is to be known
@@ -45,14 +51,6 @@ about it.`,
 			return emit(a, readiness{Ready: true, Processes: answered}, writeReadiness)
 		},
 	}
-}
-
-// kindOfProcess wants one kind of process at most.
-func kindOfProcess(_ *cobra.Command, args []string) error {
-	if len(args) > 1 || len(args) == 1 && !slices.Contains(process.Kinds(), process.Kind(args[0])) {
-		return usagef("ready asks ingress or worker, or without a name both: %q is neither", strings.Join(args, " "))
-	}
-	return nil
 }
 
 // readiness is what `pawl ready --json` prints.

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -230,9 +228,4 @@ func (a *app) load(load func(string, func(string) (string, bool), map[string]web
 		a.log.Warn("configuration", "key", w.Key, "problem", w.Problem, "fix", w.Fix)
 	}
 	return cfg, nil
-}
-
-// providerNames lists the providers there are.
-func providerNames() []string {
-	return slices.Sorted(maps.Keys(providers()))
 }

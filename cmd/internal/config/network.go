@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"strings"
 )
@@ -26,4 +27,17 @@ func (n *Network) UnmarshalText(text []byte) error {
 	a = a.Unmap()
 	n.Prefix = netip.PrefixFrom(a, a.BitLen())
 	return nil
+}
+
+// Reachable turns a listen address into one that can be dialled from this machine: what listens on every
+// address is reached by loopback.
+func Reachable(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
 }

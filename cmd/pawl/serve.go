@@ -42,3 +42,13 @@ func (a *app) serve(ctx context.Context, kind process.Kind, part func(context.Co
 	defer a.lines.Together()()
 	return process.Serve(ctx, process.Setup{Config: cfg, Providers: providers(), Env: a.env, Log: a.log}, kind, part)
 }
+
+func workerCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "worker", Short: "Run the workflows and their effects, and publish the outbox", Args: noArgument,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.serve(cmd.Context(), process.Worker,
+				func(ctx context.Context, n *process.Node) error { return n.RunWorker(ctx) })
+		},
+	}
+}
