@@ -116,7 +116,6 @@ pawl accounts links lists the links in force. The audit trail has who and why.`,
 	return cmd
 }
 
-// checkLink refuses IDs that no account can have.
 func checkLink(connected, account string) error {
 	if !config.IsAccount(connected) || strings.ContainsFunc(connected, unicode.IsSpace) {
 		return usagef("%.40q is no connected account: write its ID at the provider, acct_…", connected)
@@ -185,7 +184,7 @@ ACCOUNT is as pawl accounts show takes it. pawl jobs show has a result for each 
 	return cmd
 }
 
-// run makes the job, or shows what it would be about.
+// run makes the job, or shows its accounts.
 func (c announcing) run(ctx context.Context, a *app, ids []string) error {
 	var made *operator.NewJob
 	does := ""
@@ -244,7 +243,6 @@ func (c announcing) check(s *session) error {
 	return nil
 }
 
-// find returns the accounts with something to tell.
 func (c announcing) find(ctx context.Context, s *session, ids []string) (accounts []account.Listed, err error) {
 	if c.all {
 		accounts, err = account.List(ctx, s.db, account.Filter{Mode: c.mode, Limit: math.MaxInt32})

@@ -18,7 +18,6 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// benchOptions are what both benchmarks need of the program.
 func benchOptions(a *app, signals bool) (bench.Options, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -30,7 +29,6 @@ func benchOptions(a *app, signals bool) (bench.Options, error) {
 		Signals: signals}, nil
 }
 
-// positive checks the counts of a benchmark's flags.
 func positive(flag string, counts ...int) error {
 	if len(counts) == 0 || slices.Min(counts) < 1 {
 		return usagef("%s: counts start at 1", flag)
@@ -38,7 +36,6 @@ func positive(flag string, counts ...int) error {
 	return nil
 }
 
-// factor writes how many times as much a is as b.
 func factor(a, b float64) string {
 	if a == 0 || b == 0 {
 		return "-"
@@ -124,7 +121,6 @@ The first run builds Temporal's server, which takes some minutes.`,
 	return cmd
 }
 
-// cpuTable shows the CPU time of an event by part.
 func cpuTable(results []bench.FlowResult) [][]string {
 	return output.Rows("SERVER|IN FLIGHT|MODE|CPU MS: PAWL|ITS POSTGRES|TEMPORAL|TEMPORAL'S POSTGRES|SANDBOX", results,
 		func(r bench.FlowResult) []any {

@@ -149,7 +149,6 @@ func consoleRemoveUser(a *app) *cobra.Command {
 	}
 }
 
-// consoleUsers is the file of the configuration.
 func (a *app) consoleUsers() (*console.Users, error) {
 	cfg, err := a.configToAsk()
 	if err != nil {

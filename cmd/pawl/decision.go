@@ -29,14 +29,12 @@ type decision struct {
 // whoUsage is what --who adds, at every command that is recorded.
 const whoUsage = "a `name` beside that of the system's user, who stands in the audit trail"
 
-// flags gives a command the flags of a decision.
 func (d *decision) flags(cmd *cobra.Command, why string) {
 	cmd.Flags().StringVar(&d.Who, "who", "", whoUsage)
 	cmd.Flags().StringVar(&d.Why, "why", "", why)
 	cmd.Flags().StringVar(&d.Request, "request-id", "", "an `ID` of yours: a call repeated with it is one decision")
 }
 
-// manyFlags gives a command the flags of a decision that hits many.
 func (d *decision) manyFlags(cmd *cobra.Command, rate float64, usage string) {
 	cmd.Flags().Float64Var(&d.rate, "rate", rate, usage)
 	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask for confirmation")
@@ -70,7 +68,6 @@ func (a *app) who(flag string) string {
 	return who
 }
 
-// decide decides, and writes what came of it.
 func (a *app) decide(ctx context.Context, d operator.Decision) error {
 	return a.deciding(ctx, func(ctx context.Context, s *session) error { return s.decide(ctx, d) })
 }

@@ -279,7 +279,6 @@ func called() string {
 	return "pawl"
 }
 
-// announce says where everything is, and what to try next.
 func announce(a *app, s *devstack.Stack, cfg *config.Config, begin time.Time, demo *timeline.Event) error {
 	took, source := time.Since(begin), stripeSource(cfg)
 	r := devResult{

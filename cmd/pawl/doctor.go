@@ -44,7 +44,6 @@ Run it as a worker's role, or whoever operates pawl. The exit code is 1 where so
 	return cmd
 }
 
-// examineAll opens what the checks need, and runs them.
 func examineAll(ctx context.Context, a *app, d *doctor.Doctor) (_ *doctor.Report, err error) {
 	if d.Config, err = a.config(); err != nil {
 		return nil, err

@@ -278,7 +278,6 @@ func writePayload(a *app, text []byte, all string) {
 	}
 }
 
-// writeLines writes text that came from outside, line by line.
 func (a *app) writeLines(text string) {
 	for line := range strings.Lines(text) {
 		fmt.Fprintln(a.out, output.Clean(strings.TrimSuffix(line, "\n")))

@@ -38,7 +38,6 @@ type many struct {
 	tasks  account.TaskFilter
 }
 
-// eventFilter gives a command the flags that choose events.
 func eventFilter(cmd *cobra.Command, f *operator.Events, status string) {
 	cmd.Flags().StringVar(&f.Status, "status", "", status)
 	cmd.Flags().StringVar(&f.ReasonCode, "reason", "", "only events with this reason `code`, such as type_not_wanted")
@@ -50,7 +49,6 @@ func eventFilter(cmd *cobra.Command, f *operator.Events, status string) {
 	timeFlag(cmd.Flags(), &f.Until, "until", "only events received before this `time`")
 }
 
-// taskFilterFlags are those that choose tasks beside --kind and --mode.
 func taskFilterFlags(cmd *cobra.Command, f *account.TaskFilter) {
 	cmd.Flags().StringVar(&f.About, "about", "", "only those about this price or connected account, by its `ID`")
 	cmd.Flags().StringVar(&f.Account, "account", "", "only those about this account of ours")
@@ -70,7 +68,6 @@ func manyFlags(cmd *cobra.Command, v operator.Verb, d *decision) *many {
 	return m
 }
 
-// isMany reports whether a call is about many.
 func isMany(cmd *cobra.Command) bool {
 	return cmd.Flags().Lookup("rate") != nil && slices.ContainsFunc(append([]string{"rate"}, manyWords...),
 		func(name string) bool { return name != "kind" && name != "mode" && cmd.Flags().Changed(name) })
@@ -95,7 +92,6 @@ func targets(v operator.Verb) cobra.PositionalArgs {
 	}
 }
 
-// check refuses a call that no job can be made of.
 func (m *many) check(d decision) error {
 	switch {
 	case m.verb.ManyTasks && d.Kind == "":
@@ -112,7 +108,7 @@ func (m *many) check(d decision) error {
 	return nil
 }
 
-// run makes a job of what the flags choose, or previews it.
+// run makes a job about the chosen events or tasks, or previews it.
 func (m *many) run(cmd *cobra.Command, a *app, d decision) error {
 	if err := m.check(d); err != nil {
 		return err
@@ -156,7 +152,7 @@ func (m *many) run(cmd *cobra.Command, a *app, d decision) error {
 	return a.startJob(cmd.Context(), d, made, does)
 }
 
-// chooseEvents puts the events that pass the filter into a job, and says what it does.
+// chooseEvents puts the events that pass the filter into a job, and describes the job.
 func (m *many) chooseEvents(ctx context.Context, s *session, made *operator.NewJob, d decision) (does string,
 	err error) {
 	if made.Chosen, err = operator.ChooseEvents(ctx, s.db, m.events); err != nil {
@@ -192,14 +188,12 @@ func (m *many) chooseTasks(ctx context.Context, s *session, made *operator.NewJo
 	return "This is to close " + output.Plural(len(tasks), "task") + " of kind " + d.Kind + ".", nil
 }
 
-// writeTasksToClose shows what a job would close.
 func writeTasksToClose(a *app, tasks []account.Task) {
 	a.Table(tables.Tasks(tasks[:min(shownItems, len(tasks))]))
 	tellOfMore(a, len(tasks)-shownItems)
 	fmt.Fprintf(a.out, "\nwould close %s; nothing was done\n", output.Plural(len(tasks), "task"))
 }
 
-// writeJobPreview shows what a job would be about, and what would come of it.
 func writeJobPreview(a *app, p *operator.JobPreview) {
 	a.Table(tables.Chosen(p.Events[:min(shownItems, len(p.Events))]))
 	tellOfMore(a, len(p.Events)-shownItems)

@@ -144,21 +144,18 @@ func writeMeaningDiff(a *app, r meaningReport) {
 		tables.InBrackets(hitCounts(r.Counts)))
 }
 
-// hitRows are the first accounts that are hit.
 func hitRows(hits []billing.Hit) [][]string {
 	return output.Rows("ACCOUNT|MODE|CHANGE|WHAT", hits[:min(shownHits, len(hits))], func(hit billing.Hit) []any {
 		return []any{hit.Account, hit.Mode, hit.Change, cmp.Or(hit.Says, output.Plural(len(hit.Differences), "row"))}
 	})
 }
 
-// taskChangeRows are the tasks that would open and close.
 func taskChangeRows(tasks []billing.TaskChange) [][]string {
 	return output.Rows("TASK|ABOUT|OPEN|CLOSE|MONEY", tasks, func(c billing.TaskChange) []any {
 		return []any{c.Kind, c.Reason, c.Opens, c.Closes, operator.Sums(c.Money)}
 	})
 }
 
-// hitCounts says how many accounts are hit by what.
 func hitCounts(counts map[billing.HitChange]int) string {
 	var list []string
 	for _, change := range billing.HitChanges {

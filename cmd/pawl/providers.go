@@ -118,7 +118,6 @@ func providersCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// allProviders lists the providers by name.
 func allProviders() []webhook.Provider {
 	return slices.SortedFunc(maps.Values(providers()), func(a, b webhook.Provider) int {
 		return strings.Compare(a.Name, b.Name)
@@ -139,7 +138,6 @@ func reportProvider(p webhook.Provider) providerReport {
 // bodyLimit is the largest body that is taken where the configuration says nothing else.
 func bodyLimit(c webhook.Contract) int64 { return cmp.Or(c.BodyLimit, 1<<20) }
 
-// writeProviderTable writes docs/providers.md.
 func writeProviderTable(w io.Writer, all []webhook.Provider) error {
 	var b strings.Builder
 	b.WriteString(`# Providers
@@ -194,7 +192,6 @@ A source of the provider can have these under [` + "`sources.NAME.options`" + `]
 	return err
 }
 
-// writeCells writes a row of a table in Markdown.
 func writeCells(b *strings.Builder, cells ...string) {
 	for i, cell := range cells {
 		cells[i] = strings.ReplaceAll(cell, "|", "\\|")

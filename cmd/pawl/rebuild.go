@@ -90,7 +90,6 @@ func rebuildRows(ctx context.Context, s *session, scope billing.Scope, d decisio
 	return emit(s.app, report, writeRebuild)
 }
 
-// folded tells how many objects are folded.
 func (s *session) folded() billing.Progress {
 	tell := s.progress()
 	return func(done, all int) { tell("folded %d of %s", done, output.Plural(all, "object")) }
@@ -130,7 +129,6 @@ func writeDrift(a *app, drift []billing.Difference) {
 	}))
 }
 
-// difference says what stands in a row, and what its facts come to.
 func difference(d billing.Difference) string {
 	switch {
 	case d.Is == nil:

@@ -131,7 +131,6 @@ func writeRejection(a *app, r *operator.Rejection) {
 	}
 }
 
-// bodySize says how much of a body came, was kept, and is shown.
 func bodySize(r *operator.Rejection) string {
 	if r.Truncated && r.BodySize == 0 {
 		return "not read"

@@ -88,7 +88,6 @@ func (r rereading) run(ctx context.Context, s *session, ids []string) error {
 	return s.decide(ctx, r.Decision)
 }
 
-// find says what would change.
 func (r rereading) find(ctx context.Context, s *session, ids []string) (*operator.Reread, error) {
 	if r.undo != "" {
 		return operator.UndoReading(ctx, s.db, s.Policy, r.undo, s.folded())

@@ -51,7 +51,6 @@ type app struct {
 	progressEvery time.Duration
 }
 
-// newApp returns a call of the program that reads and writes there.
 func newApp(io stdio, env func(string) (string, bool)) *app {
 	io.out, io.err = &output.Terminal{To: io.out}, &output.Terminal{To: io.err}
 	return &app{stdio: io, Printer: output.Printer{Out: io.out}, env: env, queryWithin: queryWithin,
@@ -170,7 +169,6 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	return g
 }
 
-// noArgument is for a command that takes flags only.
 func noArgument(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("%s takes no argument: %q is one too many", strings.TrimPrefix(cmd.CommandPath(), "pawl "),
@@ -179,7 +177,6 @@ func noArgument(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneID wants exactly one argument.
 func oneID(command string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -189,7 +186,6 @@ func oneID(command string) cobra.PositionalArgs {
 	}
 }
 
-// setLogger makes the log that the flags ask for.
 func (a *app) setLogger() error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {

@@ -39,7 +39,6 @@ func (s *stormFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.delay, "delay", 0, "of a story: how late a delivery is at most")
 }
 
-// blows reports whether the story is to be delivered badly.
 func (s stormFlags) blows() bool {
 	return s.shuffle != "" || s.duplicate != 0 || s.drop != 0 || s.delay != 0
 }
@@ -130,7 +129,6 @@ func runScenario(a *app, cmd *cobra.Command, f sendFlags) error {
 	return emit(a, result, sumUp)
 }
 
-// newStage is where the story is played.
 func newStage(a *app, cfg *config.Config, f *sendFlags) (*scenario.Stage, error) {
 	name, err := f.Pick(cfg)
 	if err != nil {
@@ -172,7 +170,6 @@ func listScenarios(a *app) error {
 	return a.Emit(list, func() { a.Table(rows) })
 }
 
-// tellPlay introduces the story, and says how long it takes.
 func tellPlay(a *app, s scenario.Scenario, l scenario.Laid, day time.Duration) {
 	text := s.Name + " for account " + output.Clean(l.Account) + ": " + s.About
 	if wait := s.Lasts(day); wait > 0 && day < 24*time.Hour {
@@ -182,7 +179,6 @@ func tellPlay(a *app, s scenario.Scenario, l scenario.Laid, day time.Duration) {
 	fmt.Fprintf(a.story(), "%s\n\n", text)
 }
 
-// tellMoment shows how things stand after a step.
 func tellMoment(a *app, m scenario.Moment) {
 	happened := "the clock"
 	if n := len(m.Events); n > 0 {

@@ -160,7 +160,6 @@ func deliver(ctx context.Context, a *app, f sendFlags, target forge.Target, even
 	return nil
 }
 
-// countsOf says how often each answer came.
 func countsOf(statuses map[string]int) string {
 	var counts []string
 	for _, status := range slices.Sorted(maps.Keys(statuses)) {
@@ -176,14 +175,12 @@ func writeSent(a *app, r *send.Result) {
 	}
 }
 
-// writeUndelivered lists the events that have happened and are not delivered.
 func writeUndelivered(a *app, r *send.Result) {
 	for _, e := range r.Events {
 		fmt.Fprintf(a.out, "%s  %s  undelivered\n", output.Clean(e.EventID), output.Clean(e.Type))
 	}
 }
 
-// check refuses what cannot be meant.
 func (f *sendFlags) check() error {
 	switch {
 	case f.Source == "" && f.ProviderName == "":

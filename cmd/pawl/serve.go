@@ -33,7 +33,6 @@ func ingressCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// serve runs one part of pawl as a process of this kind.
 func (a *app) serve(ctx context.Context, kind process.Kind, part func(context.Context, *process.Node) error) error {
 	cfg, err := a.config()
 	if err != nil {

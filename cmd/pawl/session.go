@@ -111,7 +111,6 @@ func (s *session) close() {
 	s.temporal.Close()
 }
 
-// pausable lists the names of sinks, consumers and sources, by kind.
 func pausable(cfg *config.Config) map[string][]string {
 	names := map[string][]string{operator.Source: slices.Sorted(maps.Keys(cfg.Sources))}
 	for _, s := range cfg.Served() {

@@ -30,7 +30,7 @@ func show[T any](a *app, cmd *cobra.Command, read func(ctx context.Context, s *s
 	return cmd
 }
 
-// listing is a list of what the database holds.
+// listing is a list of rows in the database.
 type listing[T any] struct {
 	read  func(ctx context.Context, s *session, limit int) ([]T, error)
 	table func([]T) [][]string
@@ -103,7 +103,6 @@ func oneOfFlag(cmd *cobra.Command, value *string, name, usage string, words ...s
 	}}, name, usage)
 }
 
-// modeFlag gives a command --mode.
 func modeFlag(cmd *cobra.Command, mode *string, usage string) {
 	oneOfFlag(cmd, mode, "mode", usage, "live", "test")
 }

@@ -32,7 +32,6 @@ func verbAlone(a *app, name string) *cobra.Command {
 	return verbCommand(a, *operator.VerbNamed(name), name)
 }
 
-// verbCommand is the command of a verb.
 func verbCommand(a *app, v operator.Verb, use string) *cobra.Command {
 	d := decision{Decision: operator.Decision{Verb: v.Name}}
 	target := v.Target
@@ -83,7 +82,6 @@ func verbCommand(a *app, v operator.Verb, use string) *cobra.Command {
 	return cmd
 }
 
-// required refuses a call that lacks a flag that the verb needs.
 func required(v operator.Verb, args *operator.Args) error {
 	for _, f := range v.Flags {
 		if f.Required && strings.TrimSpace(*f.Value(args)) == "" {
@@ -164,7 +162,6 @@ func writeAnswer(a *app, answer *operator.Answer) {
 	}
 }
 
-// writeTraces shows what is held of a customer.
 func writeTraces(a *app, t *account.Traces) {
 	held := [][]string{{"HELD", "WHAT"}}
 	for _, address := range t.Addresses {
@@ -179,7 +176,6 @@ func writeTraces(a *app, t *account.Traces) {
 	a.Table(held)
 }
 
-// writePreview writes what would happen to a target.
 func writePreview(a *app, p *operator.Preview) {
 	if p.Refused != "" {
 		fmt.Fprintf(a.out, "%s would be refused: %s\n", p.Verb, output.Clean(p.Refused))

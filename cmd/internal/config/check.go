@@ -72,13 +72,11 @@ func (c *checker) resolve(r *Ref, key string) {
 	}
 }
 
-// stands reports whether the file sets key.
 func (c *checker) stands(key string) bool {
 	_, ok := c.lines[key]
 	return ok
 }
 
-// warn adds a warning about the setting at key.
 func (c *checker) warn(key, problem, fix string) {
 	c.cfg.Warnings = append(c.cfg.Warnings, Fault{Key: key, Line: c.lines[key], Problem: problem, Fix: fix})
 }

@@ -28,7 +28,6 @@ func (d *decoder) fault(key string, line int, problem, fix string) {
 	d.faults = append(d.faults, Fault{Key: key, Line: line, Problem: problem, Fix: fix})
 }
 
-// decode writes n to v, which stands at key.
 func (d *decoder) decode(n ast.Node, v reflect.Value, key string) {
 	if tag, ok := n.(*ast.TagNode); ok {
 		n = tag.Value
@@ -98,7 +97,6 @@ func (d *decoder) object(n ast.Node, v reflect.Value, key string, line int) {
 	})
 }
 
-// pairs calls each for every pair of the mapping n.
 func (d *decoder) pairs(n ast.Node, key string, line int, each func(name, sub string, value ast.Node)) {
 	var values []*ast.MappingValueNode
 	switch m := n.(type) {
@@ -127,7 +125,6 @@ func (d *decoder) pairs(n ast.Node, key string, line int, each func(name, sub st
 	}
 }
 
-// scalar reads one value from its text.
 func (d *decoder) scalar(n ast.Node, v reflect.Value, key string, line int) {
 	text, ok := scalarText(n)
 	if !ok {
@@ -234,7 +231,6 @@ func suggest[V any](name string, known map[string]V) string {
 	return "known here: " + strings.Join(all, ", ")
 }
 
-// distance is the Levenshtein distance of two short words.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

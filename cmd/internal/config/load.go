@@ -111,7 +111,6 @@ func (c *Config) setDefaults() {
 	c.Plans.setDefaults()
 }
 
-// or sets *v to def if it is zero.
 func or[T comparable](v *T, def T) {
 	var zero T
 	if *v == zero {

@@ -34,7 +34,6 @@ func walk(v reflect.Value, key string, visit func(v reflect.Value, key string, t
 	}
 }
 
-// elements calls each for every element of a list or a mapping.
 func elements(v reflect.Value, key string, each func(v reflect.Value, key string)) {
 	if v.Kind() == reflect.Slice {
 		for i := range v.Len() {
@@ -90,7 +89,6 @@ func (c *checker) setting(v reflect.Value, key string, tag reflect.StructTag) {
 	c.hold(v, key, tag)
 }
 
-// hold holds one value against the tags.
 func (c *checker) hold(v reflect.Value, key string, tag reflect.StructTag) {
 	fix := tag.Get("fix")
 	fault := func(problem, standard string) {
@@ -128,7 +126,6 @@ func (c *checker) hold(v reflect.Value, key string, tag reflect.StructTag) {
 	}
 }
 
-// bound reads a bound of a setting of type t.
 func bound(t reflect.Type, text string) int64 {
 	if t.Kind() == reflect.Slice {
 		t = t.Elem()

@@ -126,7 +126,6 @@ func (c *Config) AllSinks() (all []Sink) {
 	return all
 }
 
-// perMode returns what serves each mode.
 func perMode[E any](both E, live, test *E, configured func(E) bool) map[string]E {
 	modes := map[string]E{}
 	for mode, own := range map[webhook.Mode]*E{webhook.Live: live, webhook.Test: test} {

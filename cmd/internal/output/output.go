@@ -157,8 +157,8 @@ func Hidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
 }
 
-// Terminal writes text to a terminal, or what may become one. It shows hidden characters instead of sending them, but
-// for the ends of lines and tabs: whatever a command, an error or a log says, it says it as text. JSON stays the same
+// Terminal writes text to a terminal, or what may become one. It shows hidden characters instead of sending them,
+// except the ends of lines and tabs: whatever a command, an error or a log says, it says it as text. JSON stays the same
 // JSON. After an error it writes nothing more.
 type Terminal struct {
 	To io.Writer

@@ -58,7 +58,7 @@ func EndpointWatch(cfg *config.Config, name string, api *stripe.Client) *operato
 	return w
 }
 
-// Gaps finds what was sent to a source and never came. Its caller sets the patience.
+// Gaps finds the events that a provider has sent to a source and that never came. Its caller sets the patience.
 func Gaps(cfg *config.Config, providers map[string]webhook.Provider, name string, api *stripe.Client,
 	pool *pgxpool.Pool, receipts *receipt.Store) (*operator.Gaps, error) {
 	source, err := Source(cfg, providers, name)

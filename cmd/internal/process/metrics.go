@@ -97,7 +97,6 @@ func (e *exporter) observe() error {
 	return errors.Join(append(faults, e.observeStanding())...)
 }
 
-// undos are the kinds of effects that take others back.
 func undos() (kinds []string) {
 	for _, k := range workflows.Catalogue() {
 		if k.Undo != "" && !slices.Contains(kinds, k.Undo) {
@@ -107,7 +106,6 @@ func undos() (kinds []string) {
 	return kinds
 }
 
-// measureCommits returns what measures group commits.
 func measureCommits(meter metric.Meter) (func(groupcommit.Flushed), error) {
 	took, err1 := meter.Float64Histogram("pawl_group_commit", metric.WithUnit("s"),
 		metric.WithDescription("What a group commit takes, by its subject and outcome."))
@@ -125,7 +123,6 @@ func measureCommits(meter metric.Meter) (func(groupcommit.Flushed), error) {
 	}, errors.Join(err1, err2)
 }
 
-// observePools exports the connections to the database, by pool.
 func observePools(meter metric.Meter, pools map[string]*pgxpool.Pool) error {
 	waits, err := meter.Int64ObservableCounter("pawl_pool_waits",
 		metric.WithDescription("Times that something had to wait for a connection, by pool."))

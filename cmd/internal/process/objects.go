@@ -50,7 +50,6 @@ func StripeAPI(name string, source config.Source, requests *quota.Store) (*strip
 	return client, nil
 }
 
-// fetches lists the sources that have a key.
 func fetches(c *config.Config) map[string]bool {
 	able := map[string]bool{}
 	for name, source := range c.Sources {

@@ -32,7 +32,6 @@ func OpenPool(ctx context.Context, cfg *config.Config, use schema.Use, conns int
 	return pool, nil
 }
 
-// poolOptions are those of a pool on the DSN that name refers to.
 func poolOptions(name, dsn string, use schema.Use, conns int32) (*pgxpool.Config, error) {
 	options, err := ParseDSN(name, dsn)
 	if err != nil {

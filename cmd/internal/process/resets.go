@@ -93,7 +93,6 @@ func (r *resets) run(ctx context.Context) {
 	}
 }
 
-// note records one run that a reset made.
 func (r *resets) note(ctx context.Context, made run.Intervention) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -102,7 +102,6 @@ func (n *Node) EnsureSchedules(ctx context.Context) error {
 	return nil
 }
 
-// ensureSchedule makes a schedule, or changes the one that is there.
 func ensureSchedule(ctx context.Context, all client.ScheduleClient, wanted client.ScheduleOptions) error {
 	_, err := all.Create(ctx, wanted)
 	if !errors.Is(err, temporal.ErrScheduleAlreadyRunning) {

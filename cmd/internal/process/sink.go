@@ -26,7 +26,6 @@ func newGates(c *config.Config) gates {
 // askingPlaces is how many objects a process asks Stripe for at once. Its API is paced by the source's api_rate.
 const askingPlaces = 16
 
-// all returns the gates.
 func (g gates) all() []*effect.Gate { return slices.Collect(maps.Values(g)) }
 
 // slots is how many slots of a worker all sinks together can hold.
@@ -83,7 +82,6 @@ func (n *Node) sinks() sinks {
 	return all
 }
 
-// httpSinks returns the API of each mode.
 func (g gates) httpSinks(s config.Sink, client *http.Client) map[string]activities.Sink {
 	var refusals []activities.Refusal
 	for _, r := range s.HTTP.Refusals {
@@ -99,7 +97,6 @@ func (g gates) httpSinks(s config.Sink, client *http.Client) map[string]activiti
 	return modes
 }
 
-// mailSinks returns the mail server of each mode.
 func (g gates) mailSinks(s config.Sink) map[string]activities.MailSink {
 	modes := map[string]activities.MailSink{}
 	for mode, m := range s.Email.Modes() {

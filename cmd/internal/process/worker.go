@@ -108,7 +108,6 @@ func (n *Node) every(ctx context.Context, pause time.Duration, work string, once
 	}
 }
 
-// try calls once, and logs its error with the name of the work.
 func (n *Node) try(ctx context.Context, work string, once func(context.Context) error) {
 	if err := once(ctx); err != nil && ctx.Err() == nil {
 		n.log.WarnContext(ctx, "periodic work failed", "work", work, "error", err)
@@ -216,7 +215,6 @@ func (n *Node) WorkerOptions() worker.Options {
 	}
 }
 
-// register registers every workflow and the filled activities on a worker.
 func register(w worker.Registry, activities []any) {
 	workflows.Register(w)
 	for _, receiver := range activities {

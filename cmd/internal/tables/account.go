@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// Account is an account: what it may use and why, and what is known of it, part by part.
+// Account is an account, part by part: its access and the reason, its objects, and its tasks.
 func Account(acc *account.Account) [][][]string {
 	head := [][]string{{"account", acc.ID + " (" + acc.Mode + ")"}}
 	if acc.Customer != "" {
@@ -40,7 +40,6 @@ func Account(acc *account.Account) [][][]string {
 		entries(acc.Entries), due(acc.Due), Tasks(acc.Tasks)}
 }
 
-// history lists the changes of the account's access.
 func history(changes []account.Change) [][]string {
 	return output.Rows("ACCESS CHANGED|FROM|TO|WHY|BY", changes, func(c account.Change) []any {
 		from := ""
@@ -51,7 +50,6 @@ func history(changes []account.Change) [][]string {
 	})
 }
 
-// usesOf is access in a few words.
 func usesOf(x account.Access) string {
 	if x.Plan == "" {
 		return x.State

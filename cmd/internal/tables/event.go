@@ -94,7 +94,6 @@ func whenNext(n operator.Next) string {
 	return text + ": " + n.Says
 }
 
-// tryLine is an effect that is being tried, as Temporal has it.
 func tryLine(t operator.Try) string {
 	text := fmt.Sprintf("%s: attempt %d", t.Key, t.Attempt)
 	switch {

@@ -69,7 +69,6 @@ func Totals(counts map[workflows.Will]int, money []operator.Sum) string {
 	return strings.Join(parts, "; ")
 }
 
-// waitsFirst says what an effect waits for before it is tried.
 func waitsFirst(words string) string {
 	if strings.HasPrefix(words, "waits for ") {
 		return words
