@@ -19,7 +19,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
-	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
@@ -29,13 +28,6 @@ func eventsList(a *app) *cobra.Command {
 	eventFilter(cmd, &f, "only events with this `status`")
 	cmd.Flags().StringVar(&f.OlderThan, "older-than", "", "go on behind this `receipt`")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		if f.Status != "" && !slices.Contains(receipt.Statuses, receipt.Status(f.Status)) {
-			words := make([]string, len(receipt.Statuses))
-			for i, s := range receipt.Statuses {
-				words[i] = string(s)
-			}
-			return usagef("--status: %q is no status: use one of %s", f.Status, strings.Join(words, ", "))
-		}
 		if _, err := uuid.Parse(f.OlderThan); f.OlderThan != "" && err != nil {
 			return usagef("--older-than takes the ID of a receipt, as --json shows it")
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // shownItems is how many of a job's events a screen shows.
@@ -39,7 +40,11 @@ type many struct {
 }
 
 func eventFilter(cmd *cobra.Command, f *operator.Events, status string) {
-	cmd.Flags().StringVar(&f.Status, "status", "", status)
+	words := make([]string, len(receipt.Statuses))
+	for i, s := range receipt.Statuses {
+		words[i] = string(s)
+	}
+	oneOfFlag(cmd, &f.Status, "status", status, words...)
 	cmd.Flags().StringVar(&f.ReasonCode, "reason", "", "only events with this reason `code`, such as type_not_wanted")
 	cmd.Flags().StringVar(&f.Source, "source", "", "only events of this source")
 	cmd.Flags().StringVar(&f.Type, "type", "", "only events of this type")

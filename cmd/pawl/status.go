@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
 )
 
 func status(a *app) *cobra.Command {
@@ -38,10 +38,6 @@ func writeStatus(a *app, r *report.Status, now time.Time) {
 			output.Because(output.Clean(r.Oldest.ReasonCode)),
 			output.Age(r.Oldest.ReceivedAt, now))
 	}
-	commands := [][]string{{"Go on with:"}}
-	for _, c := range statusCommands(r) {
-		commands = append(commands, []string{"  " + a.commandLine(c[0]), "# " + c[1]})
-	}
 	for _, rows := range tables.Status(r, now) {
 		if len(rows) == 1 {
 			continue // a heading alone
@@ -49,49 +45,46 @@ func writeStatus(a *app, r *report.Status, now time.Time) {
 		fmt.Fprintln(a.out)
 		a.List(rows)
 	}
-	if len(commands) == 1 {
-		return
+	if commands := a.statusCommands(r); len(commands) > 1 {
+		fmt.Fprintln(a.out)
+		a.Table(commands)
 	}
-	fmt.Fprintln(a.out)
-	a.Table(commands)
 }
 
 // statusCommands are the commands that lead on from what a report has, with what each shows.
-func statusCommands(r *report.Status) (commands [][2]string) {
-	for _, c := range r.Parked {
-		list := "events list --status " + c.Status
-		if c.ReasonCode != "" {
-			list += " --reason " + c.ReasonCode
+func (a *app) statusCommands(r *report.Status) [][]string {
+	commands := [][]string{{"Go on with:"}}
+	add := func(command, shows string) {
+		commands = append(commands, []string{"  " + a.commandLine(command), "# " + shows})
+	}
+	filter := func(c timeline.Cause) string {
+		if c.ReasonCode == "" {
+			return " --status " + c.Status
 		}
-		commands = append(commands, [2]string{list, output.Plural(c.Events, "event")})
+		return " --status " + c.Status + " --reason " + c.ReasonCode
+	}
+	for _, c := range r.Parked {
+		add("events list"+filter(c), output.Plural(c.Events, "event"))
 		if c.Status == string(receipt.Dead) && c.Events > 1 {
-			retry := strings.Replace(list, "events list", "events retry", 1) + " --dry-run"
-			commands = append(commands, [2]string{retry, "what a retry of all of them would do"})
+			add("events retry"+filter(c)+" --dry-run", "what a retry of all of them would do")
 		}
 	}
 	for _, t := range r.Tasks {
-		commands = append(commands,
-			[2]string{"tasks list --kind " + t.Kind + " --mode " + t.Mode, output.Plural(t.Tasks, "task")})
+		add("tasks list --kind "+t.Kind+" --mode "+t.Mode, output.Plural(t.Tasks, "task"))
 	}
 	for _, j := range r.Jobs {
-		commands = append(commands,
-			[2]string{"jobs show " + operator.ShellWord(j.ID), "the " + j.Action + " of " + output.Plural(j.Items,
-				j.Noun())})
+		add("jobs show "+operator.ShellWord(j.ID), "the "+j.Action+" of "+output.Plural(j.Items, j.Noun()))
 	}
 	for _, c := range r.Waiting {
 		if c.Status == string(receipt.Retrying) {
-			list := "events list --status retrying"
-			if c.ReasonCode != "" {
-				list += " --reason " + c.ReasonCode
-			}
-			commands = append(commands, [2]string{list, output.Plural(c.Events, "event")})
+			add("events list"+filter(c), output.Plural(c.Events, "event"))
 		}
 	}
 	for _, c := range r.Concerns {
-		commands = append(commands, [2]string{c.Command, c.What + ": " + c.Name})
+		add(c.Command, c.What+": "+c.Name)
 	}
 	if r.Oldest != nil {
-		commands = append(commands, [2]string{"events show " + operator.ShellWord(r.Oldest.ID), "all about the oldest"})
+		add("events show "+operator.ShellWord(r.Oldest.ID), "all about the oldest")
 	}
 	return commands
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/term"
 )
 
 // Columns is how wide lists on out may be: as wide as COLUMNS says, else as the terminal is. 0 is for a file or a pipe,
@@ -20,7 +22,9 @@ func Columns(out io.Writer, env func(string) (string, bool)) int {
 		out = t.To
 	}
 	if f, ok := out.(*os.File); ok {
-		return terminalColumns(f)
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return columns
+		}
 	}
 	return 0
 }
