@@ -233,8 +233,8 @@ func TestSendLetter_Series_OneADay(t *testing.T) {
 			m.Apart, m.Now = 24*time.Hour, func() time.Time { return now }
 			in.Effect.Key = tt.second
 			in.For.Notice = &activities.Notice{While: activities.WhileOpen, Invoice: "in_1", Series: []string{attempts, reminders}}
-			if _, err := b.pool.Exec(t.Context(), `insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, claimed_at, done_at)
-				values ($1, 'a-notice', $2::text, gen_random_uuid(), 'evt_0', 'w', 'r', $3::timestamptz, $3::timestamptz, case when $2::text = 'done' then $3::timestamptz end)`, tt.first, tt.state, now.Add(-tt.after)); err != nil {
+			if _, err := b.pool.Exec(t.Context(), `insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, claimed_at, done_at)
+				values ($1, 'a-notice', $2::text, gen_random_uuid(), 'evt_0', 'r', $3::timestamptz, $3::timestamptz, case when $2::text = 'done' then $3::timestamptz end)`, tt.first, tt.state, now.Add(-tt.after)); err != nil {
 				t.Fatal(err)
 			}
 			if foreseen := b.foresee(m, in); foreseen.State != tt.want {

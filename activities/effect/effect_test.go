@@ -186,7 +186,7 @@ func TestDo_Once_LaterCallsLearnWhoDidIt(t *testing.T) {
 	if got := b.want(result, err, effect.AlreadyDone); got.By != "evt_1" {
 		t.Errorf("done by %q, want evt_1", got.By)
 	}
-	if got := b.one(`select string_agg(outcome || ' ' || error, ', ' order by id) from effect_attempts`); got != "done , already_done done, already_done done by evt_1" {
+	if got := b.one(`select string_agg(outcome || ' ' || error, ', ' order by ended_at) from attempts`); got != "done , already_done done, already_done done by evt_1" {
 		t.Errorf("attempts: %s", got)
 	}
 }
@@ -622,8 +622,8 @@ func TestDo_ManyAtOnce_OneDoesIt(t *testing.T) {
 // time for the effect, and a mail that is cut off in the middle is in doubt.
 func TestDo_HeldByAnother_SlowDatabase_WaitsNoLonger(t *testing.T) {
 	b := setup(t)
-	b.exec(`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until) values
-		('finance-export:stripe:live:acme:in_1', 'finance-export', 'claimed', gen_random_uuid(), 'evt_1', 'w', 'r', now() + interval '1 hour')`)
+	b.exec(`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until) values
+		('finance-export:stripe:live:acme:in_1', 'finance-export', 'claimed', gen_random_uuid(), 'evt_1', 'r', now() + interval '1 hour')`)
 	var asked atomic.Int64
 	options := b.pool.Config()
 	options.PrepareConn = func(ctx context.Context, _ *pgx.Conn) (bool, error) {

@@ -211,10 +211,7 @@ func idempotencyKey(key string, generation int) string {
 // ClaimOf returns the claim of a call by the run whose activity asks for it. It must be called in an activity.
 func ClaimOf(ctx context.Context, c Call, lease time.Duration) ledger.Claim {
 	run := activity.GetInfo(ctx).WorkflowExecution
-	return ledger.Claim{
-		Key: c.Key, Kind: c.Kind, Round: c.Round, Ref: c.Ref,
-		WorkflowID: run.ID, RunID: run.RunID, Lease: lease,
-	}
+	return ledger.Claim{Key: c.Key, Kind: c.Kind, Round: c.Round, Ref: c.Ref, RunID: run.RunID, Lease: lease}
 }
 
 // claim asks for the key, and waits a moment when another holds it: two events for one fact come

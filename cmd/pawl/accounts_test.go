@@ -136,8 +136,8 @@ func TestTasks_ListAndClose(t *testing.T) {
 	for _, sql := range []string{
 		`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status)
 			values ('00000000-0000-0000-0000-000000000001', 's', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '', 'needs_review')`,
-		`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
-			values ('review:in_1', 'review', 'done', '00000000-0000-0000-0000-000000000001', 'evt_1', 'w', 'r', now())`,
+		`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until)
+			values ('review:in_1', 'review', 'done', '00000000-0000-0000-0000-000000000001', 'evt_1', 'r', now())`,
 		`insert into tasks (mode, kind, object, account, state, title, effect_key) values
 			('live', 'onboarding', 'sub_1', 'acme', 'open', 'welcome acme', ''), ('test', 'onboarding', 'sub_1', 'acme', 'open', 'welcome acme', ''),
 			('live', 'review', 'in_1', 'acme', 'open', 'look at in_1', 'review:in_1')`,

@@ -29,8 +29,8 @@ func TestEvents_ListAndShow(t *testing.T) {
 		`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, workflow_id, last_error, waits) values
 			('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'dead', 'stripe:evt_1', E'451 \x1b[31mred',
 			'{"decisions":["skip","retry","done","compensate"],"effects":[{"key":"receipt-email:stripe:live:in_1","kind":"receipt-email","state":"failed","by_hand":true}]}')`,
-		`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, error)
-			values ('receipt-email:stripe:live:in_1', 'receipt-email', 'failed', '00000000-0000-0000-0000-000000000001', 'evt_1', 'stripe:evt_1', 'run', now(), '451 later')`,
+		`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, error)
+			values ('receipt-email:stripe:live:in_1', 'receipt-email', 'failed', '00000000-0000-0000-0000-000000000001', 'evt_1', 'run', now(), '451 later')`,
 		`insert into facts (provider, mode, kind, object, customer, event_id, receipt_id, occurred_at, rank, origin, data)
 			values ('stripe', 'live', 'linked', 'cus_1', 'cus_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event', '{"Link":{"Account":"other"}}'),
 			('stripe', 'live', 'invoice_seen', 'in_1', 'cus_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event',
@@ -193,8 +193,8 @@ func TestEvents_OfAnObjectOrAnAccount(t *testing.T) {
 		`insert into accounts (mode, id, provider) values ('live', 'acme', 'stripe')`,
 		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, state)
 			values ('live', 'in_3', 'acme', 'paid', 1, 'usd', now(), now(), '{}')`,
-		`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
-			values ('receipt-email:stripe:live:in_1', 'receipt-email', 'done', '00000000-0000-0000-0000-000000000001', 'evt_1', 'w', 'r', now())`,
+		`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until)
+			values ('receipt-email:stripe:live:in_1', 'receipt-email', 'done', '00000000-0000-0000-0000-000000000001', 'evt_1', 'r', now())`,
 	} {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)

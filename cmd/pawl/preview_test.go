@@ -99,8 +99,8 @@ func (l ledgerOf) ran(name, status, reason string, states map[string]string) {
 			state = "failed"
 		}
 		key = kind + ":stripe:live:" + key
-		l.exec(`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, result, error, error_class, done_at)
-			values ($1, $2, $3, $4, $5, 'stripe:' || $5, 'run', now(), $6, $7, $8, now())`, key, kind, state, id, e.ID, result, map[bool]string{true: "answered 404"}[class != ""], class)
+		l.exec(`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, result, error, error_class, done_at)
+			values ($1, $2, $3, $4, $5, 'run', now(), $6, $7, $8, now())`, key, kind, state, id, e.ID, result, map[bool]string{true: "answered 404"}[class != ""], class)
 		waits.Steps = append(waits.Steps, receipt.Step{Key: key, Kind: kind})
 		if class != "" {
 			waits.Effects = append(waits.Effects, receipt.OpenEffect{Key: key, Kind: kind, State: state, Uncertain: state == "uncertain", ByHand: true})

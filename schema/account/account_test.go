@@ -64,8 +64,8 @@ func setup(t *testing.T) *pgxpool.Pool {
 		('live', 'sub_1', 'acme', 'in_a', 'dunning', 2, '2026-12-03', '2026-12-03', 'stripe', 'evt_1', gen_random_uuid(), now())`)
 	exec(t, db, `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status)
 		values ('00000000-0000-0000-0000-000000000002', 's', 'stripe', 'live', 'evt_2', 'id', 'invoice.paid', now(), '', 'processed')`)
-	exec(t, db, `insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
-		values ('onboarding-task:sub_1', 'onboarding-task', 'done', '00000000-0000-0000-0000-000000000002', 'evt_2', 'w', 'r', now())`)
+	exec(t, db, `insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until)
+		values ('onboarding-task:sub_1', 'onboarding-task', 'done', '00000000-0000-0000-0000-000000000002', 'evt_2', 'r', now())`)
 	exec(t, db, `insert into tasks (mode, kind, object, account, state, title, effect_key) values
 		('live', 'onboarding', 'sub_1', 'acme', 'open', 'welcome acme', 'onboarding-task:sub_1'), ('live', 'review', 'stripe:live:in_b', '', 'done', 'look', 'x'),
 		('live', 'review', 'stripe:live:in_a', '', 'open', 'look at in_a', 'y'), ('live', 'review', 'stripe:live:acct_9:sub_1', '', 'open', 'look at sub_1', 'y'),

@@ -26,8 +26,8 @@ func booksOf(t *testing.T, pool *pgxpool.Pool, key, kind, object, account string
 	for _, sql := range []string{
 		`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status)
 			values ('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'processed') on conflict do nothing`,
-		`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
-			values ('` + key + `', 'finance-export', 'done', '00000000-0000-0000-0000-000000000001', 'evt_1', 'w', 'r', now())`,
+		`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until)
+			values ('` + key + `', 'finance-export', 'done', '00000000-0000-0000-0000-000000000001', 'evt_1', 'r', now())`,
 	} {
 		if _, err := pool.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)

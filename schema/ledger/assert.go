@@ -19,19 +19,20 @@ type Assertion struct {
 	Also        []Statement
 }
 
-// assertSQL takes an effect that is not done, and that nobody is at, also where it was never claimed.
+// assertSQL takes an effect that is not done, and that nobody is at, also where it was never claimed. Nobody has tried
+// that one.
 const assertSQL = `
 with asserted as (
-    insert into effects as e (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, result, error, done_at)
-    values ($1, $2, 'done', $3, $4, $5, $6, now(), $7, $8, now())
+    insert into effects as e (key, kind, state, receipt_id, event_id, run_id, lease_until, attempts, result, error, done_at)
+    values ($1, $2, 'done', $3, $4, $5, now(), 0, $6, $7, now())
         on conflict (key) do update set state = 'done', committing = false, token = e.token + 1, result = excluded.result,
            error = excluded.error, error_class = '', done_at = now(), receipt_id = excluded.receipt_id, event_id = excluded.event_id,
-           workflow_id = excluded.workflow_id, run_id = excluded.run_id
+           run_id = excluded.run_id
      where e.state in ('failed', 'uncertain') or (e.state = 'claimed' and e.lease_until < now())
     returning key, generation, receipt_id, run_id, token
 )
 insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
-select key, generation, receipt_id, run_id, token, 'done', now(), $8 from asserted`
+select key, generation, receipt_id, run_id, token, 'done', now(), $7 from asserted`
 
 // Assert records a person's statement that an effect has happened: it is done, and undone like any other. Our own
 // tables' part of it is written in the same transaction. Assert returns false, and changes nothing, when the effect
@@ -49,7 +50,7 @@ func (s *Store) Assert(ctx context.Context, c Claim, a Assertion) (held bool, er
 		if _, err := tx.Exec(ctx, lockSQL, keys); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, assertSQL, c.Key, c.Kind, c.ReceiptID, c.EventID, c.WorkflowID, c.RunID,
+		tag, err := tx.Exec(ctx, assertSQL, c.Key, c.Kind, c.ReceiptID, c.EventID, c.RunID,
 			cleanJSON(a.Result), clean(a.Note))
 		if held = tag.RowsAffected() > 0; err != nil || !held {
 			return err

@@ -157,19 +157,19 @@ func (b *batch) queueClaims(q *pgx.Batch) {
 	}
 	keyList := slices.Sorted(maps.Keys(b.claims)) // the lock order
 	n := len(keyList)
-	kinds, exclusives, receipts, events, workflows, runs := make([]string, n), make([]string, n), make([]string, n),
-		make([]string, n), make([]string, n), make([]string, n)
+	kinds, exclusives, receipts, events, runs := make([]string, n), make([]string, n), make([]string, n), make([]string, n),
+		make([]string, n)
 	providers, accounts, modes, types := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	rounds, leases, requests, unmarked := make([]int32, n), make([]float64, n), make([][]byte, n), make([]bool, n)
 	for i, key := range keyList {
 		c := b.ops[b.claims[key]].claim
 		kinds[i], exclusives[i], rounds[i], receipts[i], events[i] = c.Kind, c.Exclusive, int32(c.Round), c.ReceiptID,
 			c.EventID
-		workflows[i], runs[i], leases[i], requests[i] = c.WorkflowID, c.RunID, c.Lease.Seconds(), c.Request
+		runs[i], leases[i], requests[i] = c.RunID, c.Lease.Seconds(), c.Request
 		providers[i], accounts[i], modes[i], types[i] = c.Provider, c.Account, c.Mode, c.Type
 		unmarked[i] = c.Unmarked
 	}
-	q.Queue(claimSQL, keyList, kinds, exclusives, rounds, receipts, events, workflows, runs, leases, requests, unmarked,
+	q.Queue(claimSQL, keyList, kinds, exclusives, rounds, receipts, events, runs, leases, requests, unmarked,
 		providers, accounts, modes, types).Query(func(rows pgx.Rows) error {
 		var (
 			key string

@@ -22,7 +22,7 @@ func TestFlush_HolderAndTakenOver_EachGetsItsOwn(t *testing.T) {
 			schematest.Receipts(t, pool, "evt_1")
 			s := New(pool, groupcommit.Config{})
 			t.Cleanup(s.Close)
-			c := Claim{Ref: schematest.Ref("evt_1"), Key: "finance-export:stripe:live:1", Kind: "finance-export", WorkflowID: "w", RunID: "r", Lease: time.Minute}
+			c := Claim{Ref: schematest.Ref("evt_1"), Key: "finance-export:stripe:live:1", Kind: "finance-export", RunID: "r", Lease: time.Minute}
 			for token := range int64(2) {
 				if g, err := s.Claim(t.Context(), c); err != nil || g.Token != token+1 {
 					t.Fatalf("grant %+v, %v", g, err)
@@ -81,7 +81,7 @@ func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 	s := New(pool, groupcommit.Config{})
 	t.Cleanup(s.Close)
 	claim := func(key string) op {
-		return op{claim: &Claim{Ref: schematest.Ref("evt_1"), Key: key, Kind: "kind", WorkflowID: "w", RunID: "r", Lease: time.Minute}}
+		return op{claim: &Claim{Ref: schematest.Ref("evt_1"), Key: key, Kind: "kind", RunID: "r", Lease: time.Minute}}
 	}
 	finish := func(key string) op {
 		return op{finish: &Finish{Key: key, Token: 1, State: Done, StartedAt: time.Now()}}
@@ -132,7 +132,7 @@ func TestFlush_ExclusiveHeld_RefusedWithoutAnError(t *testing.T) {
 	s := New(pool, groupcommit.Config{})
 	t.Cleanup(s.Close)
 	claim := func(key, exclusive string) *Claim {
-		return &Claim{Ref: schematest.Ref("evt_1"), Key: key, Kind: "k", Exclusive: exclusive, WorkflowID: "w", RunID: "r", Lease: time.Minute}
+		return &Claim{Ref: schematest.Ref("evt_1"), Key: key, Kind: "k", Exclusive: exclusive, RunID: "r", Lease: time.Minute}
 	}
 	holder, err := s.Claim(t.Context(), *claim("k:stripe:live:held:1", "workspace:acme"))
 	if err != nil || !holder.Granted {

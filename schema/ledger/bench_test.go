@@ -39,13 +39,12 @@ func BenchmarkClaimFinish(b *testing.B) {
 
 func benchmarked(n int64) ledger.Claim {
 	return ledger.Claim{
-		Ref:        schematest.Ref("evt_1"),
-		Key:        fmt.Sprint("benchmark:stripe:live:", n),
-		Kind:       "benchmark",
-		WorkflowID: "stripe:evt_1",
-		RunID:      "run",
-		Lease:      10 * time.Second,
-		Request:    []byte(`{"state":"active"}`),
+		Ref:     schematest.Ref("evt_1"),
+		Key:     fmt.Sprint("benchmark:stripe:live:", n),
+		Kind:    "benchmark",
+		RunID:   "run",
+		Lease:   10 * time.Second,
+		Request: []byte(`{"state":"active"}`),
 	}
 }
 

@@ -51,8 +51,7 @@ type Claim struct {
 	Round int
 	// Ref is the event that it is done for, as its receipt has it.
 	event.Ref
-	WorkflowID string
-	RunID      string
+	RunID string
 	// Lease is how long the claim holds; it must outlast one attempt.
 	Lease time.Duration
 	// Request holds the bytes to send. The first claim's are kept, and returned to each later claim of the same

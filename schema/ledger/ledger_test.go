@@ -38,14 +38,13 @@ func (b bundle) claim(eventID string, round int) ledger.Claim {
 		schematest.Receipts(b, b.pool, eventID)
 	}
 	return ledger.Claim{
-		Ref:        schematest.Ref(eventID),
-		Key:        "receipt-email:stripe:live:in_1",
-		Kind:       "receipt-email",
-		Round:      round,
-		WorkflowID: "stripe:" + eventID,
-		RunID:      "run",
-		Lease:      time.Minute,
-		Request:    []byte("bytes of " + eventID),
+		Ref:     schematest.Ref(eventID),
+		Key:     "receipt-email:stripe:live:in_1",
+		Kind:    "receipt-email",
+		Round:   round,
+		RunID:   "run",
+		Lease:   time.Minute,
+		Request: []byte("bytes of " + eventID),
 	}
 }
 
@@ -567,12 +566,11 @@ func TestRead_TellsAndClaimsNothing(t *testing.T) {
 		t.Errorf("after it was undone: %+v", found)
 	}
 	if other := b.claim("evt_2", 0); !b.grant(ledger.Claim{
-		Ref:        other.Ref,
-		Key:        "receipt-email:stripe:live:in_2",
-		Kind:       other.Kind,
-		WorkflowID: other.WorkflowID,
-		RunID:      other.RunID,
-		Lease:      other.Lease,
+		Ref:   other.Ref,
+		Key:   "receipt-email:stripe:live:in_2",
+		Kind:  other.Kind,
+		RunID: other.RunID,
+		Lease: other.Lease,
 	}).Granted {
 		t.Error("reading has claimed")
 	}

@@ -24,12 +24,12 @@ select from unnest($1::text[]) as k(key) cross join lateral (select from effects
 //
 // A claim of another receipt's effect is left out, too: see [ErrForeign].
 const claimSQL = `
-insert into effects as e (key, kind, exclusive, state, round, receipt_id, event_id, workflow_id, run_id, lease_until, request)
-select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id, c.workflow_id, c.run_id,
+insert into effects as e (key, kind, exclusive, state, round, receipt_id, event_id, run_id, lease_until, request)
+select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id, c.run_id,
        now() + make_interval(secs => c.lease), c.request
-  from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::float8[], $10::bytea[],
-              $12::text[], $13::text[], $14::text[], $15::text[])
-       as c(key, kind, exclusive, round, receipt_id, event_id, workflow_id, run_id, lease, request, provider, account, mode, type)
+  from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::uuid[], $6::text[], $7::text[], $8::float8[], $9::bytea[],
+              $11::text[], $12::text[], $13::text[], $14::text[])
+       as c(key, kind, exclusive, round, receipt_id, event_id, run_id, lease, request, provider, account, mode, type)
  where ` + ofReceipt + ` and (c.exclusive = ''
     or not exists (select from effects h where h.exclusive = c.exclusive and h.exclusive <> '' and h.state = 'claimed' and h.key <> c.key))
     on conflict (key) do update set
@@ -40,7 +40,6 @@ select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id,
        lease_until = excluded.lease_until,
        receipt_id  = excluded.receipt_id,
        event_id    = excluded.event_id,
-       workflow_id = excluded.workflow_id,
        run_id      = excluded.run_id,
        -- A later round starts counting afresh, and has its own time.
        failures    = case when excluded.round > e.round then 0 else e.failures end,
@@ -54,7 +53,7 @@ select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id,
        -- What an earlier generation left open stays known, and keeps no key of this one. An attempt that
        -- ended without an outcome may have come as far as the answer.
        result      = case when e.error_class = 'uncertain' then coalesce(e.result, '{}') - 'Unanswered' || '{"UnansweredBefore": true}'
-                          when e.state = 'claimed' and (select u.unmarked from unnest($1::text[], $11::bool[]) as u(key, unmarked) where u.key = e.key)
+                          when e.state = 'claimed' and (select u.unmarked from unnest($1::text[], $10::bool[]) as u(key, unmarked) where u.key = e.key)
                           then coalesce(e.result, '{}') || '{"Unanswered": true}'
                           else e.result end,
        error_class = ''
@@ -103,8 +102,8 @@ update effects as e set committing = true
  where e.key = m.key and e.token = m.token and ` + claimed + ` and e.lease_until > now()
 returning e.key, e.token`
 
-// finishSQL writes the outcome and its attempt in one statement; a claim that was taken over
-// carries an older token and writes neither.
+// finishSQL writes the outcome and its attempt in one statement. A claim that was taken over carries an older token and
+// writes neither. What the first attempt has done is told by the effect's row alone: see the view attempts.
 const finishSQL = `
 with finished as (
     update effects as e set
@@ -122,6 +121,7 @@ with finished as (
 ), attempts as (
     insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
     select key, generation, receipt_id, run_id, token, state, started_at, error from finished
+     where not (state = 'done' and token = 1 and error = '')
 )
 select key, token, result from finished`
 
@@ -138,14 +138,14 @@ select s.key, s.generation, s.receipt_id, s.run_id, 0, 'already_done', now(), s.
 // skipSQL records an operator's decision that an unfinished effect shall not be done.
 const skipSQL = `
 with skipped as (
-    insert into effects as e (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, error, done_at)
-    values ($1, $2, 'skipped', $3, $4, $5, $6, now(), $7, now())
+    insert into effects as e (key, kind, state, receipt_id, event_id, run_id, lease_until, error, done_at)
+    values ($1, $2, 'skipped', $3, $4, $5, now(), $6, now())
         on conflict (key) do update set state = 'skipped', committing = false, token = e.token + 1, error = excluded.error, error_class = '', done_at = now()
      where e.state in ('failed', 'uncertain') or (e.state = 'claimed' and e.lease_until < now())
     returning key, generation, receipt_id, run_id, token
 )
 insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
-select key, generation, receipt_id, run_id, token, 'skipped', now(), $7 from skipped`
+select key, generation, receipt_id, run_id, token, 'skipped', now(), $6 from skipped`
 
 // holdersSQL asks for each by itself, as lockSQL does.
 const holdersSQL = `

@@ -116,7 +116,7 @@ func (s *Store) Read(ctx context.Context, keys []string) (map[string]Grant, erro
 func (s *Store) Skip(ctx context.Context, c Claim, reason string) error {
 	err := checkOwn(ctx, s.pool, c)
 	if err == nil {
-		_, err = s.pool.Exec(ctx, skipSQL, c.Key, c.Kind, c.ReceiptID, c.EventID, c.WorkflowID, c.RunID, reason)
+		_, err = s.pool.Exec(ctx, skipSQL, c.Key, c.Kind, c.ReceiptID, c.EventID, c.RunID, reason)
 	}
 	if err != nil {
 		return fmt.Errorf("skip effect %s: %w", c.Key, err)

@@ -251,7 +251,6 @@ create table effects (
     committing   boolean     not null default false,
     receipt_id   uuid        not null,
     event_id     text        not null,
-    workflow_id  text        not null,
     run_id       text        not null,
     -- token fences a claim: a worker that lost its lease carries an older one and can no longer write.
     token        bigint      not null default 1,
@@ -274,7 +273,8 @@ create index effects_receipt on effects (receipt_id);
 create index effects_open on effects (state, lease_until) where state in ('claimed', 'failed', 'uncertain');
 
 -- What was tried, by which run, and what came of it. A second event for the same fact leaves its
--- 'already_done' here: that is its evidence.
+-- 'already_done' here: that is its evidence. An effect that its first attempt has done has no row here: the view
+-- attempts has all.
 create table effect_attempts (
     id         bigint generated always as identity,
     key        text        collate "C" not null,
@@ -287,10 +287,16 @@ create table effect_attempts (
     started_at timestamptz not null,
     ended_at   timestamptz not null default now(),
     error      text        not null default '',
-    -- One index for both: each effect writes a row.
+    -- One index for both: what is tried again, or met again, writes a row.
     primary key (receipt_id, id)
 );
 create index effect_attempts_key on effect_attempts (key);
+
+create view attempts as
+select key, generation, receipt_id, run_id, token, outcome, started_at, ended_at, error from effect_attempts
+union all
+select key, generation, receipt_id, run_id, token, 'done', claimed_at, done_at, ''
+  from effects where token = 1 and attempts = 1 and error = '' and state in ('done', 'compensated') and done_at is not null;
 
 -- Which runs wait with an effect for an earlier one, first, to be settled: who settles that wakes them.
 create table effect_waits (

@@ -29,8 +29,8 @@ func Plant(t testing.TB, pool *pgxpool.Pool) {
 		`insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label) values (@id, @x, now(), '\x01', @x)`,
 		`insert into runs (workflow_id, run_id, receipt_id, kind, requested_by, reason, outcome) values (@x, @x, @id, 'replay', @x, @x, @x)`,
 		`insert into interventions (workflow_id, run_id, what, receipt_id, at, who, why) values (@x, @x, 'reset', @id, now(), @x, @x)`,
-		`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, error, result) values
-			(@x, @x, 'failed', @id, @x, @x, @x, now(), @x, json_build_object(@x::text, @x::text))`,
+		`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, error, result) values
+			(@x, @x, 'failed', @id, @x, @x, now(), @x, json_build_object(@x::text, @x::text))`,
 		`insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error) values (@x, 1, @id, @x, 1, 'failed', now(), @x)`,
 		`insert into breakers (sink, open, since, reason, said, about, events, probe_at) values (@x, true, now(), @x, @x, array[@x], array[@x], now())`,
 		`insert into pauses (kind, name, who, why) values ('sink', 'finance', @x, @x), ('source', 'stripe', @x, @x)`,

@@ -69,7 +69,7 @@ const tookSQL = `
 with newest as materialized (select id from receipts order by id desc limit $1)
 select k.sink, percentile_cont(0.5) within group (order by took) as median, percentile_cont(0.95) within group (order by took) as most
   from newest n
- cross join lateral (select a.key, extract(epoch from a.ended_at - a.started_at)::float8 as took from effect_attempts a
+ cross join lateral (select a.key, extract(epoch from a.ended_at - a.started_at)::float8 as took from attempts a
                       where a.receipt_id = n.id and a.outcome = 'done' offset 0) done
   join unnest($2::text[], $3::text[], $4::text[]) k (kind, mode, sink) on k.kind = split_part(done.key, ':', 1) and k.mode = split_part(done.key, ':', 3)
  group by k.sink order by k.sink`

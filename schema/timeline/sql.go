@@ -90,7 +90,7 @@ select a.ended_at as at,
          || case when a.outcome = 'already_done' then ', by ' || coalesce(e.event_id, 'another event') else '' end
          || case when a.generation > 1 then ', generation ' || a.generation else '' end as detail,
        a.key, a.run_id, case when a.outcome = 'already_done' then '' else a.error end
-  from effect_attempts a left join effects e using (key)
+  from attempts a left join effects e using (key)
  where a.receipt_id = $1::uuid
 union all
 select created_at, 'event-queued', type, effect_key, '', '' from outbox where receipt_id = $1::uuid

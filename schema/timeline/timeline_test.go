@@ -39,9 +39,9 @@ func setup(t *testing.T) *pgxpool.Pool {
 	exec(t, db, `insert into runs (workflow_id, run_id, receipt_id, kind, started_at, closed_at, outcome) values
 		('stripe:evt_1', 'run-1', $1, 'original', '2026-01-01T10:00:01Z', '2026-01-01T10:00:03Z', 'processed'),
 		('stripe:evt_2', 'run-2', $2, 'original', '2026-01-01T10:00:06Z', null, '')`, first, second)
-	exec(t, db, `insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, attempts, result, claimed_at, done_at) values
-		('receipt-email:stripe:live:in_1', 'receipt-email', 'done', $1, 'evt_1', 'stripe:evt_1', 'run-1', now(), 2, '{"message":"x"}', '2026-01-01T10:00:01Z', '2026-01-01T10:00:02Z'),
-		('onboarding-task:stripe:live:in_1', 'onboarding-task', 'claimed', $2, 'evt_2', 'stripe:evt_2', 'run-2', now(), 1, null, '2026-01-01T10:00:07Z', null)`, first, second)
+	exec(t, db, `insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, attempts, result, claimed_at, done_at) values
+		('receipt-email:stripe:live:in_1', 'receipt-email', 'done', $1, 'evt_1', 'run-1', now(), 2, '{"message":"x"}', '2026-01-01T10:00:01Z', '2026-01-01T10:00:02Z'),
+		('onboarding-task:stripe:live:in_1', 'onboarding-task', 'claimed', $2, 'evt_2', 'run-2', now(), 1, null, '2026-01-01T10:00:07Z', null)`, first, second)
 	exec(t, db, `insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, ended_at, error) values
 		('receipt-email:stripe:live:in_1', 1, $1, 'run-1', 1, 'failed', '2026-01-01T10:00:01Z', '2026-01-01T10:00:01.5Z', '451 try later'),
 		('receipt-email:stripe:live:in_1', 1, $1, 'run-1', 2, 'done', '2026-01-01T10:00:01.6Z', '2026-01-01T10:00:02Z', ''),

@@ -211,10 +211,10 @@ var world = []string{
 		('00000000-0000-0000-0000-000000000003', 'stripe', 'stripe', 'live', 'evt_3', 'id', 'invoice.paid', 'in_3', now(), '\x03', 'ignored', 'type_not_wanted', '', '', null)`,
 	`insert into receipt_bodies (receipt_id, headers, body) values ('00000000-0000-0000-0000-000000000001', '{"Content-Type":["application/json"]}', '{"id":"evt_1","email":"ada@example.com","amount":49900}')`,
 	`insert into runs (receipt_id, workflow_id, run_id, kind, started_at) values ('00000000-0000-0000-0000-000000000001', 'stripe:evt_1', 'run', 'original', now())`,
-	`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, error, result) values
-		('receipt-email:stripe:live:in_1', 'receipt-email', 'failed', '00000000-0000-0000-0000-000000000001', 'evt_1', 'stripe:evt_1', 'run', now(), '451 later', null),
-		('receipt-email:stripe:live:in_2', 'receipt-email', 'done', '00000000-0000-0000-0000-000000000002', 'evt_2', 'stripe:evt_2', 'run', now(), '', '{"To":1}'),
-		('workspace:x', 'provision-workspace', 'done', '00000000-0000-0000-0000-000000000001', 'evt_1', 'stripe:evt_1', 'run', now(), '', null)`,
+	`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, error, result) values
+		('receipt-email:stripe:live:in_1', 'receipt-email', 'failed', '00000000-0000-0000-0000-000000000001', 'evt_1', 'run', now(), '451 later', null),
+		('receipt-email:stripe:live:in_2', 'receipt-email', 'done', '00000000-0000-0000-0000-000000000002', 'evt_2', 'run', now(), '', '{"To":1}'),
+		('workspace:x', 'provision-workspace', 'done', '00000000-0000-0000-0000-000000000001', 'evt_1', 'run', now(), '', null)`,
 	`insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
 		values ('receipt-email:stripe:live:in_1', 1, '00000000-0000-0000-0000-000000000001', 'run', 1, 'failed', now(), '451 later')`,
 	`insert into facts (provider, mode, kind, object, customer, event_id, receipt_id, occurred_at, rank, origin, data)

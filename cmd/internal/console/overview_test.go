@@ -29,8 +29,8 @@ func TestOverview_FiguresInWordsAndPictures(t *testing.T) {
 	s.exec(`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason)
 		select ('01890000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 'a', 'stripe', 'live', 'evt_' || n, 'id', 'invoice.paid', now(), '', 
 		       case when n = 1 then 'dead' else 'processed' end, case when n = 1 then 'effect_failed: x' else '' end from generate_series(1, 100) n`)
-	s.exec(`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, claimed_at, done_at)
-		select 'mail:' || n, 'receipt-email', 'done', id, event_id, '', '', now(), now(), received_at + n * interval '10 milliseconds'
+	s.exec(`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, claimed_at, done_at)
+		select 'mail:' || n, 'receipt-email', 'done', id, event_id, '', now(), now(), received_at + n * interval '10 milliseconds'
 		  from (select *, substring(event_id from 5)::int as n from receipts) r`)
 	page := ada.get("/overview").text
 	for _, says := range []string{"at most 30, in the hour from", "receipt-email: half within 505ms, 19 of 20 within 950ms", ": 30 a minute</title>",

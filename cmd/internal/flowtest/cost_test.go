@@ -37,8 +37,7 @@ var costRows = map[string]int{
 	"receipts update": 2, // started, finished
 	"runs insert":     1, "runs update": 1,
 	"effects insert": 4, "effects update": 5, // four outcomes and the mail's mark
-	"effect_attempts insert": 4,
-	"facts insert":           1, "grants insert": 1,
+	"facts insert": 1, "grants insert": 1,
 	"due insert":      2,                       // nothing but the invoice tells that the subscription is active; and its renewal
 	"accounts insert": 1, "accounts update": 1, // its target
 	"subscriptions insert": 1, "invoices insert": 1, "entitlements insert": 1,

@@ -44,8 +44,8 @@ func TestForget_ErasesAllOfOneCustomer(t *testing.T) {
 	exec(`insert into facts (provider, mode, kind, object, customer, event_id, receipt_id, occurred_at, rank, origin, data)
 		select provider, mode, 'invoice_seen', 'in_' || event_id, case event_id when 'evt_3' then 'cus_12' else 'cus_1' end, event_id, id, now(), 3, 'event', '{}'
 		  from receipts where event_id <> 'evt_2'`)
-	exec(`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, request, error)
-		values ('k', 'receipt-email', 'failed', $1, 'evt_1', 'w', 'r', now(), 'x', '550 <ada@x.test> unknown')`, schematest.Ref("evt_1").ReceiptID)
+	exec(`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, request, error)
+		values ('k', 'receipt-email', 'failed', $1, 'evt_1', 'r', now(), 'x', '550 <ada@x.test> unknown')`, schematest.Ref("evt_1").ReceiptID)
 	exec(`insert into invoices (mode, id, account, customer, status, amount, currency, period_start, occurred_at, state, page)
 		values ('live', 'in_1', 'acme', 'cus_1', 'open', 1, 'usd', now(), now(), '{}', 'https://x.test')`)
 	keep := func(second int) {

@@ -141,8 +141,8 @@ var planted = []string{
 		('live', 'correction', 'in_2', 'acme', 'open', 'decide', '', now(), null)`,
 	`insert into breakers (sink, open, since, reason, said, probe_at) values ('finance', true, now() - interval '10 minutes', 'f.test answered 503', 'no ada', now()),
 		('gone', true, now() - interval '10 minutes', 'x', '', now())`,
-	`insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until)
-		select 'receipt-email:stripe:live:in_' || n, 'receipt-email', 'uncertain', '00000000-0000-0000-0000-000000000006', 'evt_6', 'w', 'r', now() - interval '2 hours' from generate_series(1, 2) n`,
+	`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until)
+		select 'receipt-email:stripe:live:in_' || n, 'receipt-email', 'uncertain', '00000000-0000-0000-0000-000000000006', 'evt_6', 'r', now() - interval '2 hours' from generate_series(1, 2) n`,
 	`insert into jobs (id, action, filter, who, why, rate, state, items, done, failed, finished_at) values ('job 1', 'retry', '{}', 'ada', 'ada asked', 1, 'finished', 3, 2, 1, now()),
 		('job 2', 'retry', '{}', 'ada', 'x', 1, 'finished', 3, 3, 0, now())`,
 	`insert into meanings (hash, body, proposed_by) values ('aa', '{}', 'w'), ('bb', '{}', 'w'), ('cc', '{}', 'w')`,

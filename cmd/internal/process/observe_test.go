@@ -60,10 +60,10 @@ func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 		('test', 'review', 'in_1', 'open', '', '', now(), null)`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Pool.Exec(t.Context(), `insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, claimed_at) values
-		('reverse-finance-entry:stripe:live:in_1', 'reverse-finance-entry', 'failed', gen_random_uuid(), '', '', '', now(), now() - interval '2 hours'),
-		('withhold-grant:stripe:live:in_1', 'withhold-grant', 'done', gen_random_uuid(), '', '', '', now(), now() - interval '3 hours'),
-		('finance-export:stripe:live:in_1', 'finance-export', 'failed', gen_random_uuid(), '', '', '', now(), now() - interval '4 hours')`); err != nil {
+	if _, err := n.Pool.Exec(t.Context(), `insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, claimed_at) values
+		('reverse-finance-entry:stripe:live:in_1', 'reverse-finance-entry', 'failed', gen_random_uuid(), '', '', now(), now() - interval '2 hours'),
+		('withhold-grant:stripe:live:in_1', 'withhold-grant', 'done', gen_random_uuid(), '', '', now(), now() - interval '3 hours'),
+		('finance-export:stripe:live:in_1', 'finance-export', 'failed', gen_random_uuid(), '', '', now(), now() - interval '4 hours')`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.Pool.Exec(t.Context(), `insert into operator_actions (request_id, actor, action, target, reason, before, after, prev_hash, hash)
