@@ -55,7 +55,7 @@ var deciding = []string{
 	"insert on operator_actions, facts, receipts, redeliveries, transmissions, job_items",
 	"insert (what, who, why) on looks",
 	"insert, update, delete on sessions, pending_decisions, due, grants",
-	"insert, update on accounts, addresses, entitlements, finance_corrections, invoices, jobs, objects, outbox",
+	"insert, update on accounts, addresses, finance_corrections, invoices, jobs, objects, outbox",
 	"insert, update on pauses, subscriptions, tasks, tokens",
 	"update on receipts",
 	"insert, update (headers, body) on receipt_bodies",

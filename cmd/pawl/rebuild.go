@@ -31,8 +31,8 @@ func rebuild(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rebuild --check | --apply ACCOUNT --mode MODE --why REASON",
 		Short: "Compare the billing rows with the facts, and repair an account's", Args: noArgument,
-		Long: `Fold every fact anew and list the rows that are not what that comes to: of accounts, subscriptions, invoices,
-grants and entitlements. --check changes nothing and locks nothing; it may run beside everything else. What an
+		Long: `Fold every fact anew and list the rows that are not what that comes to: of accounts, subscriptions, invoices
+and grants. --check changes nothing and locks nothing; it may run beside everything else. What an
 account has while something is due that has not run yet is left to the clock.
 
 --apply writes what the facts of one account come to. It shows first what differs; --dry-run ends there. Who and why

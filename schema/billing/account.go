@@ -133,15 +133,9 @@ insert into grants (mode, object, account, plan, quantity, add_ons, until, ends,
 const takeSQL = `delete from grants where mode = $1 and object = $2`
 
 const writeTargetSQL = `
-update accounts set target_version = $3, target_state = $4, target_plan = $5, target_quantity = $6, target_features = $7, updated_at = now()
+update accounts set target_version = $3, target_state = $4, target_plan = $5, target_quantity = $6, target_features = $7,
+       known_features = array(select unnest(known_features) union select unnest($7::text[]) order by 1), updated_at = now()
  where mode = $1 and id = $2`
-
-const enableFeaturesSQL = `
-insert into entitlements as e (mode, account, feature, enabled) select $1, $2, feature, true from unnest($3::text[]) as feature order by feature
-    on conflict (mode, account, feature) do update set enabled = true, updated_at = now() where not e.enabled`
-
-const disableFeaturesSQL = `
-update entitlements set enabled = false, updated_at = now() where mode = $1 and account = $2 and enabled and feature <> all($3)`
 
 const lapsedSQL = `update accounts set over_at = $3 where mode = $1 and id = $2`
 

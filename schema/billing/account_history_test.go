@@ -661,7 +661,7 @@ func tellFacts(facts []billing.Fact) string {
 func (w *tale) apply(t *testing.T, pool *pgxpool.Pool, facts []billing.Fact) (rows, due []string, news []announced) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(t.Context(), `truncate facts, accounts, subscriptions, invoices, objects, grants, due, entitlements, tasks, outbox`); err != nil {
+		if _, err := tx.Exec(t.Context(), `truncate facts, accounts, subscriptions, invoices, objects, grants, due, tasks, outbox`); err != nil {
 			return err
 		}
 		for n, f := range facts {

@@ -422,7 +422,7 @@ func TestApply_PaidInvoices_Statements(t *testing.T) {
 		}{
 			// The meaning and its lock, the other locks, the fact, what it is folded with (facts and rows); the account and its grants; and then the rows of
 			// subscription, invoice, grant, what is due, target and features, the accounts that are written alike, and the news.
-			{"the first invoice of a customer", 17},
+			{"the first invoice of a customer", 16},
 			// No target and no features; but what was due of the subscription is looked at.
 			{"the next period", 15},
 		} {

@@ -275,7 +275,7 @@ func TestCheck_Money_NoDifference(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			facts := events(c.facts, true)
 			slices.Reverse(facts)
-			if _, err := pool.Exec(t.Context(), `truncate facts, accounts, subscriptions, invoices, objects, grants, due, entitlements, tasks, outbox`); err != nil {
+			if _, err := pool.Exec(t.Context(), `truncate facts, accounts, subscriptions, invoices, objects, grants, due, tasks, outbox`); err != nil {
 				t.Fatal(err)
 			}
 			deliver(t, pool, facts, at(1000))

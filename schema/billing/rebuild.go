@@ -49,8 +49,8 @@ type projection struct {
 
 var projections = []projection{
 	{
-		name: "accounts", key: "id", except: []string{"customer", "target_version", "over_at", "folded_at",
-			"reconciled_at"},
+		name: "accounts", key: "id", except: []string{"customer", "target_version", "known_features", "over_at",
+			"folded_at", "reconciled_at"},
 		// That an account once had something is history, and not the same in every order.
 		data:    `case when t.target_state = 'active' then to_jsonb(t) else jsonb_build_object('id', t.id, 'held', t.held) end`,
 		follows: true,
@@ -65,7 +65,6 @@ var projections = []projection{
 	// or to follow a hold or a repair, is history.
 	{name: "due", key: "object || ' ' || why || ' ' || at", except: []string{"next_at"},
 		where: "why not in ('settle', 'book', 'renewal', 'add_on', 'keep', 'hold', 'refold', 'changed', 'ended', 'taken')", clock: "t.at <= $4"},
-	{name: "entitlements", key: "account || ' ' || feature", where: "enabled", follows: true},
 }
 
 // written lists what Apply writes beside the projections.

@@ -58,7 +58,7 @@ func multiply(b *testing.B, pool *pgxpool.Pool, accounts int) {
 	b.Helper()
 	conn := own(b, pool)
 	defer func() { _ = conn.Close(context.WithoutCancel(b.Context())) }()
-	tables := strings.Fields(`facts accounts subscriptions invoices objects grants due entitlements`)
+	tables := strings.Fields(`facts accounts subscriptions invoices objects grants due`)
 	for _, table := range tables {
 		rows, err := conn.Query(b.Context(), `select string_agg(quote_ident(column_name), ', ' order by ordinal_position) from information_schema.columns
 			where table_schema = current_schema() and table_name = $1 and is_identity = 'NO' and is_generated = 'NEVER'`, table)

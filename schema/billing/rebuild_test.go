@@ -61,7 +61,6 @@ func TestCheck_RowsThatDrifted_NamedAndRepaired(t *testing.T) {
 		`update subscriptions set plan = 'starter', state = jsonb_set(state, '{Plan}', '"starter"')`,
 		`delete from grants`,
 		`update accounts set target_state = 'suspended', target_plan = ''`,
-		`update entitlements set enabled = false where feature = 'sso'`,
 		`insert into grants (mode, object, account, plan) values ('live', 'sub_ghost', 'ghost', 'pro')`,
 	} {
 		if _, err := pool.Exec(t.Context(), sql); err != nil {
@@ -71,7 +70,6 @@ func TestCheck_RowsThatDrifted_NamedAndRepaired(t *testing.T) {
 	got := check(t, pool, billing.Scope{}, now)
 	want := []string{
 		"accounts acme (live): target_features, target_plan, target_quantity, target_state",
-		"entitlements acme sso (live): is missing",
 		"grants sub_1 (live): is missing",
 		"grants sub_ghost (live): no fact tells of it",
 		"subscriptions sub_1 (live): plan, state.Plan",
@@ -88,7 +86,7 @@ func TestCheck_RowsThatDrifted_NamedAndRepaired(t *testing.T) {
 
 	before := count(t, pool, `select count(*) from outbox where type = 'access.changed'`)
 	acme := billing.Scope{Mode: "live", Account: "acme"}
-	if of := check(t, pool, acme, now); len(of) != 4 {
+	if of := check(t, pool, acme, now); len(of) != 3 {
 		t.Errorf("of the account alone: %q", of)
 	}
 	if objects, err := billing.Repair(t.Context(), pool, acme, policy, now); err != nil || objects == 0 {
@@ -118,7 +116,7 @@ func TestRepair_RowsChangedOrDeleted_AsTheFactsSay(t *testing.T) {
 		credited(70, "issued"), warned(80, true), failed(2, 2*aDay, 1, "pro"), sale(90, "paid", "pi_9", by("cs_1", "acme")),
 	}, false), now)
 	acme := billing.Scope{Mode: "live", Account: "acme"}
-	for _, table := range []string{"accounts", "subscriptions", "invoices", "payments", "refunds", "disputes", "fraud_warnings", "credit_notes", "checkouts", "grants", "due", "entitlements"} {
+	for _, table := range []string{"accounts", "subscriptions", "invoices", "payments", "refunds", "disputes", "fraud_warnings", "credit_notes", "checkouts", "grants", "due"} {
 		if n := count(t, pool, `select count(*) from `+table); n == 0 {
 			t.Fatalf("%s is empty", table)
 		}
@@ -132,7 +130,7 @@ func TestRepair_RowsChangedOrDeleted_AsTheFactsSay(t *testing.T) {
 		`delete from objects where kind = 'fraud_warning'`, `delete from objects where kind = 'credit_note'`, `delete from objects where kind = 'checkout'`,
 		`update grants set plan = 'starter'`, `delete from grants`, `insert into grants (mode, object, account, plan) values ('live', 'sub_ghost', 'acme', 'enterprise')`,
 		`delete from due`, `update due set at = at + interval '1 day'`,
-		`update entitlements set enabled = not enabled`, `delete from entitlements`, `insert into entitlements (mode, account, feature, enabled) values ('live', 'acme', 'ghost', true)`,
+		`update accounts set target_features = '{ghost}'`,
 		`update subscriptions set account = 'umbrella'`, `update invoices set account = 'umbrella'`,
 	} {
 		if _, err := pool.Exec(t.Context(), sql); err != nil {

@@ -164,12 +164,6 @@ func (a *applying) writeAccess(b *pgx.Batch, before Target, after Access) {
 		return
 	}
 	b.Queue(writeTargetSQL, a.subject.Mode, after.Account, t.Version, t.State, t.Plan, t.Quantity, texts(t.Features))
-	if before.Version > 0 { // it may have features
-		b.Queue(disableFeaturesSQL, a.subject.Mode, after.Account, texts(t.Features))
-	}
-	if len(t.Features) > 0 {
-		b.Queue(enableFeaturesSQL, a.subject.Mode, after.Account, t.Features)
-	}
 }
 
 // follow has the clock bring a workspace to a target that a repair has changed, since no run is about that.

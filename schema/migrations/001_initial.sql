@@ -461,6 +461,8 @@ create table accounts (
     target_plan     text        not null default '',
     target_quantity bigint      not null default 0,
     target_features text[]      not null default '{}',
+    -- All features that it ever had.
+    known_features  text[]      not null default '{}',
     -- held: a hold is on all that the account has.
     held            boolean     not null default false,
     -- over_at is when what granted access last was over; null while nothing was.
@@ -613,15 +615,6 @@ create index due_next on due (next_at);
 create index due_account on due (account, mode, at);
 create index due_owner on due (owner, mode);
 
-create table entitlements (
-    mode       text        not null check (mode in ('live', 'test')),
-    account    text        not null,
-    feature    text        not null,
-    enabled    boolean     not null,
-    updated_at timestamptz not null default now(),
-    primary key (mode, account, feature)
-);
-
 -- What outside systems have taken.
 
 create table workspaces (
@@ -716,6 +709,9 @@ select a.mode, a.id as account, a.provider, a.customer, coalesce(nullif(a.target
        coalesce((select w.version from workspaces w where w.mode = a.mode and w.account = a.id), 0) as workspace_version,
        a.created_at, a.updated_at
   from accounts a;
+create view entitlements as
+select a.mode, a.id as account, feature, feature = any(a.target_features) as enabled, a.updated_at
+  from accounts a cross join unnest(a.known_features) as feature;
 create view pawl_features as
 select mode, account, feature, enabled, updated_at from entitlements;
 create view pawl_subscriptions as
@@ -1068,7 +1064,7 @@ do $$
 declare
     changed text;
 begin
-    foreach changed in array '{accounts,addresses,due,entitlements,facts,finance_corrections,grants,invoices,job_items,objects,outbox,pauses,pending_decisions,receipt_bodies,receipts,subscriptions,tasks}'::text[] loop
+    foreach changed in array '{accounts,addresses,due,facts,finance_corrections,grants,invoices,job_items,objects,outbox,pauses,pending_decisions,receipt_bodies,receipts,subscriptions,tasks}'::text[] loop
         execute format($f$create constraint trigger decided after insert or update or delete on %I deferrable initially deferred for each row
             when (not has_table_privilege('public.held_bodies'::regclass, 'select') and has_column_privilege('public.looks'::regclass, 'who', 'insert'))
             execute function decided()$f$, changed);

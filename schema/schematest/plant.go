@@ -46,7 +46,7 @@ func Plant(t testing.TB, pool *pgxpool.Pool) {
 			json_build_object('ID', @x::text, 'Number', @x::text, 'Status', @x::text, 'Currency', @x::text))`,
 		`insert into objects (mode, kind, id, account, invoice, state) values ('live', 'refund', @x, @x, @x, json_build_object('Status', @x::text, 'Amount', 1, 'Currency', @x::text))`,
 		`insert into grants (mode, object, account, plan, add_ons, because) values ('live', @x, @x, @x, array[@x], @x)`,
-		`insert into entitlements (mode, account, feature, enabled) values ('live', @x, @x, true)`,
+		`update accounts set target_features = array[@x], known_features = array[@x] where id = @x`,
 		`insert into workspaces (mode, account, version, state, plan, features, effect_key) values ('live', @x, 1, 'active', @x, array[@x], @x)`,
 		`insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, reference) values (@x, 'live', @x, @x, @x, 'payment', 1, @x, @x)`,
 		`insert into due (mode, owner, account, object, why, at, provider, event_id, receipt_id, occurred_at, next_at) values

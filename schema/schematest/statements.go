@@ -24,7 +24,7 @@ import (
 // grows are the tables that have rows for every event, for ever.
 var grows = []string{"receipts", "receipt_bodies", "redeliveries", "transmissions", "runs", "effects",
 	"effect_attempts", "outbox",
-	"facts", "accounts", "subscriptions", "invoices", "grants", "due", "entitlements", "workspaces", "tasks",
+	"facts", "accounts", "subscriptions", "invoices", "grants", "due", "workspaces", "tasks",
 	"finance_entries", "finance_corrections",
 	"objects", "operator_actions", "looks"}
 

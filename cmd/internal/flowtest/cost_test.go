@@ -40,7 +40,7 @@ var costRows = map[string]int{
 	"facts insert": 1, "grants insert": 1,
 	"due insert":      2,                       // nothing but the invoice tells that the subscription is active; and its renewal
 	"accounts insert": 1, "accounts update": 1, // its target
-	"subscriptions insert": 1, "invoices insert": 1, "entitlements insert": 1,
+	"subscriptions insert": 1, "invoices insert": 1,
 	"invoices update":   1, // the page for the customer, which no fold knows
 	"workspaces insert": 1, "finance_entries insert": 1, "addresses insert": 1,
 	// three news of the account, the oldest taken, each settled; and that a task was opened
