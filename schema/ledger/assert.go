@@ -25,7 +25,7 @@ const assertSQL = `
 with asserted as (
     insert into effects as e (key, kind, state, receipt_id, event_id, run_id, lease_until, attempts, result, error, done_at)
     values ($1, $2, 'done', $3, $4, $5, now(), 0, $6, $7, now())
-        on conflict (key) do update set state = 'done', committing = false, token = e.token + 1, result = excluded.result,
+        on conflict (key) do update set state = 'done', committing = false, request = null, token = e.token + 1, result = excluded.result,
            error = excluded.error, error_class = '', done_at = now(), receipt_id = excluded.receipt_id, event_id = excluded.event_id,
            run_id = excluded.run_id
      where e.state in ('failed', 'uncertain') or (e.state = 'claimed' and e.lease_until < now())

@@ -109,6 +109,7 @@ with finished as (
     update effects as e set
            state       = f.state,
            committing  = false,
+           request     = case when f.state <> 'done' then e.request end,
            result      = coalesce(f.result, e.result),
            error       = f.error,
            failures    = e.failures + case when f.class in ('transient', 'exhausted') then 1 else 0 end,
@@ -140,7 +141,7 @@ const skipSQL = `
 with skipped as (
     insert into effects as e (key, kind, state, receipt_id, event_id, run_id, lease_until, error, done_at)
     values ($1, $2, 'skipped', $3, $4, $5, now(), $6, now())
-        on conflict (key) do update set state = 'skipped', committing = false, token = e.token + 1, error = excluded.error, error_class = '', done_at = now()
+        on conflict (key) do update set state = 'skipped', committing = false, request = null, token = e.token + 1, error = excluded.error, error_class = '', done_at = now()
      where e.state in ('failed', 'uncertain') or (e.state = 'claimed' and e.lease_until < now())
     returning key, generation, receipt_id, run_id, token
 )

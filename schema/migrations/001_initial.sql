@@ -260,7 +260,8 @@ create table effects (
     -- the round's first attempt was claimed. A sink's retries go by both.
     failures     integer     not null default 0,
     tried_since  timestamptz not null default now(),
-    -- request holds the exact bytes of the first attempt: every later one sends the same.
+    -- request holds the exact bytes of the first attempt: every later one sends the same. It goes when the effect is done
+    -- or skipped.
     request      bytea,
     result       jsonb,
     error        text        not null default '',

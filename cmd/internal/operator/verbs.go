@@ -254,7 +254,7 @@ It takes the right that the decision takes. pawl status lists what waits, with t
 			Short: "Erase what is held of a customer: address, bodies, kept requests", rule: forgetRule,
 			Flags: []Flag{flagMode}, Previews: true,
 			Long: `Erase what is held of a customer and may be personal data: the address, the bodies of all events that name the
-customer, the requests that are kept with effects, and refused requests. Facts, the ledger and the audit trail hold no
+customer, the requests of effects that are not done, and refused requests. Facts, the ledger and the audit trail hold no
 personal data and stay. It refuses while an event about the customer is not at rest. It reads all bodies that are held.
 
 The customer stays forgotten: no event, import or reconciliation keeps an address again, and no letter is sent. The
