@@ -70,7 +70,7 @@ func (h Hit) Overturns() bool {
 			return d.Table != "due"
 		}
 		other := func(column string) bool { return cmp.Or(d.Is[column], any("")) != "" } // only what differs is there
-		return other("account") ||
+		return other("account") || others("loses ", d.Folded, d.Is) != "" ||
 			!other("state.UnknownPrice") && (other("state.Plan") || other("state.Quantity"))
 	})
 }
