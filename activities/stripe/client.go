@@ -27,9 +27,10 @@ type Client struct {
 	// Pace, when set, is asked before each request, and waits until it may be made.
 	Pace func(context.Context) error
 
-	backend api.Backend
-	host    string
-	key     string
+	patience Patience
+	backend  api.Backend
+	host     string
+	key      string
 }
 
 // NewClient returns the client of the account whose secret or restricted key is given, which makes its requests
@@ -160,7 +161,7 @@ func (c *Client) Refunds(ctx context.Context, charge, account string) (Fetched, 
 // Version is the version of Stripe's API that all requests are made in: the newest that readers are tested with.
 const Version = "2026-08-26.dahlia"
 
-// get makes one request.
+// get makes one request, as often as the client has patience.
 func (c *Client) get(ctx context.Context, path, account string, query url.Values) (Fetched, error) {
 	parameters := &form.Values{}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
@@ -174,15 +175,18 @@ func (c *Client) get(ctx context.Context, path, account string, query url.Values
 	if account != "" {
 		params.SetStripeAccount(account)
 	}
-	if c.Pace != nil {
-		if err := c.Pace(ctx); err != nil {
-			return Fetched{}, effect.Infrastructure(err)
-		}
-	}
 	var answer api.APIResource
-	begin := time.Now()
-	if err := c.backend.CallRaw(http.MethodGet, path, c.key, parameters, params, &answer); err != nil {
-		return Fetched{}, c.failure(err)
+	var begin time.Time
+	if err := c.patience.Do(ctx, func() error {
+		if c.Pace != nil {
+			if err := c.Pace(ctx); err != nil {
+				return effect.Infrastructure(err)
+			}
+		}
+		begin = time.Now()
+		return c.failure(c.backend.CallRaw(http.MethodGet, path, c.key, parameters, params, &answer))
+	}); err != nil {
+		return Fetched{}, err
 	}
 	took := time.Since(begin)
 	at, err := http.ParseTime(answer.LastResponse.Header.Get("Date"))
@@ -194,6 +198,9 @@ func (c *Client) get(ctx context.Context, path, account string, query url.Values
 
 // failure classifies what came instead of an answer.
 func (c *Client) failure(err error) error {
+	if err == nil {
+		return nil
+	}
 	if failure, ok := errors.AsType[*effect.Failure](err); ok {
 		return failure
 	}

@@ -12,15 +12,6 @@ import (
 	"unicode/utf8"
 )
 
-// FieldError says which field of a payload cannot be read, and why. It is the reason that the
-// parked receipt shows.
-type FieldError struct {
-	Field  string
-	Reason string
-}
-
-func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
-
 // Unusable says why s, of at most the given number of bytes, cannot be stored or stand in a key, "" when it can. It
 // does not repeat s: the words stand in histories and reasons, and s may be an address. Postgres refuses a NUL each
 // time it is tried; and encoding/json puts U+FFFD where escapes are broken, so that two IDs would be one.

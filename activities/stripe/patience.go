@@ -10,10 +10,17 @@ import (
 )
 
 // Patience is how a person's command asks what the API cannot answer for now: so many times in a row, with First after
-// the first time, which doubles.
+// the first time, which doubles. The zero Patience asks once.
 type Patience struct {
 	Tries int
 	First time.Duration
+}
+
+// With returns the client with patience for each of its requests.
+func (c *Client) With(p Patience) *Client {
+	patient := *c
+	patient.patience = p
+	return &patient
 }
 
 // Do calls ask until it succeeds, cannot succeed, or the tries are used up. What the API asks to wait is waited. An

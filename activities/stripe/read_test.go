@@ -309,8 +309,7 @@ func TestRead_Unreadable_ReviewNamesTheField(t *testing.T) {
 				tt.change(event, version)
 				facts, err := Read(encode(t, event), subjectOf(event))
 				var review *ReviewError
-				var field *FieldError
-				if !errors.As(err, &review) || !errors.As(err, &field) || review.Code != tt.code || field.Field != tt.field || field.Reason == "" || !strings.Contains(review.Reason, field.Reason) {
+				if !errors.As(err, &review) || review.Code != tt.code || review.Field != tt.field || len(review.Reason) <= len(review.Field+": ") {
 					t.Errorf("%s: error %v, want %s about %s", version, err, tt.code, tt.field)
 				}
 				if facts != nil {
@@ -332,8 +331,7 @@ func TestRead_NoJSONObject_Review(t *testing.T) {
 		} {
 			facts, err := read()
 			var review *ReviewError
-			var field *FieldError
-			if !errors.As(err, &review) || review.Code != Unreadable || !errors.As(err, &field) || field.Field != "body" || facts != nil {
+			if !errors.As(err, &review) || review.Code != Unreadable || review.Field != "body" || facts != nil {
 				t.Errorf("%q: %v, %v; want a review about the body", body, facts, err)
 			}
 		}
@@ -368,8 +366,7 @@ func FuzzRead(f *testing.F) {
 		}
 		if err != nil {
 			var review *ReviewError
-			var field *FieldError
-			if !errors.As(err, &review) || review.Code == "" || !errors.As(err, &field) || field.Field == "" || facts != nil {
+			if !errors.As(err, &review) || review.Code == "" || review.Field == "" || facts != nil {
 				t.Fatalf("error %v is no review that names a field", err)
 			}
 			storable(t, err.Error())

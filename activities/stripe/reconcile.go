@@ -52,16 +52,13 @@ const (
 //
 // leftOut says what of a list was not read, and why: the key may not read it, where it is one of money; or there is
 // more of it than one call reads.
-func (c *Client) OfCustomer(ctx context.Context, id, account string, p Patience) (held []Listed,
+func (c *Client) OfCustomer(ctx context.Context, id, account string) (held []Listed,
 	leftOut map[string]string, err error) {
-	var customer Listed
-	if err := p.Do(ctx, func() (err error) {
-		customer, err = c.Object(ctx, "customer", id, account)
-		return err
-	}); err != nil {
+	customer, err := c.Object(ctx, "customer", id, account)
+	if err != nil {
 		return nil, nil, err
 	}
-	r := reading{Client: c, account: account, patience: p, held: []Listed{customer}, leftOut: map[string]string{}}
+	r := reading{Client: c, account: account, held: []Listed{customer}, leftOut: map[string]string{}}
 	for _, of := range []List{
 		{"subscriptions", url.Values{"customer": {id}, "status": {"all"}}},
 		{"invoices", url.Values{"customer": {id}, "status": {"open"}}},
@@ -86,10 +83,9 @@ func (c *Client) OfCustomer(ctx context.Context, id, account string, p Patience)
 // reading reads what Stripe holds of a customer.
 type reading struct {
 	*Client
-	account  string
-	patience Patience
-	held     []Listed
-	leftOut  map[string]string
+	account string
+	held    []Listed
+	leftOut map[string]string
 }
 
 // money reads what was paid for without an invoice, and what has moved of payments.
@@ -205,10 +201,7 @@ func (r *reading) all(ctx context.Context, of List) (held []Listed, err error) {
 			after = held[len(held)-1].ID
 		}
 		var page []Listed
-		if err := r.patience.Do(ctx, func() (err error) {
-			page, more, err = r.Page(ctx, of, after, r.account)
-			return err
-		}); err != nil {
+		if page, more, err = r.Page(ctx, of, after, r.account); err != nil {
 			return nil, err
 		}
 		held = append(held, page...)

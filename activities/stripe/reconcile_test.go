@@ -51,7 +51,7 @@ func TestOfCustomer_ManyCharges_BoundIsSaid(t *testing.T) {
 		1001: {"early fraud warnings of older charges", "older charges"},
 	} {
 		s, c := manyCharges(t, many, "")
-		held, leftOut, err := c.OfCustomer(t.Context(), "cus_1", "", Patience{Tries: 1})
+		held, leftOut, err := c.OfCustomer(t.Context(), "cus_1", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestOfCustomer_ListDenied_LeftOut(t *testing.T) {
 		"radar/early_fraud_warnings": "early fraud warnings", "checkout/sessions": "checkout sessions", "credit_notes": "credit notes",
 	} {
 		s, c := manyCharges(t, 3, list)
-		if _, leftOut, err := c.OfCustomer(t.Context(), "cus_1", "", Patience{Tries: 1}); err != nil || len(leftOut) != 1 || leftOut[says] != "the key may not read them" {
+		if _, leftOut, err := c.OfCustomer(t.Context(), "cus_1", ""); err != nil || len(leftOut) != 1 || leftOut[says] != "the key may not read them" {
 			t.Errorf("%s: left out %v, %v", list, leftOut, err)
 		}
 		asked := slices.DeleteFunc(slices.Clone(s.requests()), func(r *http.Request) bool { return r.URL.Path != "/v1/"+list })

@@ -15,20 +15,18 @@ const (
 )
 
 // ReviewError says why a person must review an event: its payload lacks a needed field, and reading it again
-// would not help. It wraps a [FieldError].
+// would not help.
 type ReviewError struct {
 	// Code is one of the codes of this package.
 	Code string
+	// Field is the one that cannot be read.
+	Field string
 	// Reason is for people, and names the field. It can be stored.
 	Reason string
-
-	field *FieldError
 }
 
 func (e *ReviewError) Error() string { return e.Code + ": " + e.Reason }
-func (e *ReviewError) Unwrap() error { return e.field }
 
 func review(code, field, reason string) *ReviewError {
-	e := &FieldError{field, reason}
-	return &ReviewError{code, e.Error(), e}
+	return &ReviewError{code, field, field + ": " + reason}
 }

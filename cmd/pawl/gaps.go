@@ -93,7 +93,7 @@ func runGaps(ctx context.Context, s *session, name string, from, to time.Time, f
 		return err
 	}
 	tell := s.progress()
-	g.Patience, g.Told = patience, func(n int) { tell("%s listed", output.Plural(n, "event")) }
+	g.API, g.Told = api.With(patience), func(n int) { tell("%s listed", output.Plural(n, "event")) }
 	report, err := g.Find(ctx, from, to)
 	if err != nil {
 		return err

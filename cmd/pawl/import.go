@@ -90,8 +90,8 @@ func runImport(ctx context.Context, s *session, name, who, why string) error {
 		return err
 	}
 	result, err := importer.Run(ctx, importer.Config{
-		Pool: s.db, API: api, Source: name, Mode: source.Mode, Connected: connected,
-		Policy: s.Policy, Patience: patience,
+		Pool: s.db, API: api.With(patience), Source: name, Mode: source.Mode, Connected: connected,
+		Policy: s.Policy,
 		Began: func(ctx context.Context, i imports.Import) error {
 			return s.Audit.Append(ctx, audit.Action{
 				RequestID: "import/" + i.ID, Actor: who, Action: "import", Target: "source " + name, Reason: why,

@@ -115,7 +115,7 @@ func (r *reconciling) run(ctx context.Context, s *session, source string) error 
 	}
 	tell := s.progress()
 	found, err := (&operator.Reconciler{
-		DB: s.db, API: api, Source: source, Policy: s.Policy, Patience: patience, Request: r.Request,
+		DB: s.db, API: api.With(patience), Source: source, Policy: s.Policy, Request: r.Request,
 		Told: func(customer string, n int) { tell("%s: %s to compare", customer, output.Plural(n, "object")) },
 	}).Compare(ctx, r.Target, r.mode)
 	if err != nil {

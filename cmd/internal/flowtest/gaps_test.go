@@ -28,7 +28,7 @@ func (r *rig) api() *stripe.Client {
 	if err != nil {
 		r.Fatal(err)
 	}
-	return api
+	return api.With(impatiently)
 }
 
 func (r *rig) gaps() *operator.Gaps {
@@ -39,7 +39,7 @@ func (r *rig) gaps() *operator.Gaps {
 	}
 	return &operator.Gaps{
 		API: r.api(), Source: "stripe", Connected: func(context.Context) ([]string, error) { return nil, nil }, Filed: source.Filed, Held: r.Receipts.Held,
-		Patience: impatiently, Now: time.Now,
+		Now: time.Now,
 	}
 }
 

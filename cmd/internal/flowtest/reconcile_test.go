@@ -24,7 +24,6 @@ func (r *rig) reconciler() *operator.Reconciler {
 	r.Helper()
 	return &operator.Reconciler{
 		DB: r.Pool, API: r.api(), Source: "stripe", Policy: process.BillingPolicy(r.Config),
-		Patience: impatiently,
 	}
 }
 

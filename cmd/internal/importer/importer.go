@@ -28,8 +28,6 @@ type Config struct {
 	// Connected are the connected accounts that are read beside the key's own.
 	Connected []string
 	Policy    billing.Policy
-	// Patience is how each page is asked for.
-	Patience stripe.Patience
 	// Began, where it is set, is told of the import before anything is read; its error ends it.
 	Began func(ctx context.Context, i imports.Import) error
 	// Told is told after each page.
@@ -117,14 +115,10 @@ func (r *run) list(ctx context.Context, list stripe.List, account string) error 
 // meanwhile, the list is read from its beginning: an object that is read twice is kept once.
 func (r *run) page(ctx context.Context, list stripe.List, key, account string) (page []stripe.Listed, more bool,
 	err error) {
-	ask := func() (err error) {
-		page, more, err = r.API.Page(ctx, list, r.Cursor[key], account)
-		return err
-	}
-	err = r.Patience.Do(ctx, ask)
+	page, more, err = r.API.Page(ctx, list, r.Cursor[key], account)
 	if errors.Is(err, stripe.ErrNotFound) && r.Cursor[key] != "" {
 		delete(r.Cursor, key)
-		err = r.Patience.Do(ctx, ask)
+		page, more, err = r.API.Page(ctx, list, "", account)
 	}
 	return page, more, err
 }

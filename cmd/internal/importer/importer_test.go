@@ -44,10 +44,9 @@ func setup(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.config = importer.Config{
-		Pool: w.pool, API: api, Source: "stripe", Mode: webhook.Live,
-		Policy:   billing.Policy{Prices: map[string]billing.Price{"price_pro": {Plan: "pro"}}, Order: []string{"pro"}, Features: map[string][]string{"pro": {"api"}}, Grace: time.Hour},
-		Patience: stripe.Patience{Tries: 3, First: time.Millisecond},
-		Told:     func(list string, _ int) { w.told = append(w.told, list) },
+		Pool: w.pool, API: api.With(stripe.Patience{Tries: 3, First: time.Millisecond}), Source: "stripe", Mode: webhook.Live,
+		Policy: billing.Policy{Prices: map[string]billing.Price{"price_pro": {Plan: "pro"}}, Order: []string{"pro"}, Features: map[string][]string{"pro": {"api"}}, Grace: time.Hour},
+		Told:   func(list string, _ int) { w.told = append(w.told, list) },
 	}
 	return w
 }

@@ -28,8 +28,6 @@ type Gaps struct {
 	// Filed returns the delivery of an event of the list, as the source would take it.
 	Filed func(body []byte, account string, at time.Time) receipt.Delivery
 	Held  func(context.Context, []receipt.Key) ([]bool, error)
-	// Patience is how each page is asked for.
-	Patience stripe.Patience
 	// Told, where it is set, is told after each page how many events were listed.
 	Told func(listed int)
 	Now  func() time.Time
@@ -102,10 +100,8 @@ func (g *Gaps) list(ctx context.Context, account string, report *GapReport) erro
 	q := stripe.EventsQuery{From: report.From, To: report.To, Types: g.Types, Account: account}
 	for more := true; more; {
 		var page []stripe.Event
-		err := g.Patience.Do(ctx, func() (err error) {
-			page, more, err = g.API.Events(ctx, q)
-			return err
-		})
+		var err error
+		page, more, err = g.API.Events(ctx, q)
 		if errors.Is(err, stripe.ErrNotFound) && q.After != "" {
 			return errors.New("the place in the list is gone: ask again")
 		}

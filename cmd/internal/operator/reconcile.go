@@ -21,11 +21,10 @@ import (
 
 // Reconciler compares an account with what the provider says of it now. All but the last two fields are required.
 type Reconciler struct {
-	DB       *pgxpool.Pool
-	API      *stripe.Client
-	Source   string
-	Policy   billing.Policy
-	Patience stripe.Patience
+	DB     *pgxpool.Pool
+	API    *stripe.Client
+	Source string
+	Policy billing.Policy
 	// Request, where it is set, is an ID of the request: a call repeated with it files nothing twice.
 	Request string
 	// Told, where it is set, is told of each customer whose objects are compared, and how many they are.
@@ -81,7 +80,7 @@ func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliat
 		return nil, err
 	}
 	for _, customer := range customers {
-		held, unread, err := r.API.OfCustomer(ctx, customer.ID, customer.Account, r.Patience)
+		held, unread, err := r.API.OfCustomer(ctx, customer.ID, customer.Account)
 		if errors.Is(err, stripe.ErrNotFound) {
 			found.LeftOut[customer.ID] = "Stripe shows no such customer to the key of source " + r.Source +
 				": is it of the same account and mode?"
@@ -144,11 +143,7 @@ func (r *Reconciler) rest(ctx context.Context, held []stripe.Listed, open []acco
 		if shown[o.ID] || o.Customer != of.ID {
 			continue
 		}
-		var object stripe.Listed
-		err := r.Patience.Do(ctx, func() (err error) {
-			object, err = r.API.Object(ctx, o.Kind, o.ID, of.Account)
-			return err
-		})
+		object, err := r.API.Object(ctx, o.Kind, o.ID, of.Account)
 		if o.Kind == "refund" { // which does not say its mode
 			object.Mode = found.Mode
 		}

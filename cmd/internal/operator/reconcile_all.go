@@ -50,8 +50,8 @@ func (w *JobWorker) reconcile(ctx context.Context, d Decision, only string) (say
 	}
 	var found *Reconciliation
 	for _, name := range names {
-		compared := &Reconciler{DB: o.DB, API: o.Asked[name].API, Source: name, Policy: o.Policy,
-			Patience: behindPatience, Request: d.Request}
+		compared := &Reconciler{DB: o.DB, API: o.Asked[name].API.With(behindPatience), Source: name,
+			Policy: o.Policy, Request: d.Request}
 		if found, err = compared.Compare(ctx, id, mode); err != nil {
 			return "", err
 		}

@@ -84,7 +84,7 @@ func (s *Scheduled) FindGaps(ctx context.Context, in workflows.GapsInput) (r wor
 	defer end()
 	go heartbeat(alive)
 	gaps := *asked.Gaps
-	gaps.Patience = behindPatience
+	gaps.API = asked.API.With(behindPatience)
 	now := gaps.Now()
 	report, err := gaps.Find(ctx, now.Add(-in.Back), now.Add(-underway))
 	if err != nil {
