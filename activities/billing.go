@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -118,9 +119,7 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 		return LoadFactsResult{}, err
 	}
 	result := LoadFactsResult{Planning: b.Planning, Sinks: map[string]SinkSettings{}}
-	for sink, how := range b.Sinks {
-		result.Sinks[sink] = how
-	}
+	maps.Copy(result.Sinks, b.Sinks)
 	if in.Due || len(in.Fetched) > 0 {
 		result.Unnamed, err = b.unnamed(ctx, in.Fetched)
 		return result, err
@@ -266,16 +265,19 @@ func (b *Billing) apply(ctx context.Context, call effect.Call, facts []billing.F
 	if len(facts) > 0 { // what billing.Apply locks first
 		queue = fmt.Sprintf("customer %s (%s)", cmp.Or(facts[0].Customer, facts[0].Object), facts[0].Mode)
 	}
-	result, err := b.Effects.DoTx(ctx, call, queue, func(ctx context.Context, tx ledger.Tx) (any, error) {
+	return b.inTx(ctx, call, queue, func(ctx context.Context, tx ledger.Tx) (any, error) {
 		change, err := billing.Apply(ctx, tx, facts, b.Policy, call.Key, time.Time{})
-		if err != nil {
-			return nil, err
+		if err == nil && also != nil {
+			err = also(ctx, tx)
 		}
-		if also == nil {
-			return change, nil
-		}
-		return change, also(ctx, tx)
+		return change, err
 	})
+}
+
+// inTx runs an effect in our database, and has what it announces published at once.
+func (b *Billing) inTx(ctx context.Context, call effect.Call, queue string,
+	fn func(context.Context, ledger.Tx) (any, error)) (effect.Result, error) {
+	result, err := b.Effects.DoTx(ctx, call, queue, fn)
 	if err == nil && result.State == effect.Done {
 		b.Announced()
 	}
@@ -297,13 +299,9 @@ func (b *Billing) ApplyDue(ctx context.Context, in EffectInput[AccountDue]) (eff
 		return effect.Result{}, err
 	}
 	queue := fmt.Sprintf("account %s (%s)", of.Account, of.Mode)
-	result, err := b.Effects.DoTx(ctx, in.Effect, queue, func(ctx context.Context, tx ledger.Tx) (any, error) {
+	return b.inTx(ctx, in.Effect, queue, func(ctx context.Context, tx ledger.Tx) (any, error) {
 		return billing.ApplyDue(ctx, tx, of.Subject, of.Account, of.At, b.Policy, in.Effect.Key)
 	})
-	if err == nil && result.State == effect.Done {
-		b.Announced()
-	}
-	return result, err
 }
 
 // Withholding says whose grant is taken back, and what of it.
@@ -381,17 +379,14 @@ func (w Withholding) facts(compensates string) []billing.Fact {
 	if w.Object == "" {
 		return nil
 	}
+	why := "taken back with " + compensates
+	if w.Change != "" {
+		why = "the change to " + w.Change + " was refused"
+	}
 	return []billing.Fact{{
 		Subject: w.Subject, Kind: billing.Withheld, Object: w.Object, Rank: billing.RankChange,
 		Origin: billing.FromEvent,
-		Data: billing.Data{Decision: &billing.DecisionFact{By: "pawl", Why: w.why(compensates),
+		Data: billing.Data{Decision: &billing.DecisionFact{By: "pawl", Why: why,
 			Prices: w.Prices, Invoice: w.Invoice, Checkout: w.Checkout}},
 	}}
-}
-
-func (w Withholding) why(compensates string) string {
-	if w.Change != "" {
-		return "the change to " + w.Change + " was refused"
-	}
-	return "taken back with " + compensates
 }

@@ -28,6 +28,16 @@ type Workspace struct {
 	Version int64 `json:"version"`
 }
 
+// WorkspaceOf is what a target makes of an account's workspace.
+func WorkspaceOf(mode, account string, t billing.Target) Workspace {
+	return Workspace{Account: account, Mode: mode, Plan: t.Plan, Quantity: t.Quantity, Features: t.Features,
+		State: t.State, Version: t.Version}
+}
+
+func (w Workspace) target() billing.Target {
+	return billing.Target{Version: w.Version, State: w.State, Plan: w.Plan, Quantity: w.Quantity, Features: w.Features}
+}
+
 // Request is how the workspace is sent.
 func (w Workspace) Request() Request {
 	header := map[string]string{"Pawl-Mode": w.Mode, "Pawl-Target-Version": strconv.FormatInt(w.Version, 10)}
@@ -47,14 +57,6 @@ type Workspaces struct {
 	Sinks map[string]Sink
 }
 
-// ProvisionWorkspace brings an account's workspace to a target. One workspace is touched by one effect at a time, and a
-// target that is older than the account's current one is skipped: an older plan never lands after a newer one. A
-// skipped effect says whether an earlier try of it was not answered. That one may still land, and
-// [Workspaces.AlignWorkspace] mends it.
-func (w *Workspaces) ProvisionWorkspace(ctx context.Context, in EffectInput[Workspace]) (effect.Result, error) {
-	return w.bring(ctx, in)
-}
-
 // WorkspaceRef names the workspace of an account.
 type WorkspaceRef struct {
 	Mode    string
@@ -63,22 +65,19 @@ type WorkspaceRef struct {
 
 // AlignWorkspace brings a workspace to its account's target, whatever it was told before.
 func (w *Workspaces) AlignWorkspace(ctx context.Context, in EffectInput[WorkspaceRef]) (effect.Result, error) {
-	if err := in.Effect.Check(in.For.Mode); err != nil {
-		return effect.Result{}, err
-	}
 	newest, err := w.Targets.Target(ctx, in.For.Mode, in.For.Account)
 	if err != nil {
 		return effect.Result{}, fmt.Errorf("read the target of %s: %w", in.For.Account, err)
 	}
-	return w.bring(ctx, EffectInput[Workspace]{Effect: in.Effect, For: Workspace{
-		Account: in.For.Account, Mode: in.For.Mode, Plan: newest.Plan, Quantity: newest.Quantity,
-		Features: newest.Features,
-		State:    newest.State, Version: newest.Version,
-	}})
+	return w.ProvisionWorkspace(ctx,
+		EffectInput[Workspace]{in.Effect, WorkspaceOf(in.For.Mode, in.For.Account, newest)})
 }
 
-// bring sends a target, unless a newer one has superseded it.
-func (w *Workspaces) bring(ctx context.Context, in EffectInput[Workspace]) (effect.Result, error) {
+// ProvisionWorkspace brings an account's workspace to a target. One workspace is touched by one effect at a time, and a
+// target that is older than the account's current one is skipped: an older plan never lands after a newer one. A
+// skipped effect says whether an earlier try of it was not answered. That one may still land, and
+// [Workspaces.AlignWorkspace] mends it.
+func (w *Workspaces) ProvisionWorkspace(ctx context.Context, in EffectInput[Workspace]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
 	}
@@ -129,8 +128,4 @@ func (w *Workspaces) current(ctx context.Context, sent Workspace) error {
 		return &effect.NotWanted{Reason: fmt.Sprintf("superseded by version %d", newest.Version)}
 	}
 	return nil
-}
-
-func (w Workspace) target() billing.Target {
-	return billing.Target{Version: w.Version, State: w.State, Plan: w.Plan, Quantity: w.Quantity, Features: w.Features}
 }

@@ -11,14 +11,6 @@ import (
 
 // Outside systems take nouns of their own. Here stands what each is made of.
 
-func workspaceFor(mode string, access billing.Access) activities.Workspace {
-	t := access.Target
-	return activities.Workspace{
-		Account: access.Account, Mode: mode, Plan: t.Plan, Quantity: t.Quantity, Features: t.Features, State: t.State,
-		Version: t.Version,
-	}
-}
-
 // bookPayments books what came in for an invoice, which can be more than was due: one entry for each time that more was
 // told of. The first one has the key of the invoice, and that of a later one ends with the sum.
 func bookPayments(subject billing.Subject, i billing.Invoice, book func(of string, entry activities.Entry)) {

@@ -41,7 +41,7 @@ func workspaceOf(subject billing.Subject, access billing.Access) *step {
 		return nil
 	}
 	of := object(subject, access.Account+":v"+strconv.FormatInt(access.Target.Version, 10))
-	s := provisionWorkspace.step(of, workspaceFor(subject.Mode, access))
+	s := provisionWorkspace.step(of, activities.WorkspaceOf(subject.Mode, access.Account, access.Target))
 	s.then = func(done effect.Result) *step {
 		if done.State != effect.Skipped || !done.Unanswered {
 			return nil
