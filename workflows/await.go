@@ -31,12 +31,14 @@ func (r *run) listen() error {
 
 // validate refuses a decision that makes no sense. A refused update leaves nothing in the history. A reset re-applies
 // the decisions of the run before at the new run's start; see take. A later one is new, and its maker would be told
-// that it is taken.
+// that it is taken. A retry, a done and a resend are not kept over a reset: the ledger holds their outcomes, and a
+// person has to look anew at a park after them.
 func (r *run) validate(action string, in DecisionInput) error {
+	lasting := action != UpdateRetry && action != UpdateDone && action != UpdateResend
 	switch err := in.check(); {
 	case err != nil:
 		return err
-	case r.resetBegins && lasts(action) && workflow.GetInfo(r.ctx).GetCurrentHistoryLength() == r.firstTask:
+	case r.resetBegins && lasting && workflow.GetInfo(r.ctx).GetCurrentHistoryLength() == r.firstTask:
 		return nil
 	case !r.parked || r.decided != nil:
 		return temporal.NewApplicationError("the run waits for no decision", ErrTypeNotParked)
@@ -44,22 +46,21 @@ func (r *run) validate(action string, in DecisionInput) error {
 	return r.f.mayDecide(action, in)
 }
 
-// lasts reports whether a decision is kept over a reset. The ledger holds the outcomes of a retry, a done and a resend,
-// and a person has to look anew at a park after them.
-func lasts(action string) bool {
-	return action != UpdateRetry && action != UpdateDone && action != UpdateResend
-}
-
 // waitForPerson parks the run, and takes decisions until one of them stands in the audit trail.
 func (r *run) waitForPerson(status string, why reason) (decision, error) {
 	r.decided, r.recorded = nil, false
-	settled := r.newSettledSignals()
+	settled := workflow.GetSignalChannel(r.ctx, activities.SignalSettled)
+	drain(settled) // those that came before
 	var parked activities.ParkRunResult
-	if err := r.execute(attempt{name: "park", activity: runs.ParkRun, input: r.f.toPark(status, why)},
-		&parked); err != nil {
+	f := r.f
+	park := activities.ParkRunInput{
+		Ref: f.in.Ref, Status: status, Reason: why.String(), Waits: f.waits(),
+		ResetOf: f.resetOf, Replay: f.in.Replay, Due: f.in.Due != nil, StartedAt: f.begun, AsOf: r.asOf(),
+	}
+	if err := r.execute(attempt{name: "park", activity: runs.ParkRun, input: park}, &parked); err != nil {
 		return decision{}, err
 	}
-	r.settledMeanwhile = parked.Settled && !r.f.settledInVain
+	r.settledMeanwhile = parked.Settled && !f.settledInVain
 	d, found, err := r.recall(why)
 	if err != nil {
 		return decision{}, err
@@ -73,10 +74,10 @@ func (r *run) waitForPerson(status string, why reason) (decision, error) {
 			return decision{}, err
 		}
 	}
-	r.f.showParked(status, why)
+	f.showParked(status, why)
 	meanwhile := func() bool { return r.settledMeanwhile || settled.Len() > 0 }
 	if err := workflow.Await(r.ctx,
-		func() bool { return r.recorded || r.decided == nil && (r.f.isCancelled() || meanwhile()) }); err != nil {
+		func() bool { return r.recorded || r.decided == nil && (f.isCancelled() || meanwhile()) }); err != nil {
 		return decision{}, err
 	}
 	r.parked = false
@@ -84,13 +85,6 @@ func (r *run) waitForPerson(status string, why reason) (decision, error) {
 		return decision{}, err
 	}
 	return *r.decided, nil
-}
-
-// newSettledSignals returns the channel of [activities.SignalSettled] without the signals that came before.
-func (r *run) newSettledSignals() workflow.ReceiveChannel {
-	signals := workflow.GetSignalChannel(r.ctx, activities.SignalSettled)
-	drain(signals)
-	return signals
 }
 
 // take has the decision looked up in the audit trail and lets the run go on. An error leaves the run waiting for

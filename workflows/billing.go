@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -140,17 +141,13 @@ func (w *billingFlow) consequences(change billing.Change, whyUndo string) (why, 
 	return why, refused, err
 }
 
-// gaveBefore reports whether the subscription granted something before the event.
-func (w *billingFlow) gaveBefore(change billing.Change) bool {
-	return change.Before.Subscription.Gave() || slices.ContainsFunc(w.facts, billing.Fact.GaveBefore)
-}
-
 // do runs a plan. A change of a subscription that was refused is withheld, and all else is done: the subscription's
 // earlier grant stays, and so does its payment. The workspace is told its target anew, since it may have taken a part.
 func (w *billingFlow) do(p plan, change billing.Change) (whyUndo, refused string, err error) {
 	whyUndo, err = w.settle(append(p.steps, w.relays...)...)
+	gaveBefore := change.Before.Subscription.Gave() || slices.ContainsFunc(w.facts, billing.Fact.GaveBefore)
 	switch at := slices.IndexFunc(p.steps, (*step).refused); {
-	case err != nil || whyUndo != "" && (at < 0 || !w.gaveBefore(change)):
+	case err != nil || whyUndo != "" && (at < 0 || !gaveBefore):
 		return whyUndo, "", err
 	case whyUndo == "":
 		whyUndo, err = w.settle(p.letters...)
@@ -344,11 +341,15 @@ func (w *billingFlow) ask(r *review) (whyUndo string, err error) {
 	return w.settle(answered)
 }
 
-// deliveries are the steps that relay the event to the consumers of its source.
+// deliveries are the steps that relay the event to the consumers of its source. Their keys name the event and not the
+// provider's object: two events about one object are two messages. A consumer of two sources that both want the event
+// gets it once.
 func (f *flow) deliveries(consumers []string) []*step {
+	of := f.in
+	of.EventID = cmp.Or(of.RelayOf, of.EventID)
 	var steps []*step
 	for _, name := range consumers {
-		s := relayEvent.step(f.in.relayObject(name), activities.Delivery{Consumer: name})
+		s := relayEvent.step(of.eventObject()+":"+name, activities.Delivery{Consumer: name})
 		s.sink = SinkConsumers + ":" + name
 		steps = append(steps, s)
 	}

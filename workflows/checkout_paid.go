@@ -27,7 +27,11 @@ func planCheckoutPaid(c billing.Change, p activities.Planning) plan {
 func orderSteps(subject billing.Subject, order billing.Checkout, bookZero bool) (steps []*step) {
 	of := object(subject, order.ID)
 	if order.Amount > 0 || bookZero {
-		entry := orderPayment(subject, order)
+		entry := activities.Entry{
+			Kind: activities.PaymentEntry, Mode: subject.Mode, Account: order.Account,
+			ProviderAccount: subject.ProviderAccount, Object: order.ID, Plan: order.Plan, Amount: order.Amount,
+			Tax: order.Tax, Currency: order.Currency, How: activities.ByCharge, OccurredAt: order.PaidAt,
+		}
 		steps = append(steps, financeExport.step(of, entry).undoneBy(reverseEntry.step(of, reversal(entry))))
 	}
 	if order.Amount > 0 {

@@ -57,13 +57,17 @@ func (r *run) try(ctx workflow.Context, a attempt) workflow.Future {
 	return a.begin(local, workflow.ExecuteLocalActivity)
 }
 
-// escalate goes on after a local try that ended with err.
+// escalate goes on after a local try that ended with err: after a wait for as long as that says.
 func (r *run) escalate(ctx workflow.Context, a attempt, err error, result any) error {
 	if temporal.IsCanceledError(err) {
 		return err
 	}
-	if err := r.waitAsTold(ctx, a.name, err); err != nil {
-		return err
+	if told, ok := errors.AsType[*temporal.ApplicationError](err); ok && told.NextRetryDelay() >= patience {
+		if err := workflow.NewTimerWithOptions(ctx, told.NextRetryDelay(), workflow.TimerOptions{
+			Summary: fmt.Sprintf("%s: next try in %s", a.name, told.NextRetryDelay().Round(time.Second)),
+		}).Get(ctx, nil); err != nil {
+			return err
+		}
 	}
 	return r.insist(ctx, a, result)
 }
@@ -83,17 +87,6 @@ func (r *run) insist(ctx workflow.Context, a attempt, result any) error {
 		return nil
 	}
 	return err
-}
-
-// waitAsTold waits for as long as the local try said.
-func (r *run) waitAsTold(ctx workflow.Context, name string, err error) error {
-	var told *temporal.ApplicationError
-	if !errors.As(err, &told) || told.NextRetryDelay() < patience {
-		return nil
-	}
-	return workflow.NewTimerWithOptions(ctx, told.NextRetryDelay(), workflow.TimerOptions{
-		Summary: fmt.Sprintf("%s: next try in %s", name, told.NextRetryDelay().Round(time.Second)),
-	}).Get(ctx, nil)
 }
 
 // attemptAll runs the unsettled steps side by side, all in one workflow task while they go well. Only a step that needs

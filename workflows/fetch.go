@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -66,13 +67,7 @@ func (w *billingFlow) decide(done effect.Result) *step {
 	if !w.fetches || !ok {
 		return nil
 	}
-	ask := w.askForOrder(change)
-	if ask == nil {
-		ask = w.askForInvoice(change)
-	}
-	if ask == nil {
-		ask = w.askForPayment(change)
-	}
+	ask := cmp.Or(w.askForOrder(change), askForInvoice(change), askForPayment(change))
 	if ask == nil {
 		return nil
 	}
@@ -105,7 +100,7 @@ func (w *billingFlow) askForOrder(change billing.Change) *step {
 
 // askForInvoice asks which invoice a payment intent has paid, where money of it has moved and nothing has told: since
 // 2025-03-31.basil its charge does not say so. It is asked once for each.
-func (w *billingFlow) askForInvoice(change billing.Change) *step {
+func askForInvoice(change billing.Change) *step {
 	p := change.After.Payment
 	if p == nil || !change.AsksInvoice() {
 		return nil
@@ -116,7 +111,7 @@ func (w *billingFlow) askForInvoice(change billing.Change) *step {
 
 // askForPayment asks what a paid invoice was paid by, where nothing has told: since 2025-03-31.basil it does not say
 // whether that went through Stripe. It is asked once for each.
-func (w *billingFlow) askForPayment(change billing.Change) *step {
+func askForPayment(change billing.Change) *step {
 	if !change.AsksPayment() {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -173,10 +174,10 @@ var routes = func() map[string]map[string]string {
 // Route returns the workflow type for an event type of a provider: the flow that is written for it, else Relay. Every
 // flow delivers its event to the consumers of the source as well.
 func Route(provider, eventType string) (workflow string) {
-	if own, ok := routes[provider][snapshotType(provider, eventType)]; ok {
-		return own
+	if provider == "stripe" { // a thin event has the flow of the snapshot event that tells the same
+		eventType = stripebodies.SnapshotType(eventType)
 	}
-	return relayFlow
+	return cmp.Or(routes[provider][eventType], relayFlow)
 }
 
 // Types lists the event types of a provider that have a flow of their own.
@@ -185,12 +186,4 @@ func Types(provider string) []string { return slices.Sorted(maps.Keys(routes[pro
 // Written reports whether a flow is written for an event type of a provider.
 func Written(provider, eventType string) bool {
 	return Route(provider, eventType) != relayFlow
-}
-
-// snapshotType is the type that a flow has for a thin event of Stripe's, else the type as it is.
-func snapshotType(provider, eventType string) string {
-	if provider == "stripe" {
-		return stripebodies.SnapshotType(eventType)
-	}
-	return eventType
 }

@@ -9,7 +9,7 @@ type Ignored struct {
 // IgnoredTypes lists the types of Stripe's billing events that no flow is for. Together with [Flows] it decides about
 // every one that a SaaS may get.
 func IgnoredTypes() []Ignored {
-	return append([]Ignored{
+	return []Ignored{
 		{[]string{"invoice.upcoming"}, "of an invoice that is not there yet, and has no ID"},
 		{[]string{"invoice.payment_attempt_required"}, "asks you to collect outside of Stripe; what comes of it is told by `invoice.paid` and `invoice.overdue`"},
 		{[]string{"customer.deleted"}, "Stripe ends the customer's subscriptions, each with an event of its own; payments stay"},
@@ -32,11 +32,8 @@ func IgnoredTypes() []Ignored {
 		{[]string{"product.created", "product.updated", "product.deleted", "price.created", "price.updated",
 			"price.deleted"},
 			"what a price means is said by `plans.prices`"},
-	}, ignoredMoney...)
-}
-
-// ignoredMoney are the types about money that moves outside of invoices.
-var ignoredMoney = []Ignored{
-	{[]string{"charge.failed", "payment_intent.payment_failed", "payment_intent.processing", "payment_intent.canceled"},
-		"what comes of a payment is told by its invoice or its checkout session"},
+		{[]string{"charge.failed", "payment_intent.payment_failed", "payment_intent.processing",
+			"payment_intent.canceled"},
+			"what comes of a payment is told by its invoice or its checkout session"},
+	}
 }

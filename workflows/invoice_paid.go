@@ -29,7 +29,11 @@ func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 	}
 	_, sold := invoice.Order()
 	if p.Onboards(invoice.Plan) && (sold || invoice.Subscription != "") { // once for each subscription and plan
-		task := onboarding(c.Subject, *invoice)
+		task := activities.Task{
+			Kind: activities.TaskOnboarding, Mode: c.Subject.Mode, Account: invoice.Account,
+			Object: invoice.Bought() + ":" + invoice.Plan, Subscription: invoice.Subscription, Plan: invoice.Plan,
+			Title: "Welcome " + invoice.Account + " on " + invoice.Plan,
+		}
 		bought := object(c.Subject, task.Object)
 		steps = append(steps, onboardingTask.step(bought, task).undoneBy(cancelOnboarding.step(bought, task)))
 	}

@@ -23,16 +23,18 @@ func bookPayments(subject billing.Subject, i billing.Invoice, book func(of strin
 			Amount: sum - before, Due: max(0, i.Due-before), Currency: i.Currency,
 			How:         cmp.Or(i.How, activities.Unknown),
 			Tax:         billing.TaxOf(sum, i.Due, i.Tax) - billing.TaxOf(before, i.Due, i.Tax),
-			PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd, OccurredAt: firstPaid(i),
+			PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd, OccurredAt: i.PaidAt,
 		}
 		if sum == 0 { // the customer's balance has paid it, or nothing had to be paid
 			entry.How = activities.ByBalance
 		}
 		if n == 0 {
-			entry.Balance = i.Balance
+			entry.Balance, entry.OccurredAt = i.Balance, firstPaid(i)
 			book(of, entry)
 		} else {
-			entry.OccurredAt = latest(i.PaidAt, subject.OccurredAt)
+			if subject.OccurredAt.After(i.PaidAt) {
+				entry.OccurredAt = subject.OccurredAt
+			}
 			book(of+":"+strconv.FormatInt(sum, 10), entry)
 		}
 		before = sum
@@ -47,33 +49,8 @@ func firstPaid(i billing.Invoice) time.Time {
 	return i.PaidAt
 }
 
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 // reversal takes back what a payment was booked for.
 func reversal(of activities.Entry) activities.Entry {
 	of.Kind = activities.ReversalEntry
 	return of
-}
-
-// onboarding is the task to welcome an account on a plan.
-func onboarding(subject billing.Subject, i billing.Invoice) activities.Task {
-	return activities.Task{
-		Kind: activities.TaskOnboarding, Mode: subject.Mode, Account: i.Account, Object: i.Bought() + ":" + i.Plan,
-		Subscription: i.Subscription, Plan: i.Plan,
-		Title: "Welcome " + i.Account + " on " + i.Plan,
-	}
-}
-
-// orderPayment is the entry for a session's payment.
-func orderPayment(subject billing.Subject, c billing.Checkout) activities.Entry {
-	return activities.Entry{
-		Kind: activities.PaymentEntry, Mode: subject.Mode, Account: c.Account, ProviderAccount: subject.ProviderAccount,
-		Object: c.ID, Plan: c.Plan, Amount: c.Amount, Tax: c.Tax, Currency: c.Currency, How: activities.ByCharge,
-		OccurredAt: c.PaidAt,
-	}
 }

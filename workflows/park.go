@@ -151,11 +151,3 @@ func (f *flow) park(status string, why reason) (decision, error) {
 	}
 	return d, nil
 }
-
-// toPark is what the records keep of the parked run.
-func (f *flow) toPark(status string, why reason) activities.ParkRunInput {
-	return activities.ParkRunInput{
-		Ref: f.in.Ref, Status: status, Reason: why.String(), Waits: f.waits(),
-		ResetOf: f.resetOf, Replay: f.in.Replay, Due: f.in.Due != nil, StartedAt: f.begun, AsOf: f.asOf(),
-	}
-}

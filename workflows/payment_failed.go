@@ -11,8 +11,8 @@ import (
 // customer is told where to pay, once for each attempt. Access stays for the time of grace.
 func planPaymentFailed(c billing.Change, _ activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
-	i, before := c.After.Invoice, c.Before.Invoice
-	if i == nil || !i.Failing() || subscriptionEnded(c) {
+	i, before, s := c.After.Invoice, c.Before.Invoice, c.After.Subscription
+	if i == nil || !i.Failing() || s != nil && s.Ended() {
 		return p
 	}
 	p.steps = append(p.steps, actionRequired(c.Subject, *i))
@@ -20,8 +20,4 @@ func planPaymentFailed(c billing.Change, _ activities.Planning) plan {
 		p.told = i.ID
 	}
 	return p
-}
-
-func subscriptionEnded(c billing.Change) bool {
-	return c.After.Subscription != nil && c.After.Subscription.Ended()
 }

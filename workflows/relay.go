@@ -43,12 +43,3 @@ func (f *flow) loadRelay() (deliveries []*step, dismissed reason, err error) {
 func (in EventInput) eventObject() string {
 	return in.Provider + ":" + in.Mode + ":" + bounded(in.name())
 }
-
-// relayObject names a delivery in its key. It names the event and not the provider's object: two events about one
-// object are two messages. A consumer of two sources that both want the event gets it once.
-func (in EventInput) relayObject(consumer string) string {
-	if in.RelayOf != "" {
-		in.EventID = in.RelayOf
-	}
-	return in.eventObject() + ":" + consumer
-}

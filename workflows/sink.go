@@ -19,8 +19,12 @@ func (r *run) waitToTry(ctx workflow.Context, s *step, calls int) error {
 		}
 		r.f.held = r.f.held || s.result.Held
 		r.f.show(s.result.Reason)
+		why := s.result.Reason
+		if s.result.First == "" {
+			why = "waits: " + why
+		}
 		options := workflow.AwaitOptions{Timeout: s.result.Wait,
-			TimerOptions: workflow.TimerOptions{Summary: s.kind + " " + s.waitsFor()}}
+			TimerOptions: workflow.TimerOptions{Summary: s.kind + " " + why}}
 		if _, err := workflow.AwaitWithOptions(ctx, options, func() bool { return r.calls != calls }); err != nil {
 			return err
 		}

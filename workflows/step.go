@@ -78,14 +78,6 @@ func (s *step) uncertain() bool { return s.result.State == effect.Uncertain }
 // hadFailed reports whether the step had failed before a replay, which has not tried it again yet.
 func (s *step) hadFailed() bool { return s.result.Met && !s.uncertain() && !s.again }
 
-// waitsFor says what the step waits for.
-func (s *step) waitsFor() string {
-	if s.result.First != "" {
-		return s.result.Reason
-	}
-	return "waits: " + s.result.Reason
-}
-
 // call names the step to the effect runner.
 func (f *flow) call(s *step) effect.Call {
 	return effect.Call{
