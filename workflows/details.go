@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"cmp"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,14 +34,18 @@ func (f *flow) show(headline string) {
 
 // standing lists the effects by how they stand, those that are not done first.
 func (f *flow) standing() string {
+	var groups []string
 	kinds := map[string][]string{}
 	for _, s := range f.steps {
 		group := s.standing()
+		if kinds[group] == nil {
+			groups = append(groups, group)
+		}
 		kinds[group] = append(kinds[group], prose(s.name()))
 	}
 	words := []string{"waits", "not begun", "done", "skipped", "taken back"} // what is not among them is not done
-	groups := slices.SortedFunc(maps.Keys(kinds), func(a, b string) int {
-		return cmp.Or(cmp.Compare(slices.Index(words, a), slices.Index(words, b)), cmp.Compare(a, b))
+	slices.SortStableFunc(groups, func(a, b string) int {
+		return cmp.Compare(slices.Index(words, a), slices.Index(words, b))
 	})
 	for i, group := range groups {
 		groups[i] = group + ": " + strings.Join(kinds[group], ", ")
