@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/pawlhq/pawl/activities"
@@ -14,23 +15,15 @@ import (
 // payment that was for nothing that is known, the clock books all. Money of an unknown invoice waits for its account
 // and its tax.
 func bookings(c billing.Change) []*step {
-	var s billing.State
-	for _, r := range c.After.Refunds {
-		if r.Purchase != "" && r.Purchase != r.Payment && !r.Unbilled {
-			s.Refunds = append(s.Refunds, r)
-		}
-	}
-	for _, d := range c.After.Disputes {
-		if d.Purchase != "" && d.Purchase != d.Payment && !d.Unbilled {
-			s.Disputes = append(s.Disputes, d)
-		}
-	}
-	for _, n := range c.After.Credits {
-		if !n.Unbilled {
-			s.Credits = append(s.Credits, n)
-		}
-	}
-	return moneySteps(c.Subject, s)
+	unknown := func(of billing.Ref) bool { return of.Purchase == "" || of.Purchase == of.Payment }
+	return moneySteps(c.Subject, billing.State{
+		Refunds: slices.DeleteFunc(slices.Clone(c.After.Refunds),
+			func(r billing.Refund) bool { return r.Unbilled || unknown(r.Ref) }),
+		Disputes: slices.DeleteFunc(slices.Clone(c.After.Disputes),
+			func(d billing.Dispute) bool { return d.Unbilled || unknown(d.Ref) }),
+		Credits: slices.DeleteFunc(slices.Clone(c.After.Credits),
+			func(n billing.Credit) bool { return n.Unbilled }),
+	})
 }
 
 // bookedBefore are the keys of the payment's entry and of those of its parts. The entries about the payment come after.

@@ -118,7 +118,6 @@ func registerLetter(name, undo string) kind[activities.Letter] {
 	return register(name, SinkMail, mail.SendLetter, Outlook.ForecastLetter, undo)
 }
 
-// key is the effect's key in the ledger.
 func (k kind[N]) key(object string) string { return k.Name + ":" + object }
 
 // step is one effect of the kind, under a key of its own: <kind>:<object>.

@@ -59,7 +59,6 @@ type DecisionResult struct {
 	About   []string `json:",omitempty"`
 }
 
-// decision is what an operator decided.
 type decision struct {
 	// request is the update's ID.
 	request string

@@ -25,7 +25,6 @@ const (
 // bound is how long one try may take: its own time-out and grace.
 func (a attempt) bound() time.Duration { return cmp.Or(a.timeout, defaultTimeout) + grace }
 
-// begin starts the activity.
 func (a attempt) begin(ctx workflow.Context, start starter) workflow.Future {
 	if a.work != nil {
 		return a.work.start(ctx, start, a.call)
@@ -48,7 +47,6 @@ func (r *run) executeIn(ctx workflow.Context, a attempt, result any) error {
 	return r.escalate(ctx, a, err, result)
 }
 
-// try starts the one local try.
 func (r *run) try(ctx workflow.Context, a attempt) workflow.Future {
 	local := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		StartToCloseTimeout: a.bound(), ScheduleToCloseTimeout: a.bound(), Summary: a.name,
@@ -72,7 +70,6 @@ func (r *run) escalate(ctx workflow.Context, a attempt, err error, result any) e
 	return r.insist(ctx, a, result)
 }
 
-// insist runs the regular activity.
 func (r *run) insist(ctx workflow.Context, a attempt, result any) error {
 	regular := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID: a.name, Summary: a.name, StartToCloseTimeout: a.bound(),

@@ -208,7 +208,6 @@ func (f *flow) begin(steps []*step) {
 	}
 }
 
-// finish closes the receipt and the run.
 func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 	f.show(outcome)
 	err := f.execute(attempt{

@@ -64,27 +64,18 @@ func Job(ctx workflow.Context, in JobInput) (JobProgress, error) {
 		drain(changed) // the activity reads how it stands
 		var p JobProgress
 		err := workflow.ExecuteActivity(working, ActivityWorkOnJob, in).Get(ctx, &p)
+		if err == nil {
+			workflow.SetCurrentDetails(ctx, p.String())
+		}
+		if err == nil && p.State == jobPaused {
+			err = workflow.Await(ctx, func() bool { return changed.Len() > 0 })
+		}
 		if ctx.Err() != nil {
 			return stopJob(ctx, in)
 		}
-		if err != nil {
+		if err != nil || p.State != jobRunning && p.State != jobPaused {
 			return p, err
 		}
-		workflow.SetCurrentDetails(ctx, p.String())
-		switch p.State {
-		case jobRunning:
-			continue
-		case jobPaused:
-			waiting := workflow.NewSelector(ctx)
-			waiting.AddReceive(changed, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) })
-			waiting.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
-			waiting.Select(ctx)
-			if ctx.Err() != nil {
-				return stopJob(ctx, in)
-			}
-			continue
-		}
-		return p, nil
 	}
 	drain(changed)
 	return JobProgress{}, workflow.NewContinueAsNewError(ctx, Job, in)

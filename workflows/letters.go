@@ -32,7 +32,6 @@ func changedSteps(c billing.Change) []*step {
 	return []*step{changed(c.Subject, now)}
 }
 
-// changed tells a customer what a subscription is now.
 func changed(subject billing.Subject, s *billing.Subscription) *step {
 	letter := subscriptionLetter("subscription-changed", subject, *s)
 	letter.EndsAt, letter.OccurredAt = s.PlannedEnd, subject.OccurredAt
@@ -92,7 +91,6 @@ func takenSteps(c billing.Change) []*step {
 	return takenFrom(c, c.Subject, c.After)
 }
 
-// takenFrom tells a customer that access was taken with an object.
 func takenFrom(c billing.Change, subject billing.Subject, of billing.State) []*step {
 	switch s, i, o := of.Subscription, of.Invoice, of.Checkout; {
 	case s != nil:
@@ -137,7 +135,6 @@ func taken(c billing.Change, subject billing.Subject, letter activities.Letter,
 	return []*step{accessEndedNotice.step(of+strconv.FormatInt(access.Target.Version, 10), letter)}
 }
 
-// invoiceLetter is a letter about an invoice.
 func invoiceLetter(template string, subject billing.Subject, i billing.Invoice) activities.Letter {
 	return activities.Letter{
 		Template: template, Mode: subject.Mode, Account: i.Account, Object: i.ID, Number: i.Number,
@@ -146,7 +143,6 @@ func invoiceLetter(template string, subject billing.Subject, i billing.Invoice) 
 	}
 }
 
-// subscriptionLetter is a letter about a subscription.
 func subscriptionLetter(template string, subject billing.Subject, s billing.Subscription) activities.Letter {
 	is := s.Given()
 	return activities.Letter{

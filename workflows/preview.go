@@ -224,7 +224,6 @@ func (p *preview) know(keys ...string) error {
 	return err
 }
 
-// attemptAll forecasts the steps that are not settled.
 func (p *preview) attemptAll(steps []*step) error { return p.each(steps, p.attempt) }
 
 func (p *preview) each(steps []*step, attempt func(*step) error) error {
@@ -296,7 +295,6 @@ func (p *preview) forecast(s *step) (activities.Forecast, error) {
 	return forecast, nil
 }
 
-// become sets how an effect stands from here on.
 func (p *preview) become(key string, r effect.Result, eventID string) {
 	p.stands[key], p.known[key] = effect.StandingAfter(r, eventID), true
 }
@@ -331,12 +329,9 @@ func (p *preview) waitForPerson(status string, why reason) (decision, error) {
 	case p.Waits.Undoing && !p.f.undone:
 		return before(UpdateCompensate)
 	}
-	err, refused := cmp.Or(p.Decision.check(), p.f.mayDecide(p.Action, p.Decision)), (*temporal.ApplicationError)(nil)
-	if errors.As(err, &refused) {
+	if err := cmp.Or(p.Decision.check(), p.f.mayDecide(p.Action, p.Decision)); err != nil {
+		refused, _ := errors.AsType[*temporal.ApplicationError](err)
 		return decision{}, &RefusedError{refused.Message()}
-	}
-	if err != nil {
-		return decision{}, err
 	}
 	p.parked, p.ended = false, Previewed{}
 	return decision{request: "preview", action: p.Action, input: p.Decision}, nil

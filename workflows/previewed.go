@@ -81,7 +81,6 @@ type Previewed struct {
 // Parks reports whether the run parks again.
 func (p Previewed) Parks() bool { return p.Outcome == needsReview || p.Outcome == dead }
 
-// effect says what happens to a step's effect.
 func (p *preview) effect(s *step) PreviewedEffect {
 	e := PreviewedEffect{Key: s.key, Kind: s.kind, Sink: s.sink, Undoes: s.compensates,
 		WaitsFor: p.foreseen[s.key].WaitsFor}

@@ -78,7 +78,6 @@ func (s *step) uncertain() bool { return s.result.State == effect.Uncertain }
 // hadFailed reports whether the step had failed before a replay, which has not tried it again yet.
 func (s *step) hadFailed() bool { return s.result.Met && !s.uncertain() && !s.again }
 
-// call names the step to the effect runner.
 func (f *flow) call(s *step) effect.Call {
 	return effect.Call{
 		Key: s.key, Kind: s.kind, Round: s.round, Ref: f.in.Ref,
