@@ -365,7 +365,6 @@ func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]
 	return b.apply(ctx, in.Effect, w.facts(""), opening(task))
 }
 
-// opening opens a task.
 func opening(task billing.Task) func(context.Context, ledger.Tx) error {
 	return func(ctx context.Context, tx ledger.Tx) error {
 		open := billing.OpenTask(task)

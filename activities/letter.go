@@ -209,7 +209,6 @@ func (m *Mail) compose(l Letter, to billing.Address, from, messageID string) ([]
 	return out.Bytes(), nil
 }
 
-// write fills the letter's template.
 func (m *Mail) write(l Letter, to billing.Address) (subject, text string, err error) {
 	content := letters.Content{
 		Account: l.Account, Number: cmp.Or(l.Number, l.Object), Plan: l.Plan,

@@ -87,13 +87,9 @@ func (m *Mailer) Send(ctx context.Context, msg Message, pointOfNoReturn func() e
 		return err
 	}
 	if err := body.Close(); err != nil {
-		var answer *smtp.SMTPError
-		if errors.As(err, &answer) {
-			return definite(finalDot, err)
-		}
+		_, answered := errors.AsType[*smtp.SMTPError](err)
 		// A write that fails has not handed over its last byte, so that the server has not seen the whole dot.
-		var op *net.OpError
-		if errors.As(err, &op) && op.Op == "write" {
+		if op, ok := errors.AsType[*net.OpError](err); answered || ok && op.Op == "write" {
 			return definite(finalDot, err)
 		}
 		doubt := effect.Doubt("no answer to the final dot")
@@ -138,17 +134,12 @@ func (m *Mailer) begin(ctx context.Context, from string) (*session, error) {
 			return s, nil
 		}
 		s.end()
-		if !kept || !closing(err) {
+		// The server may have ended a kept connection, or be about to (421, RFC 5321 §3.8): some take so many mails on
+		// one.
+		if answer, ok := errors.AsType[*smtp.SMTPError](err); !kept || ok && answer.Code != 421 {
 			return nil, definite("MAIL FROM", err)
 		}
 	}
-}
-
-// closing reports whether err says that the server has ended the connection, or is about to (421, RFC 5321
-// §3.8): some take so many mails on one.
-func closing(err error) bool {
-	var answer *smtp.SMTPError
-	return !errors.As(err, &answer) || answer.Code == 421
 }
 
 // dial connects, protects and authenticates. The connection ends with ctx.
@@ -191,8 +182,8 @@ func (m *Mailer) dial(ctx context.Context) (*session, error) {
 // (RFC 5321 §4.2.1): before there is a recipient it is about us, and a fault, and then about this letter. Everything
 // else may pass; that we are not let in is for everything that would be sent, and waits for its mend.
 func definite(step string, err error) error {
-	var answer *smtp.SMTPError
-	if !errors.As(err, &answer) {
+	answer, ok := errors.AsType[*smtp.SMTPError](err)
+	if !ok {
 		return effect.Broken("mail server, "+step, false, err)
 	}
 	failure := effect.Fault("mail server answered %d to %s", answer.Code, step) // its text may name the recipient

@@ -18,7 +18,6 @@ const (
 	maxIdleMail = 8
 )
 
-// session is a connection to the mail server.
 type session struct {
 	*smtp.Client
 	conn *boundedConn
@@ -52,7 +51,6 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end ends it without a word.
 func (s *session) end() {
 	s.unbind()
 	_ = s.conn.Close()

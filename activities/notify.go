@@ -65,15 +65,10 @@ func (n *NotifySinks) SendNext(ctx context.Context, s NotifySink) (found bool, e
 		return true, n.Notices.Sent(ctx, m)
 	}
 	wait, more := s.Policy.Wait(err, m.Attempts, m.Age)
-	return true, n.Notices.Again(ctx, m, wait, more, inShort(err))
-}
-
-// inShort says in our own words why a message was not taken.
-func inShort(err error) string {
 	if failure, ok := errors.AsType[*effect.Failure](err); ok {
-		err = failure.Err
+		err = failure.Err // in our own words
 	}
-	return err.Error()
+	return true, n.Notices.Again(ctx, m, wait, more, err.Error())
 }
 
 // Tell sends a message once. The errors name the host alone: a URL may be a secret.
@@ -101,7 +96,6 @@ func (s NotifySink) Tell(ctx context.Context, m notice.Message) error {
 	return nil
 }
 
-// body makes the JSON that is posted.
 func (s NotifySink) body(m notice.Message) any {
 	if s.Slack {
 		// docs.slack.dev/messaging/formatting-message-text: these three are escaped
@@ -112,7 +106,6 @@ func (s NotifySink) body(m notice.Message) any {
 	return m
 }
 
-// subject is the message in a line.
 func subject(m notice.Message) string {
 	word := string(m.Severity)
 	if m.Over != nil {

@@ -255,7 +255,6 @@ func (l *Outlook) forecast(ctx context.Context, c effect.Call, p effect.Policy, 
 	return f, err
 }
 
-// waitsFor is [Forecast.WaitsFor].
 func (l *Outlook) waitsFor(ctx context.Context, c effect.Call, p effect.Policy, stands effect.Standing) (words string,
 	err error) {
 	if p.Gate == nil {
@@ -277,7 +276,6 @@ func (l *Outlook) waitsFor(ctx context.Context, c effect.Call, p effect.Policy, 
 	return words, nil
 }
 
-// apply folds facts, in the preview's transaction.
 func (l *Outlook) apply(ctx context.Context, c effect.Call, facts []billing.Fact) (any, error) {
 	change, err := billing.Apply(ctx, l.tx, facts, l.of.Billing.Policy, c.Key, time.Time{})
 	return change, effect.Infrastructure(err)

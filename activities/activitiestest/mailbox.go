@@ -140,7 +140,6 @@ func (m *Mailbox) Connections() int {
 	return m.connections
 }
 
-// meet carries out a break at a stage; nil goes on.
 func (m *Mailbox) meet(at Stage, conn net.Conn) error {
 	m.mu.Lock()
 	i := slices.IndexFunc(m.breaks, func(b Break) bool { return b.At == at })

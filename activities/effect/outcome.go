@@ -71,7 +71,6 @@ func wasUnanswered(result json.RawMessage) bool {
 	return json.Unmarshal(result, &kept) == nil && (kept.Unanswered || kept.UnansweredBefore)
 }
 
-// outcome is what one attempt came to.
 type outcome struct {
 	value any
 	also  []ledger.Statement

@@ -43,8 +43,9 @@ func (r *Runner) DoTx(ctx context.Context, c Call, queue string,
 	switch {
 	case errors.As(err, &stalled):
 		reason := fmt.Sprintf("%s: %s", c.Kind, stalled)
+		wait := min(max(time.Since(stalled.Since)/2, time.Second), 10*time.Second) // the longer it lasts, the seldomer
 		r.Retrying(ctx, c, reason)
-		return Result{}, r.again(ctx, TypeNotYet, jitter(stalledWait(stalled.Since)), nil, "%s", reason)
+		return Result{}, r.again(ctx, TypeNotYet, jitter(wait), nil, "%s", reason)
 	case errors.Is(err, ledger.ErrBusy):
 		return Result{}, r.again(ctx, TypeNotYet, jitter(time.Second), err, "%s waits for %s", c.Key, queue)
 	case errors.As(err, &failure), errors.As(err, &unwanted):
@@ -70,9 +71,4 @@ func (r *Runner) DoTx(ctx context.Context, c Call, queue string,
 	reached(c, "after-done")
 	r.count(ctx, c, Done)
 	return Result{State: Done, Value: encoded}, nil
-}
-
-// stalledWait is how long an effect keeps away from a stalled lock: the longer that lasts, the less often it is tried.
-func stalledWait(since time.Time) time.Duration {
-	return min(max(time.Since(since)/2, time.Second), 10*time.Second)
 }

@@ -28,7 +28,6 @@ func (r *reader) lines(f *fields, subscription string) (lines []billing.Line, pa
 	return lines, list.is("has_more")
 }
 
-// line reads one line of an invoice of the subscription.
 func (r *reader) line(f *fields, subscription string) billing.Line {
 	p := r.price(f)
 	period := f.in("period")

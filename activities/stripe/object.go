@@ -62,12 +62,8 @@ func (o object) is(name string) bool { return string(o[name]) == "true" }
 // object returns the nested object, empty where it is absent, null or something else.
 func (o object) object(path ...string) object {
 	for _, name := range path {
-		raw, ok := o[name]
-		if !ok {
-			return nil
-		}
 		var inner object
-		if json.Unmarshal(raw, &inner) != nil {
+		if json.Unmarshal(o[name], &inner) != nil {
 			return nil
 		}
 		o = inner
@@ -83,15 +79,8 @@ func (o object) objects(name string) ([]object, bool) {
 }
 
 // text returns a string field, "" where it is absent, null or no string.
-func (o object) text(name string) string {
-	raw, ok := o[name]
-	if !ok {
-		return ""
-	}
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
+func (o object) text(name string) (s string) {
+	_ = json.Unmarshal(o[name], &s) // which leaves s as it is where it fails
 	return s
 }
 

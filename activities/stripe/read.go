@@ -76,7 +76,6 @@ func ReadObject(body []byte, s billing.Subject, origin billing.Origin) ([]billin
 	return facts, *list.err
 }
 
-// reader makes facts of one object.
 type reader struct {
 	subject  billing.Subject
 	origin   billing.Origin

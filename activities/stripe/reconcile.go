@@ -80,7 +80,6 @@ func (c *Client) OfCustomer(ctx context.Context, id, account string) (held []Lis
 	return r.held, r.leftOut, nil
 }
 
-// reading reads what Stripe holds of a customer.
 type reading struct {
 	*Client
 	account string
@@ -90,20 +89,16 @@ type reading struct {
 
 // money reads what was paid for without an invoice, and what has moved of payments.
 func (r *reading) money(ctx context.Context, id string) error {
-	of := url.Values{"customer": {id}}
-	notes, err := r.read(ctx, List{"credit_notes", of}, id)
-	if err != nil {
-		return err
+	lists := map[string][]Listed{}
+	for _, name := range []string{"credit_notes", "charges", "checkout/sessions"} {
+		list, err := r.read(ctx, List{name, url.Values{"customer": {id}}}, id)
+		if err != nil {
+			return err
+		}
+		lists[name] = list
 	}
-	charges, err := r.read(ctx, List{"charges", of}, id)
-	if err != nil {
-		return err
-	}
-	sessions, err := r.read(ctx, List{"checkout/sessions", of}, id)
-	if err != nil {
-		return err
-	}
-	r.held = append(r.held, notes...)
+	charges := lists["charges"]
+	r.held = append(r.held, lists["credit_notes"]...)
 	paid := map[string]time.Time{}
 	for i, charge := range charges {
 		var is struct {
@@ -144,7 +139,7 @@ func (r *reading) money(ctx context.Context, id string) error {
 		r.leftOut["early fraud warnings of older charges"] = fmt.Sprintf("they are asked for of the newest %d",
 			mostWarned)
 	}
-	r.orders(sessions, paid)
+	r.orders(lists["checkout/sessions"], paid)
 	return nil
 }
 

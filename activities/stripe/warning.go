@@ -2,7 +2,6 @@ package stripe
 
 import "github.com/pawlhq/pawl/schema/billing"
 
-// warning reads an early fraud warning.
 func (r *reader) warning(f *fields) *billing.Fact {
 	seen := &billing.WarningFact{
 		Charge:        f.needed("charge", f.link("charge")),
