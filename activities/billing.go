@@ -274,7 +274,7 @@ func (b *Billing) apply(ctx context.Context, call effect.Call, facts []billing.F
 	})
 }
 
-// inTx runs an effect in our database, and has what it announces published at once.
+// inTx runs an effect in our database, and has its news published at once.
 func (b *Billing) inTx(ctx context.Context, call effect.Call, queue string,
 	fn func(context.Context, ledger.Tx) (any, error)) (effect.Result, error) {
 	result, err := b.Effects.DoTx(ctx, call, queue, fn)
@@ -319,7 +319,7 @@ type Withholding struct {
 	Change string `json:",omitempty"`
 }
 
-// WithholdingOf is the taking back of what a change has come to.
+// WithholdingOf takes back the grants of a change.
 func WithholdingOf(c billing.Change) Withholding {
 	w := Withholding{Subject: c.Subject, Account: c.After.Access.Account}
 	if o := c.After.Checkout; o != nil && o.Sells() {

@@ -14,7 +14,7 @@ import (
 )
 
 // EntryKind says what an entry books, and so which way the money went: amounts are not negative, but for those of a
-// dispute that were withdrawn, and for a correction of what was booked too much.
+// dispute that were withdrawn, and for a correction of too high an entry.
 type EntryKind string
 
 // The kinds of entries.
@@ -26,7 +26,7 @@ const (
 	CreditEntry         EntryKind = "credit"
 	CreditReversalEntry EntryKind = "credit_reversal"
 	DisputeEntry        EntryKind = "dispute"
-	CorrectionEntry     EntryKind = "correction" // what was read, or mapped, wrongly when it was booked
+	CorrectionEntry     EntryKind = "correction" // of an entry that was read, or mapped, wrongly
 )
 
 // Entry is what finance books: the body of POST {base}/entries.
@@ -56,11 +56,11 @@ type Entry struct {
 	Settlement *billing.Settlement `json:"settlement,omitempty"`
 	// SettlementUnknown says why it is not known, though it was asked for: [SettlementLate] and so on.
 	SettlementUnknown string `json:"settlement_unknown,omitempty"`
-	// PeriodStart and PeriodEnd bound what was paid for, zero where that is nothing with a period.
+	// PeriodStart and PeriodEnd bound the paid period, zero for a payment of none.
 	PeriodStart time.Time `json:"period_start,omitzero"`
 	PeriodEnd   time.Time `json:"period_end,omitzero"`
 	OccurredAt  time.Time `json:"occurred_at"`
-	// Reverses is the key of the entry that this one takes back; "" stands for that of what the effect undoes.
+	// Reverses is the key of the entry that this one takes back; "" stands for the key that the effect undoes.
 	Reverses string `json:"reverses,omitempty"`
 	// Corrects is the key of the entry that a correction is about.
 	Corrects string `json:"corrects,omitempty"`
@@ -96,7 +96,7 @@ func (e Entry) Net() int64 {
 // Finance exports entries to the accounting system.
 type Finance struct {
 	Effects *effect.Runner
-	// Facts knows what was booked, and what is still to be.
+	// Facts knows which entries were booked, and which are still to be.
 	Facts *billing.Store
 	// Objects are asked how money has settled, nil for not at all. Settle is how long an entry waits for that.
 	Objects *Objects

@@ -130,7 +130,6 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted, a *ef
 	return FetchedObject{facts}, o.caughtUp(ctx, w, facts[0])
 }
 
-// ask asks for what is wanted.
 func (w Wanted) ask(ctx context.Context, api *stripe.Client) (stripe.Fetched, error) {
 	object := cmp.Or(w.Tag, "subscription")
 	switch {
@@ -147,8 +146,8 @@ func (w Wanted) ask(ctx context.Context, api *stripe.Client) (stripe.Fetched, er
 	return found.Fetched, err
 }
 
-// subject is that of what was fetched: the event's own fact about the object stays beside it. A thin event has none:
-// what was fetched is its own.
+// subject is that of the fetched facts: the event's own fact about the object stays beside them. A thin event has
+// none, and the fetched ones are its own.
 func (w Wanted) subject() billing.Subject {
 	s := w.Subject
 	if w.Tag != "" {

@@ -25,7 +25,7 @@ type Letter struct {
 	Template string
 	Mode     string
 	Account  string
-	// Object is the provider's ID of what it is about. A letter shows it only where that has no Number.
+	// Object is the provider's ID of its subject. A letter shows it only where that has no Number.
 	Object string
 	Number string `json:",omitempty"`
 	// Customer is the provider's, or the checkout session of a guest. The address is read when the letter is sent.
@@ -69,7 +69,7 @@ type MailSink struct {
 type Mail struct {
 	Effects  *effect.Runner
 	Receipts Receipts
-	// Facts knows how customers are written to, and what is known now of what notices are about.
+	// Facts knows how customers are written to, and whether notices are still true.
 	Facts   *billing.Store
 	Letters *letters.Set
 	// Sinks are the mail servers by mode. A mode without one has its letters left out.

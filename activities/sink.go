@@ -107,7 +107,7 @@ func (s *Sink) judge(resp *http.Response, answer []byte, repeat bool) *effect.Fa
 // call makes one request, and reads the answer up to maxAnswer: resp is nil where none came, and its body is read. What
 // it fails with counts as unanswered where anything of the request may have gone out. That is once there is a
 // connection: a host that cannot be reached, or whose certificate is not trusted, has been told nothing. The error
-// names the host alone: a path and a query may hold tokens, and what it says is stored, logged and shown in Temporal.
+// names the host alone: a path and a query may hold tokens, and errors are stored, logged and shown in Temporal.
 func call(ctx context.Context, client *http.Client, method, to string, header http.Header, body []byte) (
 	resp *http.Response, answer []byte, err error) {
 	var connected atomic.Bool

@@ -12,7 +12,7 @@ import (
 // The kinds of tasks.
 const (
 	TaskOnboarding = billing.TaskOnboarding // welcome an account on its plan
-	TaskCorrection = "correction"           // decide what becomes of the money for what was taken back
+	TaskCorrection = "correction"           // decide about the money for a grant that was taken back
 	TaskReview     = billing.TaskReview     // review what no rule decides
 	TaskReconcile  = billing.TaskReconcile  // hold an object against the provider's
 	TaskRelease    = billing.TaskRelease    // release a workspace that nobody has access to any more

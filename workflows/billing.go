@@ -121,7 +121,7 @@ func (w *billingFlow) run() (EventResult, error) {
 	return w.finish(processed, reason{})
 }
 
-// consequences plans what follows from a change, does it, and asks a person what has to be asked. Nothing is done where
+// consequences plans the effects of a change, does them, and has a person review it. Nothing is done where
 // whyUndo says why the facts are taken back.
 func (w *billingFlow) consequences(change billing.Change, whyUndo string) (why, refused string, err error) {
 	var p plan

@@ -43,7 +43,7 @@ func (f *flow) standing() string {
 		}
 		kinds[group] = append(kinds[group], prose(s.name()))
 	}
-	words := []string{"waits", "not begun", "done", "skipped", "taken back"} // what is not among them is not done
+	words := []string{"waits", "not begun", "done", "skipped", "taken back"} // any other group is not done
 	slices.SortStableFunc(groups, func(a, b string) int {
 		return cmp.Compare(slices.Index(words, a), slices.Index(words, b))
 	})

@@ -186,7 +186,7 @@ func (f *flow) wakeWaiting(steps []*step) error {
 	return f.execute(attempt{name: "wake", activity: runs.WakeWaiting, input: in}, nil)
 }
 
-// open returns the steps that are not settled, but for those that others of the run come before.
+// open returns the steps that are not settled. Those that wait for others of the run are left out.
 func (f *flow) open(steps []*step) []*step { return slices.DeleteFunc(unsettled(steps), f.keptBack) }
 
 // toTry returns the steps that are to be tried now.

@@ -38,7 +38,7 @@ func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 		steps = append(steps, onboardingTask.step(bought, task).undoneBy(cancelOnboarding.step(bought, task)))
 	}
 	made := plan{steps: append(steps, lateEnd(c)...), review: reviewOf(c)}
-	if before := c.Before.Subscription; before != nil && !before.Evidence { // what was ordered before is granted
+	if before := c.Before.Subscription; before != nil && !before.Evidence { // an order from before is granted
 		made.letters = changedSteps(c)
 	}
 	return made

@@ -60,7 +60,7 @@ func NewClient(key, base string, through *http.Client) (*Client, error) {
 var (
 	// ErrNotFound says that there is no such object, or none that the key and the connected account can see.
 	ErrNotFound = errors.New("stripe has no such object")
-	// ErrForbidden says that the key may not read what was asked for.
+	// ErrForbidden says that the key may not read this.
 	ErrForbidden = errors.New("the source's api_key may not read this")
 )
 
@@ -170,7 +170,7 @@ func (c *Client) get(ctx context.Context, path, account string, query url.Values
 		}
 	}
 	header := http.Header{"Stripe-Version": {Version}}
-	header.Set("X-Stripe-Client-User-Agent", "{}") // instead of what uname says, which is our host's name, too
+	header.Set("X-Stripe-Client-User-Agent", "{}") // uname would tell our host's name, too
 	params := &api.Params{Context: ctx, Headers: header}
 	if account != "" {
 		params.SetStripeAccount(account)
@@ -236,7 +236,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer resp.Body.Close()
 	var said struct{ Error struct{ Code string } }
 	if body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10)); err == nil {
-		_ = json.Unmarshal(body, &said) // what is not JSON has no code
+		_ = json.Unmarshal(body, &said) // other than JSON has no code
 	}
 	// 400 is the answer about an object that a parameter names, as the place in a list.
 	missing := resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusBadRequest

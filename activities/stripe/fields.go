@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The bounds of what is stored, in bytes and in elements. An effect's key holds two IDs beside an account, and the
+// The bounds of stored values, in bytes and in elements. An effect's key holds two IDs beside an account, and the
 // ledger takes keys of 500 bytes. A fact stands in a workflow's history, which takes 2 MB.
 const (
 	mostID       = 100

@@ -87,7 +87,7 @@ func (f *fields) balanceUsed() int64 {
 	return f.whole("ending_balance") - f.whole("starting_balance")
 }
 
-// finalizationError returns the code of what kept the invoice from being finalized at the last attempt, "" for nothing.
+// finalizationError returns the code of the error that the last attempt to finalize the invoice met, "" for nothing.
 // Its message can name the customer, and is left out.
 func (f *fields) finalizationError() string {
 	failed := f.in("last_finalization_error")
@@ -116,7 +116,7 @@ func (f *fields) taxes(list string) (sum int64) {
 // invoiceSubscription finds the invoice's subscription: invoice.subscription up to 2025-02, then
 // invoice.parent.subscription_details.subscription, and on lines in both. "" means that the payload says there is
 // none (subscription or parent is null, or the parent is a quote), or that the lines name several: an invoice that is
-// made by hand collects what is pending of all of a customer's subscriptions.
+// made by hand collects the pending items of all of a customer's subscriptions.
 func (f *fields) invoiceSubscription() string {
 	parent := f.object.object("parent")
 	if id := f.link("subscription"); id != "" {

@@ -2,7 +2,7 @@ package stripe
 
 import "github.com/pawlhq/pawl/schema/billing"
 
-// placesOf are where a line tells what it belongs to: on the line up to 2025-02, since then under its parent,
+// placesOf are where a line names its subscription, say: on the line up to 2025-02, since then under its parent,
 // which is a subscription item or an invoice item.
 func placesOf(l object) []object {
 	parent := l.object("parent")

@@ -20,7 +20,7 @@ type List struct {
 }
 
 // Lists are what an import reads, in its order: customers first, since they say whose the rest is. Subscriptions that
-// have ended, and invoices that nobody has to pay any more, say nothing about what is to come.
+// have ended, and invoices that nobody has to pay any more, say nothing about the future.
 var Lists = []List{{Name: "customers"}, {Name: "subscriptions"}, {"invoices", url.Values{"status": {"open"}}}}
 
 // Listed is one object of a list.

@@ -13,7 +13,7 @@ func SnapshotType(eventType string) string { return strings.TrimPrefix(eventType
 func Related(body []byte) (tag, id string, thin bool, err error) {
 	event, err := parse(body)
 	if err != nil || event.text("object") != "v2.core.event" {
-		return "", "", false, nil // Read tells what is wrong
+		return "", "", false, nil // Read tells the fault
 	}
 	o := event.object("related_object")
 	tag, id = o.text("type"), o.text("id")
