@@ -140,6 +140,7 @@ func (m *Mailbox) Connections() int {
 	return m.connections
 }
 
+// meet carries out a break at a stage; nil goes on.
 func (m *Mailbox) meet(at Stage, conn net.Conn) error {
 	m.mu.Lock()
 	i := slices.IndexFunc(m.breaks, func(b Break) bool { return b.At == at })
@@ -150,35 +151,23 @@ func (m *Mailbox) meet(at Stage, conn net.Conn) error {
 	b := m.breaks[i]
 	m.breaks = slices.Delete(m.breaks, i, i+1)
 	m.mu.Unlock()
-	switch {
-	case b.Hang:
-		return errHang
-	case b.Code == 0:
-		_ = conn.Close()
-		return errClosed
+	if b.Code > 0 {
+		return &smtp.SMTPError{Code: b.Code, EnhancedCode: smtp.EnhancedCode{b.Code / 100, 0, 0}, Message: "no"}
 	}
-	return &smtp.SMTPError{Code: b.Code, EnhancedCode: smtp.EnhancedCode{b.Code / 100, 0, 0}, Message: "no"}
-}
-
-// hang waits until the client gives up or the test ends.
-func (m *Mailbox) hang(conn net.Conn) error {
-	left := make(chan struct{})
-	go func() {
-		_, _ = conn.Read(make([]byte, 1))
-		close(left)
-	}()
-	select {
-	case <-left:
-	case <-m.gone:
+	if b.Hang { // until the client gives up or the test ends
+		left := make(chan struct{})
+		go func() {
+			_, _ = conn.Read(make([]byte, 1))
+			close(left)
+		}()
+		select {
+		case <-left:
+		case <-m.gone:
+		}
 	}
 	_ = conn.Close()
-	return errClosed
+	return errors.New("closed on cue")
 }
-
-var (
-	errClosed = errors.New("closed on cue")
-	errHang   = errors.New("hanging on cue")
-)
 
 // greeter breaks connections before the first word.
 type greeter struct {
@@ -194,18 +183,17 @@ func (g *greeter) Accept() (net.Conn, error) {
 		}
 		g.mailbox.mu.Lock()
 		g.mailbox.connections++
+		cued := slices.ContainsFunc(g.mailbox.breaks, func(b Break) bool { return b.At == AtGreeting })
 		g.mailbox.mu.Unlock()
-		failure := g.mailbox.meet(AtGreeting, conn)
-		var answer *smtp.SMTPError
-		switch {
-		case failure == nil:
+		if !cued {
 			return conn, nil
-		case errors.As(failure, &answer):
-			_, _ = io.WriteString(conn, "421 no\r\n")
-			_ = conn.Close()
-		case errors.Is(failure, errHang):
-			go func() { _ = g.mailbox.hang(conn) }()
 		}
+		go func() {
+			if _, answers := errors.AsType[*smtp.SMTPError](g.mailbox.meet(AtGreeting, conn)); answers {
+				_, _ = io.WriteString(conn, "421 no\r\n")
+				_ = conn.Close()
+			}
+		}()
 	}
 }
 
@@ -220,13 +208,7 @@ type session struct {
 	mail    Mail
 }
 
-func (s *session) meet(at Stage) error {
-	err := s.mailbox.meet(at, s.conn.Conn())
-	if errors.Is(err, errHang) {
-		return s.mailbox.hang(s.conn.Conn())
-	}
-	return err
-}
+func (s *session) meet(at Stage) error { return s.mailbox.meet(at, s.conn.Conn()) }
 
 func (s *session) Mail(from string, _ *smtp.MailOptions) error {
 	s.mail.From = from
