@@ -137,6 +137,21 @@ func (r *run) attemptAll(steps []*step) error {
 	return nil
 }
 
+// untilCancelled returns a context for attempts that a cancellation of the run ends, and what to call when they are
+// over.
+func (r *run) untilCancelled() (attempts workflow.Context, over func()) {
+	if r.f.cancelSeen || r.f.undoing {
+		return r.ctx, func() {}
+	}
+	attempts, cancel := workflow.WithCancel(r.ctx)
+	done := false
+	workflow.GoNamed(r.ctx, "cancellation", func(ctx workflow.Context) {
+		_ = workflow.Await(ctx, func() bool { return done || r.cancelled() })
+		cancel()
+	})
+	return attempts, func() { done = true }
+}
+
 // escalation is what goes on, side by side, with steps that need more than their local try.
 type escalation struct {
 	run      *run

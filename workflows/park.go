@@ -62,7 +62,14 @@ func (f *flow) aboutEffects() (takes []string) {
 	return takes
 }
 
-// parkCancelled parks a run that was cancelled, or takes everything back where that is the policy.
+// isCancelled reports whether the run was cancelled and nobody has decided about that yet.
+func (f *flow) isCancelled() bool {
+	return !f.cancelSeen && !f.undoing && f.cancelled()
+}
+
+// parkCancelled parks a run that was cancelled, or takes everything back where that is the policy. Cancelling a run is
+// the main button of a parked one in the Temporal UI, one click away: it begins no more effects, and done effects stay
+// done.
 func (f *flow) parkCancelled(before string) (decision, error) {
 	f.cancelSeen = true
 	cancelled := activities.RecordCancellationResult{Words: "cancelled in Temporal"}

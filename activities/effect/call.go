@@ -38,6 +38,14 @@ type Call struct {
 	ByHand *ByHand `json:",omitempty"`
 }
 
+// Check returns [Foreign] if mode is not that of the call's event.
+func (c Call) Check(mode string) error {
+	if mode != c.Mode {
+		return Foreign(c.Ref, nil)
+	}
+	return nil
+}
+
 // ByHand says who knows that an effect has happened, and where that can be seen.
 type ByHand struct {
 	Who, Why string

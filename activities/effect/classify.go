@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"go.temporal.io/sdk/temporal"
 
+	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
@@ -25,6 +27,16 @@ const (
 	// TypeInfrastructure is trouble of our own: the database is away. It is tried for ever.
 	TypeInfrastructure = "Infrastructure"
 )
+
+// TypeForeign is the type of an activity's error when its input contradicts the receipt. It stands in histories.
+const TypeForeign = "NotOfItsReceipt"
+
+// Foreign returns the error of an activity whose input is not what the receipt of the event says. pawl starts no such
+// run: somebody else has written to Temporal. It is not tried again, and its run fails.
+func Foreign(of event.Ref, cause error) error {
+	return temporal.NewNonRetryableApplicationError("refused: this is not what receipt "+of.ReceiptID+" says",
+		TypeForeign, cause)
+}
 
 // Failure is an error with its class, made by the code that talks to an outside system.
 type Failure struct {
