@@ -73,9 +73,12 @@ it does not answer within three seconds, that is said, and everything else is sh
 		},
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (shownEvent, error) {
-		event, about, err := s.Examine(ctx, args[0])
-		if err != nil || event == nil {
-			return shownEvent{Object: args[0], Events: about}, err
+		event, err := s.Examine(ctx, args[0])
+		if several, is := errors.AsType[*operator.Fault](err); is && several.Object {
+			return shownEvent{Object: args[0], Events: several.Receipts}, nil
+		}
+		if err != nil {
+			return shownEvent{}, err
 		}
 		return shownEvent{Evidence: event, page: s.cfg.Temporal.Page(event.Receipt.WorkflowID, event.LatestRun())}, nil
 	}, func(a *app, shown shownEvent) {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/token"
 )
@@ -13,7 +12,7 @@ import (
 func tokensList(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List the tokens, without their texts", Args: noArgument}
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]token.Token, error) {
-		return operator.ListTokens(ctx, s.db)
+		return token.List(ctx, s.db)
 	}, func(a *app, tokens []token.Token) {
 		a.List(tables.Tokens(tokens), "BY", "MADE")
 	})

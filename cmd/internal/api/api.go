@@ -37,8 +37,8 @@ type Options struct {
 	Operator *operator.Operator
 	Config   *config.Config
 	Accesses *operator.Accesses
-	// Person says who asks. It returns nil, or [operator.ErrNobody], for somebody who is not known, and an
-	// [*operator.AwayError] where that cannot be found out.
+	// Person says who asks. It returns nil, or [operator.ErrNobody], for somebody who is not known, and
+	// [operator.ErrAway] where that cannot be found out.
 	Person func(*http.Request) (*operator.Person, error)
 	Log    *slog.Logger
 }
@@ -147,7 +147,7 @@ func (c *call) admit(r route) (err error) {
 			return err
 		}
 		if !c.person.May(r.needs) {
-			return &operator.ForbiddenError{Verb: c.Request().Method + " " + c.Request().URL.Path, Needs: r.needs}
+			return operator.Forbids(c.Request().Method+" "+c.Request().URL.Path, r.needs)
 		}
 	}
 	if r.path == "" {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -398,8 +397,8 @@ func TestFail_FaultsAreNotShown(t *testing.T) {
 		t.Errorf("a fault: %+v", p)
 	}
 	for err, want := range map[error]string{
-		&operator.AwayError{Err: errors.New("refused")}: "away", fmt.Errorf("read: %w", context.DeadlineExceeded): "away",
-		&operator.LaterError{Says: "no answer"}: "later", fmt.Errorf("x: %w", &operator.RefusedError{}): "refused",
+		fmt.Errorf("%w: refused", operator.ErrAway): "away", fmt.Errorf("read: %w", context.DeadlineExceeded): "away",
+		&operator.Fault{Kind: operator.Later, Says: "no answer"}: "later", fmt.Errorf("x: %w", &operator.RefusedError{}): "refused",
 	} {
 		rec := httptest.NewRecorder()
 		c := &call{server: &server{Options: Options{Log: slog.New(slog.DiscardHandler)}}, Context: echo.New().NewContext(httptest.NewRequest("GET", "/", nil), rec)}

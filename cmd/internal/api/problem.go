@@ -43,6 +43,13 @@ func problem(status int, code, format string, args ...any) *Problem {
 // retryAfter is in seconds.
 const retryAfter = "2"
 
+// statuses are those of faults, by their kind.
+var statuses = map[operator.FaultKind]int{
+	operator.Invalid: http.StatusBadRequest, operator.Unknown: http.StatusNotFound,
+	operator.Ambiguous: http.StatusConflict, operator.Forbidden: http.StatusForbidden,
+	operator.Later: http.StatusServiceUnavailable,
+}
+
 // problemOf says what an error is to who asked; nil for one that is a fault of ours.
 func problemOf(err error) *Problem {
 	if p, is := errors.AsType[*Problem](err); is {
@@ -55,24 +62,12 @@ func problemOf(err error) *Problem {
 		}
 		return p
 	}
-	if e, is := errors.AsType[*operator.AmbiguousError](err); is {
-		p := problem(http.StatusConflict, "ambiguous", "%s", e.Error())
-		for _, r := range e.Receipts {
+	if f, is := errors.AsType[*operator.Fault](err); is {
+		p := problem(statuses[f.Kind], string(f.Kind), "%s", f.Says)
+		for _, r := range f.Receipts {
 			p.Candidates = append(p.Candidates, r.ID)
 		}
 		return p
-	}
-	if e, is := errors.AsType[*operator.UnknownError](err); is {
-		return problem(http.StatusNotFound, "unknown", "%s", e.Error())
-	}
-	if e, is := errors.AsType[*operator.ForbiddenError](err); is {
-		return problem(http.StatusForbidden, "forbidden", "%s", e.Error())
-	}
-	if e, is := errors.AsType[*operator.InvalidError](err); is {
-		return problem(http.StatusBadRequest, "invalid", "%s", e.Error())
-	}
-	if e, is := errors.AsType[*operator.LaterError](err); is {
-		return problem(http.StatusServiceUnavailable, "later", "%s", e.Error())
 	}
 	if errors.Is(err, operator.ErrNobody) {
 		return problem(http.StatusUnauthorized, "unknown_person", "who asks is not known: %v", err)
@@ -111,18 +106,14 @@ func (c *call) fail(err error) error {
 // choiceOf adds the request that a choice is, where a verb decides it.
 func choiceOf(c operator.Choice) Choice {
 	made := Choice{Command: c.Command, Does: c.Does}
-	for _, v := range operator.Verbs() {
-		words := strings.Fields(v.Command)
-		path := verbPath(v)
-		if path == "" || len(words) == 0 || len(c.Command) < len(words)+2 ||
-			!slices.Equal(c.Command[1:len(words)+1], words) {
-			continue
-		}
-		rest := c.Command[len(words)+1:]
-		made.Post, made.Body = Prefix+strings.Replace(path, "{id}", url.PathEscape(rest[0]), 1), map[string]string{}
-		for i := 1; i+1 < len(rest); i += 2 { // every flag of a choice has a value
-			made.Body[strings.TrimPrefix(rest[i], "--")] = rest[i+1]
-		}
+	if c.Decision == nil {
+		return made
+	}
+	v := operator.VerbNamed(c.Decision.Verb)
+	made.Post = Prefix + strings.Replace(verbPath(*v), "{id}", url.PathEscape(c.Decision.Target), 1)
+	made.Body = map[string]string{}
+	for pair := range slices.Chunk(c.Command[len(strings.Fields(v.Command))+2:], 2) { // every flag has a value
+		made.Body[strings.TrimPrefix(pair[0], "--")] = pair[1]
 	}
 	return made
 }

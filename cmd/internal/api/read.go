@@ -45,7 +45,7 @@ func reading() []route {
 		get("/tasks", answer((*call).tasks), "mode", "kind", "about", "account", "cursor", "limit"),
 		get("/tasks/{id}", answer((*call).tasksAbout)),
 		get("/pending", answer(func(c *call) (Page[pending.Decision], error) {
-			found, err := operator.ListPending(c.ctx(), c.Operator.DB)
+			found, err := pending.List(c.ctx(), c.Operator.DB)
 			return page(found, len(found), nil), err
 		})),
 		get("/jobs", answer((*call).jobs), "cursor", "limit"),
@@ -82,10 +82,10 @@ func (c *call) account() (*account.Account, error) {
 	return operator.ShowAccount(c.ctx(), c.Operator.DB, id, mode)
 }
 
-func (c *call) invoice() (*account.ShownInvoice, error) {
+func (c *call) invoice() (found account.ShownInvoice, err error) {
 	id, mode, err := c.about()
 	if err != nil {
-		return nil, err
+		return found, err
 	}
 	return operator.ShowInvoice(c.ctx(), c.Operator.DB, id, mode)
 }
@@ -126,11 +126,7 @@ func (c *call) event() (*operator.Evidence, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, about, err := c.Operator.Examine(c.ctx(), id)
-	if err == nil && e == nil {
-		err = &operator.AmbiguousError{ID: id, Receipts: about, Object: true}
-	}
-	return e, err
+	return c.Operator.Examine(c.ctx(), id)
 }
 
 // Payload is what came in with an event: masked, or whole where somebody has revealed it.
@@ -170,7 +166,7 @@ func (c *call) effects() (p Page[ledger.Listed], err error) {
 		return p, err
 	}
 	f.Limit = limit + 1
-	found, err := operator.ListEffects(c.ctx(), c.Operator.DB, f)
+	found, err := ledger.List(c.ctx(), c.Operator.DB, f)
 	return page(found, limit, func(e ledger.Listed) string { return e.Key }), err
 }
 
@@ -191,7 +187,7 @@ func (c *call) tasks() (p Page[account.Task], err error) {
 		return p, err
 	}
 	f.Limit = limit + 1
-	found, err := operator.ListTasks(c.ctx(), c.Operator.DB, f)
+	found, err := account.OpenTasks(c.ctx(), c.Operator.DB, f)
 	return page(found, limit, func(t account.Task) string { return t.Mode + "/" + t.Kind + "/" + t.Object }), err
 }
 
@@ -209,7 +205,7 @@ func (c *call) jobs() (p Page[job.Job], err error) {
 	if err != nil {
 		return p, err
 	}
-	found, err := operator.ListJobs(c.ctx(), c.Operator.DB, limit+1, c.QueryParam("cursor"))
+	found, err := job.New(c.Operator.DB).List(c.ctx(), limit+1, c.QueryParam("cursor"))
 	return page(found, limit, func(j job.Job) string { return j.ID }), err
 }
 

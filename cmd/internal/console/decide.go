@@ -94,7 +94,7 @@ func newDecisionPage(v *visit, d operator.Decision, verb *operator.Verb) decisio
 			f.Required})
 	}
 	if !v.person.May(verb.Right()) {
-		page.Forbidden = (&operator.ForbiddenError{Verb: verb.Name, Needs: verb.Right()}).Error()
+		page.Forbidden = operator.Forbids(verb.Name, verb.Right()).Error()
 	}
 	return page
 }

@@ -146,12 +146,9 @@ func (s *Server) showEvent(v *visit, revealed *operator.Body) error {
 	if err != nil {
 		return err
 	}
-	e, about, err := s.Operator.Examine(v.ctx(), id)
+	e, err := s.Operator.Examine(v.ctx(), id)
 	if err != nil {
 		return err
-	}
-	if e == nil {
-		return &operator.AmbiguousError{ID: id, Receipts: about, Object: true}
 	}
 	page := eventPage{Evidence: e, Choices: buttons(e.Choices), Head: pairs(tables.EventHead(e, "")),
 		Story: newTable(tables.Timeline(e.Timeline)), Picture: newPicture(&e.Event),

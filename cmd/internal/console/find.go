@@ -23,17 +23,15 @@ func (s *Server) find(v *visit) error {
 	if q == "" {
 		return s.render(v, http.StatusOK, "find", "Find", findPage{})
 	}
-	var unknown *operator.UnknownError
-	evidence, about, err := s.Operator.Examine(v.ctx(), q)
-	switch ambiguous := new(operator.AmbiguousError); {
-	case errors.As(err, &ambiguous):
-		about = ambiguous.Receipts
-	case errors.As(err, &unknown):
-	case err != nil:
-		return err
-	case evidence != nil:
+	evidence, err := s.Operator.Examine(v.ctx(), q)
+	fault, is := errors.AsType[*operator.Fault](err)
+	switch {
+	case err == nil:
 		return v.Redirect(http.StatusSeeOther, "/events/"+url.PathEscape(evidence.Receipt.ID))
+	case !is:
+		return err
 	}
+	about := fault.Receipts
 	page := findPage{Query: q}
 	acc, err := operator.ShowAccount(v.ctx(), s.Operator.DB, q, "")
 	switch {
@@ -41,7 +39,7 @@ func (s *Server) find(v *visit) error {
 		return v.Redirect(http.StatusSeeOther, "/accounts/"+acc.Mode+"/"+url.PathEscape(acc.ID))
 	case err == nil:
 		page.Account, page.AccountHref = acc.ID, "/accounts/"+acc.Mode+"/"+url.PathEscape(acc.ID)
-	case !errors.As(err, &unknown):
+	case !operator.IsFault(err, operator.Unknown):
 		return err
 	}
 	if len(about) > 0 {

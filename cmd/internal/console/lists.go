@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/look"
 	"github.com/pawlhq/pawl/schema/pause"
+	"github.com/pawlhq/pawl/schema/token"
 )
 
 // listPage is a list with its filters, and a word for when it is empty.
@@ -190,7 +191,7 @@ func (s *Server) sources(v *visit) error {
 
 // tokens lists the tokens of programs, for those who may make and revoke them.
 func (s *Server) tokens(v *visit) error {
-	found, err := operator.ListTokens(v.ctx(), s.Operator.DB)
+	found, err := token.List(v.ctx(), s.Operator.DB)
 	if err != nil {
 		return err
 	}

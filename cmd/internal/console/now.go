@@ -113,8 +113,12 @@ func outside(r *report.Status, now time.Time) (rows []wrong) {
 		rows = append(rows, row)
 	}
 	for _, c := range r.Concerns {
+		command := "pawl " + c.Command
 		row := wrong{Word: c.What, Badge: "wait", What: c.Name, More: c.Says,
-			Does: newButton(operator.Choice{Command: strings.Fields("pawl " + c.Command), Does: "goes on from here"})}
+			Does: button{Label: command, Does: "goes on from here", Command: command}}
+		if place, paused := strings.CutPrefix(c.Command, "resume "); paused {
+			row.Does = placeButton("resume", strings.TrimSuffix(place, " --why REASON"))
+		}
 		if c.Since != nil {
 			row.Since = &when{*c.Since, now}
 		}

@@ -137,12 +137,8 @@ func (s *Server) fail(err error, c echo.Context) {
 
 func (s *Server) explain(err error) (int, failurePage) {
 	var refused *operator.RefusedError
-	var ambiguous *operator.AmbiguousError
-	var unknown *operator.UnknownError
+	var fault *operator.Fault
 	var lacking *forbidden
-	var lacksVerb *operator.ForbiddenError
-	var invalid *operator.InvalidError
-	var later *operator.LaterError
 	var told *problem
 	var of *echo.HTTPError
 	var tooLarge *http.MaxBytesError
@@ -150,21 +146,10 @@ func (s *Server) explain(err error) (int, failurePage) {
 	case errors.As(err, &refused):
 		return http.StatusConflict, failurePage{What: refused.Verb + " was refused",
 			More: refused.Target + " " + refused.Why, Choices: buttons(refused.Try)}
-	case errors.As(err, &ambiguous):
-		t := newReceipts(ambiguous.Receipts)
-		return http.StatusMultipleChoices, failurePage{What: "Several events have this ID", More: ambiguous.ID,
-			Events: &t}
-	case errors.As(err, &unknown):
-		return http.StatusNotFound, failurePage{What: "Nothing was found", More: unknown.Error()}
+	case errors.As(err, &fault):
+		return explainFault(fault)
 	case errors.As(err, &lacking):
 		return http.StatusForbidden, failurePage{What: "You may not do this", More: lacking.Error()}
-	case errors.As(err, &lacksVerb):
-		return http.StatusForbidden, failurePage{What: "You may not do this", More: lacksVerb.Error()}
-	case errors.As(err, &invalid):
-		return http.StatusBadRequest, failurePage{What: "This cannot be understood", More: invalid.Says}
-	case errors.As(err, &later):
-		return http.StatusGatewayTimeout, failurePage{What: "It is not answered yet",
-			More: later.Says + "\nThe same form, sent again, asks once more and decides nothing twice."}
 	case errors.As(err, &told):
 		return told.status, failurePage{What: told.what, More: told.more}
 	case errors.As(err, &tooLarge):
@@ -181,6 +166,25 @@ func (s *Server) explain(err error) (int, failurePage) {
 	}
 	return http.StatusInternalServerError, failurePage{What: "This page failed",
 		More: "The log of pawl console has the error: " + output.FirstLine(err)}
+}
+
+func explainFault(f *operator.Fault) (int, failurePage) {
+	switch f.Kind {
+	case operator.Unknown:
+		return http.StatusNotFound, failurePage{What: "Nothing was found", More: f.Says}
+	case operator.Forbidden:
+		return http.StatusForbidden, failurePage{What: "You may not do this", More: f.Says}
+	case operator.Later:
+		return http.StatusGatewayTimeout, failurePage{What: "It is not answered yet",
+			More: f.Says + "\nThe same form, sent again, asks once more and decides nothing twice."}
+	case operator.Ambiguous:
+		if f.Receipts == nil {
+			return http.StatusMultipleChoices, failurePage{What: "Several things have this ID", More: f.Says}
+		}
+		t := newReceipts(f.Receipts)
+		return http.StatusMultipleChoices, failurePage{What: "Several events have this ID", More: f.ID, Events: &t}
+	}
+	return http.StatusBadRequest, failurePage{What: "This cannot be understood", More: f.Says}
 }
 
 // static serves styles and scripts. A new binary has new ones, so browsers ask each time and are told of no change.

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/session"
 )
 
 // tries bounds how often passwords are tried: by address, and by name. Hashes are slow on purpose, and few are computed
@@ -134,7 +135,7 @@ func (d *door) signIn(v *visit) error {
 // begin begins a session with a new secret, and ends the one that the browser had.
 func (d *door) begin(v *visit, p operator.Person, via, next string) error {
 	if old, err := v.Cookie(d.cookieName()); err == nil {
-		if err := operator.SignOut(v.ctx(), d.db, old.Value); err != nil {
+		if err := session.New(d.db).End(v.ctx(), old.Value); err != nil {
 			return err
 		}
 	}
@@ -151,9 +152,9 @@ func (d *door) begin(v *visit, p operator.Person, via, next string) error {
 func (d *door) signOut(v *visit) error {
 	var err error
 	if v.FormValue("everywhere") != "" {
-		err = operator.SignOutEverywhere(v.ctx(), d.db, v.person.Name)
+		err = session.New(d.db).EndAll(v.ctx(), v.person.Name)
 	} else if cookie, none := v.Cookie(d.cookieName()); none == nil {
-		err = operator.SignOut(v.ctx(), d.db, cookie.Value)
+		err = session.New(d.db).End(v.ctx(), cookie.Value)
 	}
 	if err != nil {
 		return err

@@ -188,15 +188,15 @@ func buttons(choices []operator.Choice) (all []button) {
 }
 
 func newButton(c operator.Choice) button {
-	d, is := operator.DecisionOf(c)
-	if !is {
+	d := c.Decision
+	if d == nil {
 		return button{Label: c.Line(), Does: c.Does, Command: c.Line()}
 	}
 	label := strings.ReplaceAll(d.Verb, "-", " ")
 	if kind, _, _ := strings.Cut(d.Effect, ":"); kind != "" {
 		label += " " + kind
 	}
-	return button{Label: label, Does: c.Does, Href: decideHref(d),
+	return button{Label: label, Does: c.Does, Href: decideHref(*d),
 		Grave: d.Verb == operator.VerbCompensate || d.Verb == operator.VerbResend}
 }
 

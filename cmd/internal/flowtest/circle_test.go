@@ -96,7 +96,7 @@ func TestVerbs_EveryStatus_NoCircle(t *testing.T) {
 			if e.ID == "" {
 				t.Fatal("there is no event")
 			}
-			choices := r.operator().Choices(t.Context(), e.ID, &r.show(e).Receipt)
+			choices := r.operator().Choices(e.ID, &r.show(e).Receipt)
 			var listed []string
 			for _, c := range choices {
 				listed = append(listed, named(c))

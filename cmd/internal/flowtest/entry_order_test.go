@@ -69,7 +69,7 @@ func TestEntryOrder_PaymentSettled_RefundGoesOn(t *testing.T) {
 				t.Errorf("the receipt says %q", got)
 			}
 			r.until("a timer says what it waits for", func() bool { return slices.Contains(r.timers(run), "refund-entry "+waits) })
-			found, _, err := r.operator().Examine(t.Context(), refunded.ID)
+			found, err := r.operator().Examine(t.Context(), refunded.ID)
 			if err != nil || len(found.Next.Pending) != 1 || found.Next.Pending[0].WaitsFor != waits {
 				t.Errorf("it shows %+v (%v)", found.Next, err)
 			}

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -40,14 +41,6 @@ type Entitled struct {
 
 // Representation returns the answer as JSON, which nobody may change, and a hash of it.
 func (e *Entitled) Representation() (body []byte, tag string) { return e.representation, e.tag }
-
-// represent makes the representation.
-func (e *Entitled) represent() (err error) {
-	e.representation, err = json.Marshal(e)
-	sum := sha256.Sum256(e.representation)
-	e.tag = base64.RawURLEncoding.EncodeToString(sum[:16])
-	return err
-}
 
 // Reason is why an account has its access, or has none.
 type Reason struct {
@@ -107,12 +100,9 @@ func grants(g account.Grant, date func(*time.Time) string) string {
 func entitled(a *account.Account, now time.Time) *Entitled {
 	x := a.Access
 	e := &Entitled{
-		Account: a.ID, Mode: a.Mode, Customer: a.Customer, Access: x.State, Plan: x.Plan, Seats: x.Quantity,
+		Account: a.ID, Mode: a.Mode, Customer: a.Customer, Access: cmp.Or(x.State, "none"), Plan: x.Plan, Seats: x.Quantity,
 		Features: append([]string{}, x.Features...), Held: x.Held, Version: x.Version,
 		Why: Reasons(a, now, func(t *time.Time) string { return t.UTC().Format(time.RFC3339) }),
-	}
-	if e.Access == "" {
-		e.Access = "none"
 	}
 	endless := x.Held
 	for _, g := range a.Grants {
@@ -122,10 +112,7 @@ func entitled(a *account.Account, now time.Time) *Entitled {
 		if g.Ends != nil && (e.changes.IsZero() || g.Ends.Before(e.changes)) {
 			e.changes = *g.Ends
 		}
-		end := g.Ends
-		if end == nil {
-			end = g.Until
-		}
+		end := cmp.Or(g.Ends, g.Until)
 		endless = endless || end == nil && g.Plan != ""
 		if end != nil && g.Plan != "" && (e.Until == nil || end.After(*e.Until)) {
 			e.Until = end
@@ -154,29 +141,27 @@ func NewAccesses(db account.DB, stale time.Duration) *Accesses {
 	read := func(ctx context.Context, of account.Name) (*Entitled, time.Time, error) {
 		found, err := account.ReadAccess(ctx, db, of.ID, of.Mode)
 		if err == nil && len(found) == 0 {
-			var name *account.Name // it is not ours: what a customer quotes, perhaps
+			var name account.Name // it is not ours: what a customer quotes, perhaps
 			if name, err = findAccount(ctx, db, of.ID, of.Mode); err == nil {
 				found, err = account.ReadAccess(ctx, db, name.ID, name.Mode)
 			}
 		}
-		switch {
-		case err != nil:
+		one, err := only(of.ID, found, err, noAccount(of.ID, of.Mode), bothModes)
+		if err != nil {
 			return nil, time.Time{}, err
-		case len(found) == 0:
-			return nil, time.Time{}, unknownAccount(of.ID, of.Mode)
-		case len(found) > 1:
-			return nil, time.Time{}, ambiguous(of.ID, "%q is there in both modes: add --mode live or --mode test",
-				of.ID)
 		}
-		e := entitled(&found[0], time.Now())
-		return e, e.changes, e.represent()
+		e := entitled(&one, time.Now())
+		e.representation, err = json.Marshal(e)
+		sum := sha256.Sum256(e.representation)
+		e.tag = base64.RawURLEncoding.EncodeToString(sum[:16])
+		return e, e.changes, err
 	}
 	return &Accesses{newRecall(mostAccounts, AccessFresh, stale, read)}
 }
 
 // Read returns what an account may use and how old that is: at most [AccessFresh], and older only while the database
 // does not answer. id is our ID of the account, or else what a customer quotes, as [ShowAccount] takes it. Nobody may
-// change the answer. The error is an [*UnknownError], an [*AmbiguousError], or an [*AwayError].
+// change the answer. The error is a [*Fault], or [ErrAway].
 func (a *Accesses) Read(ctx context.Context, id, mode string) (*Entitled, time.Duration, error) {
 	return a.recall.get(ctx, account.Name{Mode: mode, ID: id})
 }

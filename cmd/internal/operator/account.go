@@ -15,32 +15,32 @@ func ShowAccount(ctx context.Context, db account.DB, id, mode string) (*account.
 	if err != nil {
 		return nil, err
 	}
-	return account.Show(ctx, db, *name)
+	return account.Show(ctx, db, name)
 }
 
 // findAccount returns the one account that id names.
-func findAccount(ctx context.Context, db account.DB, id, mode string) (*account.Name, error) {
+func findAccount(ctx context.Context, db account.DB, id, mode string) (account.Name, error) {
 	names, err := account.Find(ctx, db, id, mode)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(names) == 0:
-		return nil, unknownAccount(id, mode)
-	case len(names) == 1:
-		return &names[0], nil
-	}
 	list := make([]string, len(names))
 	for i, a := range names {
 		list[i] = fmt.Sprintf("%s --mode %s", a.ID, a.Mode)
 	}
-	return nil, ambiguous(id, "%q names %d accounts; write one of: %s", id, len(list), strings.Join(list, ", "))
+	return only(id, names, err, noAccount(id, mode),
+		fmt.Sprintf("names %d accounts; write one of: %s", len(list), strings.Join(list, ", ")))
 }
 
-// unknownAccount says that no account has the ID, under any of its names.
-func unknownAccount(id, mode string) error {
+// noAccount says that no account has the ID, under any of its names.
+func noAccount(id, mode string) string {
 	in := ""
 	if mode != "" {
 		in = " in mode " + mode
 	}
-	return unknown(id, "no account %q%s: it is no account of ours, and no customer, subscription, invoice, payment or e-mail address of one", id, in)
+	return fmt.Sprintf("no account %q%s: it is no account of ours, and no customer, subscription, invoice, payment or e-mail address of one", id, in)
+}
+
+// ShowInvoice returns the invoice with the provider's ID or the number id. mode may be "" if one invoice has it.
+func ShowInvoice(ctx context.Context, db account.DB, id, mode string) (account.ShownInvoice, error) {
+	found, err := account.FindInvoices(ctx, db, id, mode)
+	return only(id, found, err, fmt.Sprintf("no invoice %q: no event has told of one with that ID or number", id),
+		fmt.Sprintf("names %d invoices: write the ID of one, or add --mode live or --mode test", len(found)))
 }

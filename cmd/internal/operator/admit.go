@@ -40,61 +40,64 @@ func filed(d receipt.Delivery, outcomes []receipt.Outcome) []Receipt {
 // live one is. The dispatcher of a running ingress finds the admitted events.
 var admitRule = rule[rejection.Rejection, *Admission]{
 	find: findRejection,
-	check: func(ctx context.Context, o *Operator, _ *Decision, r rejection.Rejection) (*change, error) {
-		d, err := o.verify(ctx, r)
+	check: func(ctx context.Context, d *Decision, r rejection.Rejection) (*change, error) {
+		delivery, err := d.verify(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		events := make([]string, len(d.Events))
-		for i, e := range d.Events {
+		events := make([]string, len(delivery.Events))
+		for i, e := range delivery.Events {
 			events[i] = e.EventID
 		}
 		return &change{
 			target: r.ID,
 			before: map[string]any{"source": r.Source, "class": r.Class, "received_at": r.ReceivedAt,
 				"admitted": r.AdmittedAt != nil},
-			after: map[string]any{"secret": d.Secret, "provider": d.Provider, "events": events},
+			after: map[string]any{"secret": delivery.Secret, "provider": delivery.Provider, "events": events},
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, r rejection.Rejection,
-		rec recorded) (string, *Admission, error) {
+	answer: func(ctx context.Context, d *Decision, r rejection.Rejection, rec recorded) (string, *Admission, error) {
 		if rec.repeated && r.AdmittedAt != nil {
-			admission, err := o.admitted(ctx, r, rec)
+			admission, err := d.o.admitted(ctx, r, rec)
 			return "", admission, err
 		}
-		d, err := o.verify(ctx, r)
+		delivery, err := d.verify(ctx, r)
 		if err != nil {
 			return "", nil, err
 		}
-		outcomes, err := o.Insert(ctx, d)
+		outcomes, err := d.o.Insert(ctx, delivery)
 		if err != nil {
 			return "", nil, fmt.Errorf("admit rejection %s: %w; try again, nothing is taken twice", r.ID, err)
 		}
-		if err := rejection.New(o.DB).MarkAdmitted(ctx, r.ID); err != nil {
+		if err := rejection.New(d.o.DB).MarkAdmitted(ctx, r.ID); err != nil {
 			return "", nil, err
 		}
 		says := "it is authentic, and taken in"
 		if len(outcomes) == 0 {
 			says = "the request is authentic and carries no event"
 		}
-		return says, &Admission{Rejection: r.ID, Source: r.Source, Secret: d.Secret, Receipts: filed(d, outcomes)}, nil
+		return says, &Admission{r.ID, r.Source, delivery.Secret, filed(delivery, outcomes)}, nil
 	},
 }
 
 // verify verifies a refused request again.
-func (o *Operator) verify(ctx context.Context, r rejection.Rejection) (receipt.Delivery, error) {
-	refused := &RefusedError{Target: "rejection " + r.ID, Verb: VerbAdmit}
-	if r.Truncated {
-		refused.Why = "cannot be admitted: " + missing(r) +
-			", and without the rest no signature can be checked; let the provider send it again"
-		return receipt.Delivery{}, refused
+func (d *Decision) verify(ctx context.Context, r rejection.Rejection) (delivery receipt.Delivery, err error) {
+	why := ""
+	switch {
+	case r.Truncated && r.BodySize == 0:
+		why = "its body was not read"
+	case r.Truncated && int64(len(r.Body)) == r.BodySize:
+		why = fmt.Sprintf("only the first %d bytes of its body were read", r.BodySize)
+	case r.Truncated:
+		why = fmt.Sprintf("only %d of its %d bytes were kept", len(r.Body), r.BodySize)
+	default:
+		if delivery, err = d.o.Verify(ctx, r); err == nil {
+			return delivery, nil
+		}
+		return delivery, &RefusedError{Target: "rejection " + r.ID, Verb: d.Verb, Why: "is still refused: " + err.Error()}
 	}
-	d, err := o.Verify(ctx, r)
-	if err != nil {
-		refused.Why = "is still refused: " + err.Error()
-		return d, refused
-	}
-	return d, nil
+	return delivery, &RefusedError{Target: "rejection " + r.ID, Verb: d.Verb, Why: "cannot be admitted: " + why +
+		", and without the rest no signature can be checked; let the provider send it again"}
 }
 
 // admitted is what an earlier admission came to, with its events as they stand now.
@@ -103,10 +106,10 @@ func (o *Operator) admitted(ctx context.Context, r rejection.Rejection, rec reco
 		Secret, Provider string
 		Events           []string
 	}
-	if err := rec.read(nil, &after); err != nil {
+	if err := rec.read(rec.After, &after); err != nil {
 		return nil, err
 	}
-	admission := &Admission{Rejection: r.ID, Source: r.Source, Secret: after.Secret, Receipts: []Receipt{}}
+	admission := &Admission{r.ID, r.Source, after.Secret, []Receipt{}}
 	for _, id := range after.Events {
 		found, err := timeline.Find(ctx, o.DB, id)
 		if err != nil {
@@ -120,15 +123,4 @@ func (o *Operator) admitted(ctx context.Context, r rejection.Rejection, rec reco
 		}
 	}
 	return admission, nil
-}
-
-// missing says what of a truncated request's body is there.
-func missing(r rejection.Rejection) string {
-	switch {
-	case r.BodySize == 0:
-		return "its body was not read"
-	case int64(len(r.Body)) == r.BodySize:
-		return fmt.Sprintf("only the first %d bytes of its body were read", r.BodySize)
-	}
-	return fmt.Sprintf("only %d of its %d bytes were kept", len(r.Body), r.BodySize)
 }

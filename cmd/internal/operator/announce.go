@@ -26,12 +26,12 @@ func AnnounceJob(to billing.Announcement, accounts []account.Listed) *NewJob {
 // announceRule tells subscribers what an account may use. A job decides it.
 var announceRule = rule[billing.Scope, nothing]{
 	find: findScope,
-	check: func(ctx context.Context, o *Operator, d *Decision, of billing.Scope) (*change, error) {
-		last, err := of.LastFact(ctx, o.DB)
+	check: func(ctx context.Context, d *Decision, of billing.Scope) (*change, error) {
+		last, err := of.LastFact(ctx, d.o.DB)
 		if err != nil {
 			return nil, err
 		}
-		t, err := billing.New(o.DB).Target(ctx, of.Mode, of.Account)
+		t, err := billing.New(d.o.DB).Target(ctx, of.Mode, of.Account)
 		if err != nil {
 			return nil, err
 		}
@@ -47,8 +47,8 @@ var announceRule = rule[billing.Scope, nothing]{
 			},
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, d *Decision, of billing.Scope, _ recorded) (string, nothing, error) {
-		found, err := account.List(ctx, o.DB, account.Filter{Mode: of.Mode, ID: of.Account, Limit: 1})
+	answer: func(ctx context.Context, d *Decision, of billing.Scope, _ recorded) (string, nothing, error) {
+		found, err := account.List(ctx, d.o.DB, account.Filter{Mode: of.Mode, ID: of.Account, Limit: 1})
 		if err != nil || len(found) == 0 {
 			return "", nothing{}, err
 		}

@@ -36,9 +36,7 @@ func (o *Operator) ShowBody(ctx context.Context, id string) (*Body, error) {
 		return nil, err
 	}
 	b.Header = maskHeaders(b.Header)
-	if b.Bytes, err = Mask(b.Bytes); err != nil {
-		b.Bytes = nil // it is of no form that can be masked
-	}
+	b.Bytes, _ = Mask(b.Bytes) // nil for a form that cannot be masked
 	return b, nil
 }
 
@@ -46,16 +44,15 @@ func (o *Operator) ShowBody(ctx context.Context, id string) (*Body, error) {
 // recorded before it is returned.
 var revealRule = rule[*timeline.Receipt, *Body]{
 	find: findEvent,
-	check: func(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt) (*change, error) {
-		b, err := o.readBody(ctx, r, VerbReveal+": "+d.Why)
+	check: func(ctx context.Context, d *Decision, r *timeline.Receipt) (*change, error) {
+		b, err := d.o.readBody(ctx, r, VerbReveal+": "+d.Why)
 		if err != nil {
 			return nil, err
 		}
 		return &change{target: r.EventID, before: map[string]any{"receipt": r.ID, "bytes": b.Size}}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt, _ recorded) (string, *Body,
-		error) {
-		b, err := o.readBody(ctx, r, VerbReveal+": "+d.Why)
+	answer: func(ctx context.Context, d *Decision, r *timeline.Receipt, _ recorded) (string, *Body, error) {
+		b, err := d.o.readBody(ctx, r, VerbReveal+": "+d.Why)
 		if err != nil {
 			return "", nil, err
 		}
@@ -65,12 +62,12 @@ var revealRule = rule[*timeline.Receipt, *Body]{
 }
 
 func (o *Operator) readBody(ctx context.Context, r *timeline.Receipt, why string) (*Body, error) {
-	if err := lookAt(ctx, o, why, r.ID); err != nil {
+	if err := o.lookAt(ctx, why, r.ID); err != nil {
 		return nil, err
 	}
 	kept, err := receipt.NewReader(o.DB).Body(ctx, r.ID)
 	if errors.Is(err, receipt.ErrNotFound) {
-		return nil, unknown(r.EventID, "the body of %s is erased; its receipt, its facts and what was done remain: pawl events show %[1]s", r.EventID)
+		return nil, unknown("the body of %s is erased; its receipt, its facts and what was done remain: pawl events show %[1]s", r.EventID)
 	}
 	if err != nil {
 		return nil, err

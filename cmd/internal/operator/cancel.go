@@ -10,25 +10,19 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// cancelRule stops a run that is at work: one that waits for a sink, say. The run parks for a decision.
-var cancelRule = rule[*timeline.Receipt, *EventResult]{
-	find: findEvent, answer: answerEvent,
-	check: func(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt) (*change, error) {
-		if err := o.processable(ctx, d, r); err != nil {
-			return nil, err
-		}
-		if s := situationOf(o, r); s != working {
-			return nil, o.refuseEvent(ctx, d, r, "%s", s.words(r, "cancel is for a run that is at work"))
-		}
-		return eventChange(r, map[string]any{"workflow_id": workflowOf(r)}), nil
-	},
+// checkCancel stops a run that is at work: one that waits for a sink, say. The run parks for a decision.
+func checkCancel(d *Decision, r *timeline.Receipt) (*change, error) {
+	if s := situationOf(d.o, r); s != working {
+		return nil, d.refuseEvent(r, "%s", s.words(r, "cancel is for a run that is at work"))
+	}
+	return eventChange(r, map[string]any{"workflow_id": workflowOf(r)}), nil
 }
 
 // cancelRun asks Temporal to cancel the run. It may be called twice.
-func (o *Operator) cancelRun(ctx context.Context, d *Decision, r *timeline.Receipt) error {
+func (d *Decision) cancelRun(ctx context.Context, r *timeline.Receipt) error {
 	ctx, stop := context.WithTimeout(ctx, decideTimeout)
 	defer stop()
-	err := o.Temporal.CancelWorkflow(ctx, workflowOf(r), "")
+	err := d.o.Temporal.CancelWorkflow(ctx, workflowOf(r), "")
 	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
 		return d.refuse("has a run that has ended in Temporal, as pawl is about to notice")
 	}

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"context"
 	"slices"
 	"strings"
 
@@ -16,6 +15,23 @@ type Choice struct {
 	Command []string `json:"command"`
 	// Does says what follows.
 	Does string `json:"does"`
+	// Decision is the one that the command makes, without who and why; nil for a command that only shows something.
+	Decision *Decision `json:"-"`
+}
+
+// choose returns the choice of a verb about a target, or about one effect of it; effect is "" for all.
+func choose(verb, target, effect, does string) Choice {
+	v := VerbNamed(verb)
+	d := &Decision{Verb: verb, Target: target, Args: Args{Effect: effect}}
+	command := append(append([]string{"pawl"}, strings.Fields(v.Command)...), target)
+	for _, f := range v.Flags {
+		if value := *f.Value(&d.Args); value != "" {
+			command = append(command, "--"+f.Name, value)
+		} else if f.Required { // a word stands where the operator's own belongs
+			command = append(command, "--"+f.Name, strings.ToUpper(f.Name))
+		}
+	}
+	return Choice{append(command, "--why", "REASON"), does, d}
 }
 
 // Line is the command as a shell takes it.
@@ -36,32 +52,26 @@ func ShellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// The words that stand where the operator's own belong.
-const (
-	reasonWanted    = "REASON"
-	referenceWanted = "REFERENCE"
-)
-
 // Choices lists what can be done about an event, and nothing else: each of them works as the event stands. id names the
 // event in their commands.
-func (o *Operator) Choices(ctx context.Context, id string, r *timeline.Receipt) []Choice {
+func (o *Operator) Choices(id string, r *timeline.Receipt) []Choice {
 	switch s := situationOf(o, r); s {
 	case waiting, working:
-		return o.waitsFor(ctx, id, r)
+		return waitsFor(id, r)
 	case parked:
 		return decisions(id, r)
 	case beforeRun:
 		asks := workflows.ReviewOf(r.ReasonCode, workflows.BeforeRun)
 		return []Choice{
-			verb(VerbApprove, id, asks.Approve), verb(VerbReject, id, asks.Reject),
-			verb(VerbRun, id, "the same as approve"),
+			choose(VerbApprove, id, "", asks.Approve), choose(VerbReject, id, "", asks.Reject),
+			choose(VerbRun, id, "", "the same as approve"),
 		}
 	case ignored:
-		return []Choice{verb(VerbRun, id, "processes it")}
+		return []Choice{choose(VerbRun, id, "", "processes it")}
 	case closed:
 		choices := []Choice{replays(id, r)}
 		if r.Status == string(receipt.Ignored) {
-			choices = append(choices, verb(VerbRun, id, "the same"))
+			choices = append(choices, choose(VerbRun, id, "", "the same"))
 		}
 		return choices
 	case ended, stuck:
@@ -71,9 +81,10 @@ func (o *Operator) Choices(ctx context.Context, id string, r *timeline.Receipt) 
 }
 
 // waitsFor lists what helps an event that waits by itself, for its start or for a sink.
-func (o *Operator) waitsFor(ctx context.Context, id string, r *timeline.Receipt) (choices []Choice) {
+func waitsFor(id string, r *timeline.Receipt) (choices []Choice) {
 	kind, name := Source, r.Source
-	if r.Status != string(receipt.Received) {
+	unstarted := r.Status == string(receipt.Received)
+	if !unstarted {
 		_, says, _ := strings.Cut(r.Reason, ": ")
 		name, _, _ = strings.Cut(says, " ")
 		kind = Sink
@@ -83,25 +94,19 @@ func (o *Operator) waitsFor(ctx context.Context, id string, r *timeline.Receipt)
 	}
 	switch {
 	case r.ReasonCode == receipt.Paused:
-		choices = append(choices,
-			Choice{[]string{"pawl", "resume", kind, name, "--why", reasonWanted}, "lets what waits for it go on"})
+		choices = append(choices, choose("resume-"+kind, name, "", "lets what waits for it go on"))
 	case r.ReasonCode == receipt.SinkOut && kind == Sink:
 		base, _, _ := strings.Cut(name, ":")
-		choices = append(choices,
-			Choice{[]string{"pawl", "sinks", "check", base},
-				"says what is wrong with the sink; it goes on by itself when the sink answers"})
-	case r.Status == string(receipt.Received):
-		choices = append(choices, Choice{[]string{"pawl", "doctor"}, "it waits for its start, which a running ingress makes by itself: this says what is in its way"})
+		choices = append(choices, Choice{Command: []string{"pawl", "sinks", "check", base},
+			Does: "says what is wrong with the sink; it goes on by itself when the sink answers"})
+	case unstarted:
+		choices = append(choices, Choice{Command: []string{"pawl", "doctor"}, Does: "it waits for its start, which a running ingress makes by itself: this says what is in its way"})
 	}
-	if r.Status != string(receipt.Received) {
+	if !unstarted {
 		choices = append(choices,
-			verb(VerbCancel, id, "it goes on by itself; this stops what has not begun, and parks it for you"))
+			choose(VerbCancel, id, "", "it goes on by itself; this stops what has not begun, and parks it for you"))
 	}
 	return choices
-}
-
-func verb(verb, id, does string, flags ...string) Choice {
-	return Choice{slices.Concat([]string{"pawl", "events", verb, id}, flags, []string{"--why", reasonWanted}), does}
 }
 
 // replays is the replay.
@@ -113,7 +118,7 @@ func replays(id string, r *timeline.Receipt) Choice {
 	case r.ReasonCode == receipt.RunStuck:
 		does = "ends its run, which no worker can go on with, and runs it again on today's code; what the ledger has as done is not done again"
 	}
-	return verb(VerbReplay, id, does)
+	return choose(VerbReplay, id, "", does)
 }
 
 // workflowOf is the workflow ID of a receipt, also before its run was recorded.
@@ -125,68 +130,59 @@ func workflowOf(r *timeline.Receipt) string {
 }
 
 // decisions are those that the run of a parked event takes, as it has said itself.
-func decisions(id string, r *timeline.Receipt) []Choice {
+func decisions(id string, r *timeline.Receipt) (choices []Choice) {
+	add := func(verb, effect, does string) { choices = append(choices, choose(verb, id, effect, does)) }
 	if r.Waits == nil { // written by hand: a run lists its decisions
-		return []Choice{verb(VerbRetry, id, "tries again what is not done"),
-			verb(VerbSkip, id, "goes on without what is not done")}
+		add(VerbRetry, "", "tries again what is not done")
+		add(VerbSkip, "", "goes on without what is not done")
+		return choices
 	}
 	takes := func(action string) bool { return slices.Contains(r.Waits.Decisions, action) }
-	var choices []Choice
 	open := r.Waits.Effects
 	if asks, ok := reviewOf(r); ok {
-		choices = append(choices, verb(VerbApprove, id, asks.Approve))
+		add(VerbApprove, "", asks.Approve)
 		if takes(VerbReject) {
-			choices = append(choices, verb(VerbReject, id, asks.Reject))
+			add(VerbReject, "", asks.Reject)
 		}
 		if takes(VerbRetry) {
-			choices = append(choices, verb(VerbRetry, id, "the same as approve"))
-			return append(choices, verb(VerbSkip, id, "the same as reject"))
+			add(VerbRetry, "", "the same as approve")
+			add(VerbSkip, "", "the same as reject")
+			return choices
 		}
-		choices = append(choices, verb(VerbSkip, id, "the same as approve"))
+		add(VerbSkip, "", "the same as approve")
 		if takes(VerbCompensate) {
-			choices = append(choices, verb(VerbCompensate, id, "the same as reject"))
+			add(VerbCompensate, "", "the same as reject")
 		}
 		return choices
 	}
 	if takes(VerbRetry) {
-		choices = append(choices, verb(VerbRetry, id, "tries again what is not done"+but(r)))
+		does := "tries again what is not done"
+		if slices.ContainsFunc(open, func(e receipt.OpenEffect) bool { return e.Uncertain }) {
+			does += ", and is not known to have happened"
+		}
+		add(VerbRetry, "", does)
 		for _, e := range open {
 			if len(open) > 1 && !e.Uncertain {
-				choices = append(choices,
-					verb(VerbRetry, id, "tries this effect again, and leaves the others", "--effect", e.Key))
+				add(VerbRetry, e.Key, "tries this effect again, and leaves the others")
 			}
 		}
 	}
 	for _, e := range open {
 		if takes(VerbDone) && e.ByHand {
-			choices = append(choices,
-				verb(VerbDone, id, "says that this effect has happened, and where that can be seen", "--effect", e.Key,
-					"--reference", referenceWanted))
+			add(VerbDone, e.Key, "says that this effect has happened, and where that can be seen")
 		}
 		if takes(VerbResend) && e.Uncertain {
-			choices = append(choices,
-				verb(VerbResend, id, "does this effect once more, though it may have happened: it asks first",
-					"--effect", e.Key))
+			add(VerbResend, e.Key, "does this effect once more, though it may have happened: it asks first")
 		}
-		choices = append(choices, verb(VerbSkip, id, "goes on without this effect", "--effect", e.Key))
+		add(VerbSkip, e.Key, "goes on without this effect")
 	}
 	if len(open) > 1 {
-		choices = append(choices, verb(VerbSkip, id, "goes on without all that is not done"))
+		add(VerbSkip, "", "goes on without all that is not done")
 	}
 	if takes(VerbCompensate) {
-		choices = append(choices, verb(VerbCompensate, id, "takes back what was done"))
+		add(VerbCompensate, "", "takes back what was done")
 	}
 	return choices
-}
-
-// but says that a retry leaves uncertain effects alone.
-func but(r *timeline.Receipt) string {
-	for _, e := range r.Waits.Effects {
-		if e.Uncertain {
-			return ", and is not known to have happened"
-		}
-	}
-	return ""
 }
 
 // Does says what a rule asks about a receipt that needs a review, and what approving or rejecting does; false where

@@ -73,7 +73,7 @@ func TestChoices(t *testing.T) {
 	} {
 		o := operator.Operator{Relays: map[string][]string{"relaying": {"crm"}}}
 		var got []string
-		for _, choice := range o.Choices(t.Context(), "evt_1", &c.receipt) {
+		for _, choice := range o.Choices("evt_1", &c.receipt) {
 			line := strings.TrimSuffix(strings.TrimPrefix(choice.Line(), "pawl "), " --why REASON")
 			got = append(got, strings.Replace(strings.TrimPrefix(line, "events "), " evt_1", "", 1))
 			if choice.Does == "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,30 +18,18 @@ import (
 
 // correctRule answers the question about an entry that is booked otherwise than the facts say: the difference is
 // booked, by a run of the clock. [VerbCloseTask] is the other answer.
-var correctRule = rule[*account.Task, *TaskResult]{
-	find: func(ctx context.Context, o *Operator, d *Decision) (*account.Task, string, error) {
-		about, err := account.TasksAbout(ctx, o.DB, d.Target)
-		if err != nil {
-			return nil, "", err
-		}
-		var found []account.Task
-		for _, t := range about {
-			if t.Kind == billing.TaskEntry && (d.Mode == "" || d.Mode == t.Mode) {
-				found = append(found, t)
-			}
-		}
-		switch len(found) {
-		case 0:
-			return nil, "", unknown(d.Target,
-				"nobody is asked about the entry of %q: pawl tasks list --kind %s shows who is", d.Target,
-				billing.TaskEntry)
-		case 1:
-			return &found[0], "entry/" + found[0].Mode + "/" + d.Target, nil
-		}
-		return nil, "", ambiguous(d.Target, "%q is asked about in both modes: add --mode live or --mode test", d.Target)
+var correctRule = rule[account.Task, *TaskResult]{
+	find: func(ctx context.Context, d *Decision) (account.Task, string, error) {
+		about, err := account.TasksAbout(ctx, d.o.DB, d.Target)
+		found := slices.DeleteFunc(about, func(t account.Task) bool {
+			return t.Kind != billing.TaskEntry || d.Mode != "" && d.Mode != t.Mode
+		})
+		t, err := only(d.Target, found, err, fmt.Sprintf("nobody is asked about the entry of %q: pawl tasks list --kind %s shows who is", d.Target, billing.TaskEntry),
+			"is asked about in both modes: add --mode live or --mode test")
+		return t, "entry/" + t.Mode + "/" + d.Target, err
 	},
-	check: func(ctx context.Context, o *Operator, d *Decision, t *account.Task) (*change, error) {
-		list, err := billing.Corrections(ctx, o.DB, t.Mode, t.Object)
+	check: func(ctx context.Context, d *Decision, t account.Task) (*change, error) {
+		list, err := billing.Corrections(ctx, d.o.DB, t.Mode, t.Object)
 		if err != nil {
 			return nil, answered(d, err)
 		}
@@ -55,48 +44,34 @@ var correctRule = rule[*account.Task, *TaskResult]{
 			},
 		}, nil
 	},
-	answer: func(_ context.Context, _ *Operator, _ *Decision, _ *account.Task, r recorded) (string, *TaskResult,
-		error) {
+	answer: func(_ context.Context, _ *Decision, _ account.Task, r recorded) (string, *TaskResult, error) {
 		var after struct {
 			TaskResult
 			Says string `json:"says"`
 		}
-		err := r.read(nil, &after)
+		err := r.read(r.After, &after)
 		return after.Says + " is booked within seconds", &after.TaskResult, err
 	},
-	stake: func(ctx context.Context, o *Operator, d *Decision, t *account.Task, s *stake) error {
-		list, err := billing.Corrections(ctx, o.DB, t.Mode, t.Object)
+	stake: func(ctx context.Context, d *Decision, t account.Task, s *stake) error {
+		list, err := billing.Corrections(ctx, d.o.DB, t.Mode, t.Object)
 		for _, c := range list {
 			s.add(c.Key, c.Currency, c.Amount)
 			s.add(c.Key, c.Currency, c.Tax)
 		}
 		return answered(d, err)
 	},
-	forecast: func(ctx context.Context, o *Operator, d *Decision, t *account.Task, p *Preview) error {
-		list, err := billing.Corrections(ctx, o.DB, t.Mode, t.Object)
+	forecast: func(ctx context.Context, d *Decision, t account.Task, p *Preview) error {
+		list, err := billing.Corrections(ctx, d.o.DB, t.Mode, t.Object)
 		if err != nil {
 			return answered(d, err)
 		}
-		of, err := FindEvent(ctx, o.DB, list[0].Corrects)
-		if err != nil {
-			return err
-		}
-		outlook, done, err := openOutlook(ctx, o, of.ID)
-		if err != nil {
-			return err
-		}
-		defer done()
-		if list, err = outlook.Correct(ctx, t.Mode, t.Object, time.Now().UTC()); err != nil {
-			return answered(d, err)
-		}
-		p.Receipt = *of
-		in := inputOf(of)
-		in.Due = &workflows.DueInput{Account: list[0].Account, At: time.Now()}
-		if p.Previewed, err = workflows.Preview(ctx, outlook, workflows.Asked{In: in}); err != nil {
-			return fmt.Errorf("preview of the correction of %s: %w", t.Object, err)
-		}
-		p.count()
-		return nil
+		return d.forecastDue(ctx, list[0].Corrects, p, func(outlook workflows.Outlook) (string, error) {
+			list, err := outlook.Correct(ctx, t.Mode, t.Object, time.Now().UTC())
+			if err != nil {
+				return "", answered(d, err)
+			}
+			return list[0].Account, nil
+		})
 	},
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -32,6 +33,8 @@ type Decision struct {
 	Request string
 	Args
 
+	// o is the operator that was asked.
+	o *Operator
 	// preview is set where nothing is decided. Temporal is not asked then.
 	preview bool
 	// fromRun is set where the run of a job decides, since it was cancelled in Temporal.
@@ -131,16 +134,16 @@ func (d *Decision) check(preview bool) (*Verb, error) {
 // Decide checks a decision, records it in the audit trail and does it, in one commit. Work outside of the database
 // follows the commit: a parked run is told, a job is started, an admitted request is taken in.
 //
-// The error is a [*RefusedError] where the verb does nothing as its target stands, and a [*ForbiddenError] where the
-// person may not decide it. After any other error the decision
-// may have been recorded or not: the same call again, with the same Request, finds out and is still one decision.
+// The error is a [*RefusedError] where the verb does nothing as its target stands, and a [*Fault] where it
+// cannot be understood or the person may not decide it. After any other error the decision may have been recorded or
+// not: the same call again, with the same Request, finds out and is still one decision.
 func (o *Operator) Decide(ctx context.Context, d Decision) (*Answer, error) {
 	v, err := d.check(false)
 	if err != nil {
 		return nil, err
 	}
-	d.Request = cmp.Or(d.Request, uuid.NewString())
-	return v.rule.decide(ctx, o, &d)
+	d.Request, d.o = cmp.Or(d.Request, uuid.NewString()), o
+	return v.rule.decide(ctx, &d)
 }
 
 // change is what a decision does to the database, and what the audit trail holds of it.
@@ -165,15 +168,10 @@ type recorded struct {
 	repeated bool
 }
 
-// read reads what stands before and after the decision into values; nil leaves one out.
-func (r recorded) read(before, after any) error {
-	for from, to := range map[*json.RawMessage]any{&r.Before: before, &r.After: after} {
-		if to == nil {
-			continue
-		}
-		if err := json.Unmarshal(*from, to); err != nil {
-			return fmt.Errorf("read request %s: %w", r.key, err)
-		}
+// read reads what stood before the decision, or stands after it.
+func (r recorded) read(part json.RawMessage, to any) error {
+	if err := json.Unmarshal(part, to); err != nil {
+		return fmt.Errorf("read request %s: %w", r.key, err)
 	}
 	return nil
 }
@@ -181,32 +179,32 @@ func (r recorded) read(before, after any) error {
 // rule is how a verb is decided about a T, with an R as its result.
 type rule[T, R any] struct {
 	// find finds the target, and returns it with what names it in the IDs of requests.
-	find func(ctx context.Context, o *Operator, d *Decision) (T, string, error)
+	find func(ctx context.Context, d *Decision) (T, string, error)
 	// check says what the decision changes, or refuses it. It changes nothing.
-	check func(ctx context.Context, o *Operator, d *Decision, target T) (*change, error)
+	check func(ctx context.Context, d *Decision, target T) (*change, error)
 	// answer does what remains to be done after the commit, and says what came of it. A zero result is left out. A
 	// repeated request calls it again.
-	answer func(ctx context.Context, o *Operator, d *Decision, target T, r recorded) (says string, result R, err error)
+	answer func(ctx context.Context, d *Decision, target T, r recorded) (says string, result R, err error)
 	// forecast completes a preview; nil where the check says all.
-	forecast func(ctx context.Context, o *Operator, d *Decision, target T, p *Preview) error
+	forecast func(ctx context.Context, d *Decision, target T, p *Preview) error
 	// stake adds what the decision is about, in money; nil for what its forecast says.
-	stake func(ctx context.Context, o *Operator, d *Decision, target T, s *stake) error
+	stake func(ctx context.Context, d *Decision, target T, s *stake) error
 }
 
-func (r rule[T, R]) decide(ctx context.Context, o *Operator, d *Decision) (*Answer, error) {
-	target, key, err := r.find(ctx, o, d)
+func (r rule[T, R]) decide(ctx context.Context, d *Decision) (*Answer, error) {
+	target, key, err := r.find(ctx, d)
 	if err != nil {
 		return nil, err
 	}
 	subject := subjectOf(target, key)
 	key += "/" + d.Request
-	known, err := o.Audit.Recorded(ctx, key)
+	known, err := d.o.Audit.Recorded(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	repeated := known != nil
 	if !repeated {
-		c, err := r.checked(ctx, o, d, target, subject)
+		c, err := r.checked(ctx, d, target, subject)
 		if err != nil {
 			return nil, err
 		}
@@ -214,7 +212,7 @@ func (r rule[T, R]) decide(ctx context.Context, o *Operator, d *Decision) (*Answ
 		if c.asks {
 			action = asking(d.Verb)
 		}
-		added, err := o.Audit.AppendWith(ctx, audit.Action{
+		added, err := d.o.Audit.AppendWith(ctx, audit.Action{
 			RequestID: key, Actor: d.Who, Action: action, Target: c.target, Reason: d.Why, Before: c.before,
 			After: c.after,
 		}, c.do)
@@ -225,20 +223,20 @@ func (r rule[T, R]) decide(ctx context.Context, o *Operator, d *Decision) (*Answ
 			return nil, err
 		}
 		repeated = !added // the same request was recorded at this moment
-		if known, err = o.Audit.Recorded(ctx, key); err != nil {
+		if known, err = d.o.Audit.Recorded(ctx, key); err != nil {
 			return nil, err
 		}
 	}
 	switch known.Action {
 	case d.Verb:
 	case asking(d.Verb):
-		return waits(ctx, o, d, recorded{known, key, repeated})
+		return waits(ctx, d, recorded{known, key, repeated})
 	default:
 		return nil, invalid("request ID %s stands for %s of %s by %s: a new decision needs another one", d.Request,
 			known.Action, known.Target, known.Actor)
 	}
 	answer := &Answer{Verb: d.Verb, Target: known.Target, Request: d.Request, Who: known.Actor, Repeated: repeated}
-	says, result, err := r.answer(ctx, o, d, target, recorded{known, key, repeated})
+	says, result, err := r.answer(ctx, d, target, recorded{known, key, repeated})
 	if answer.Says = says; !reflect.ValueOf(&result).Elem().IsZero() {
 		answer.Result = result
 	}
@@ -249,67 +247,65 @@ func (r rule[T, R]) decide(ctx context.Context, o *Operator, d *Decision) (*Answ
 	return answer, err
 }
 
-// errRolledBack ends the transaction of a preview.
-var errRolledBack = errors.New("rolled back")
-
 // checked is the check of a decision. The change is that of the first or of the second person, if it takes two.
-func (r rule[T, R]) checked(ctx context.Context, o *Operator, d *Decision, target T, subject string) (*change, error) {
-	c, err := r.check(ctx, o, d, target)
-	if err != nil || o.FourEyes == nil {
+func (r rule[T, R]) checked(ctx context.Context, d *Decision, target T, subject string) (*change, error) {
+	c, err := r.check(ctx, d, target)
+	if err != nil || d.o.FourEyes == nil {
 		return c, err
 	}
-	e, err := r.look(ctx, o, d, target, subject, c, nil)
+	e, err := r.look(ctx, d, target, subject, c, nil)
 	if err != nil {
 		return nil, err
 	}
 	return e.change(d, target, subject, c), nil
 }
 
-func (r rule[T, R]) preview(ctx context.Context, o *Operator, d *Decision) (*Preview, error) {
-	p := newPreview(d.Verb)
-	target, key, err := r.find(ctx, o, d)
+func (r rule[T, R]) preview(ctx context.Context, d *Decision) (*Preview, error) {
+	target, key, err := r.find(ctx, d)
 	if err != nil {
 		return nil, err
 	}
-	p.about(target)
-	c, err := r.check(ctx, o, d, target)
+	p := newPreview(d.Verb, target)
+	c, err := r.check(ctx, d, target)
 	if err == nil && c.do != nil {
-		err = pgx.BeginFunc(ctx, o.DB, func(tx pgx.Tx) error {
-			if err := c.do(ctx, tx); err != nil {
-				return err
-			}
-			return errRolledBack
-		})
+		err = rollBack(ctx, d.o.DB, c.do)
 	}
-	if err == nil || errors.Is(err, errRolledBack) {
-		err = nil
-		if r.forecast != nil {
-			err = r.forecast(ctx, o, d, target, p)
-		}
+	if err == nil && r.forecast != nil {
+		err = r.forecast(ctx, d, target, p)
 	}
-	if err == nil && o.FourEyes != nil {
+	if err == nil && d.o.FourEyes != nil {
 		var e *eyes
 		var s *stake
 		if r.stake == nil { // it is what the forecast says
 			s = newStake()
 			s.preview(p)
 		}
-		e, err = r.look(ctx, o, d, target, subjectOf(target, key), c, s)
+		e, err = r.look(ctx, d, target, subjectOf(target, key), c, s)
 		p.FourEyes = e.says()
 	}
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		p.refuse(refused)
+		p.Refused, p.Choices = refused.Target+" "+refused.Why, refused.Try
 		return p, nil
 	}
 	return p, err
 }
 
+// rollBack makes a change, and rolls it back.
+func rollBack(ctx context.Context, db *pgxpool.Pool, do func(context.Context, pgx.Tx) error) error {
+	tx, err := db.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(ctx) }()
+	return do(ctx, tx)
+}
+
 // decides is a [rule] of any target.
 type decides interface {
-	decide(ctx context.Context, o *Operator, d *Decision) (*Answer, error)
-	preview(ctx context.Context, o *Operator, d *Decision) (*Preview, error)
+	decide(ctx context.Context, d *Decision) (*Answer, error)
+	preview(ctx context.Context, d *Decision) (*Preview, error)
 	// risk adds what a decision about one of many is about, in money.
-	risk(ctx context.Context, o *Operator, d *Decision, s *stake) error
+	risk(ctx context.Context, d *Decision, s *stake) error
 	// result is the type of a rule's result.
 	result() reflect.Type
 }
@@ -336,6 +332,6 @@ func (o *Operator) Preview(ctx context.Context, d Decision) (*Preview, error) {
 		return nil, err
 	}
 	d.Who, d.Why = cmp.Or(strings.TrimSpace(d.Who), "somebody"), cmp.Or(strings.TrimSpace(d.Why), "a preview")
-	d.Request, d.preview = cmp.Or(d.Request, "preview"), true
-	return v.rule.preview(ctx, o, &d)
+	d.Request, d.preview, d.o = cmp.Or(d.Request, "preview"), true, o
+	return v.rule.preview(ctx, &d)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -67,30 +68,29 @@ type Replay struct {
 // temporalPatience is how long somebody who looks at an event waits for Temporal.
 const temporalPatience = 3 * time.Second
 
-// Examine returns the evidence about the event that id names; id is read as [Show] reads it. An object of the
-// provider's may have several events: then those are returned, and no evidence. Temporal is asked, too. If it does
-// not answer in time, Next.Unknown names the missing parts.
-func (o *Operator) Examine(ctx context.Context, id string) (*Evidence, []timeline.Receipt, error) {
-	event, about, err := Show(ctx, o.DB, id)
-	if err != nil || event == nil {
-		return nil, about, err
+// Examine returns the evidence about the event that id names. Temporal is asked, too. If it does not answer in time,
+// Next.Unknown names the missing parts. The error is one of [FindEvent]'s.
+func (o *Operator) Examine(ctx context.Context, id string) (*Evidence, error) {
+	event, err := ShowEvent(ctx, o.DB, id)
+	if err != nil {
+		return nil, err
 	}
 	if id != event.Receipt.ID {
 		id = event.Receipt.EventID
 	}
-	e := &Evidence{Event: *event, Choices: append([]Choice{}, o.Choices(ctx, id, &event.Receipt)...)}
+	e := &Evidence{Event: *event, Choices: append([]Choice{}, o.Choices(id, &event.Receipt)...)}
 	if e.Next, err = o.next(ctx, event); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	e.Replay = o.replaySafe(ctx, event)
 	if e.PendingDecisions, err = pending.About(ctx, o.DB, event.Receipt.ID); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, p := range e.PendingDecisions {
 		e.Choices = append(e.Choices, withdraws(p))
 	}
 	e.Verdict = verdict(e)
-	return e, nil, nil
+	return e, nil
 }
 
 // Parked reports whether the event waits for a person.
@@ -103,16 +103,18 @@ func open(r timeline.Receipt) bool {
 }
 
 // next asks what happens next by itself.
-func (o *Operator) next(ctx context.Context, e *timeline.Event) (Next, error) {
-	n := Next{Tries: []Try{}, Pending: []workflows.PreviewedEffect{}, Due: []timeline.Due{}}
-	due, err := timeline.DueOf(ctx, o.DB, e.Receipt)
-	if err != nil {
+func (o *Operator) next(ctx context.Context, e *timeline.Event) (n Next, err error) {
+	n = Next{Tries: []Try{}, Pending: []workflows.PreviewedEffect{}}
+	r := e.Receipt
+	if n.Due, err = timeline.DueOf(ctx, o.DB, r); err != nil {
 		return n, err
 	}
-	n.Due = due
-	r := e.Receipt
 	if open(r) {
-		n.pend(o.outlined(ctx, e))
+		pending, err := o.outlined(ctx, e)
+		n.Pending = append(n.Pending, pending...)
+		if err != nil {
+			n.Unknown = "what is not begun: " + err.Error()
+		}
 	}
 	switch {
 	case r.Status == string(receipt.Received):
@@ -130,8 +132,8 @@ func (o *Operator) next(ctx context.Context, e *timeline.Event) (Next, error) {
 }
 
 // outlined are the effects of the event's run that are not begun.
-func (o *Operator) outlined(ctx context.Context, e *timeline.Event) ([]workflows.PreviewedEffect, error) {
-	outlook, done, err := openOutlook(ctx, o, e.Receipt.ID)
+func (o *Operator) outlined(ctx context.Context, e *timeline.Event) (pending []workflows.PreviewedEffect, err error) {
+	outlook, done, err := o.openOutlook(ctx, e.Receipt.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +141,6 @@ func (o *Operator) outlined(ctx context.Context, e *timeline.Event) ([]workflows
 	in := inputOf(&e.Receipt)
 	in.Due, _ = workflows.DueOf(e.Receipt.WorkflowID)
 	outlined, err := workflows.Outlined(ctx, outlook, in)
-	var pending []workflows.PreviewedEffect
 	for _, f := range outlined.Effects {
 		begun := slices.ContainsFunc(e.Effects, func(begun timeline.Effect) bool { return begun.Key == f.Key })
 		if !begun && f.Will == workflows.WillWait {
@@ -147,20 +148,6 @@ func (o *Operator) outlined(ctx context.Context, e *timeline.Event) ([]workflows
 		}
 	}
 	return pending, err
-}
-
-func (n *Next) pend(pending []workflows.PreviewedEffect, err error) {
-	if err != nil {
-		n.unknown("what is not begun: " + err.Error())
-	}
-	n.Pending = append(n.Pending, pending...)
-}
-
-func (n *Next) unknown(what string) {
-	if n.Unknown != "" {
-		n.Unknown += "; "
-	}
-	n.Unknown += what
 }
 
 // ask asks Temporal what the run is at.
@@ -177,24 +164,14 @@ func (o *Operator) ask(ctx context.Context, n *Next, r timeline.Receipt) {
 	case receipt.Paused:
 		n.Says = "it goes on by itself when what is paused is resumed: see pawl sinks"
 	}
-	switch {
-	case r.WorkflowID == "":
-		n.unknown("when: no run is recorded")
-		return
-	case o.Temporal == nil:
-		n.unknown("when: Temporal cannot be asked: " + "it is not configured")
-		return
-	}
 	ctx, stop := context.WithTimeout(ctx, temporalPatience)
 	defer stop()
-	found, err := o.Temporal.DescribeWorkflowExecution(ctx, r.WorkflowID, "")
-	var gone *serviceerror.NotFound
-	switch {
-	case errors.As(err, &gone):
-		n.unknown("when: Temporal has no run " + r.WorkflowID)
-		return
-	case err != nil:
-		n.unknown("when: Temporal cannot be asked: " + firstLine(err))
+	found, why := o.describeRun(ctx, r.WorkflowID)
+	if why != "" {
+		if n.Unknown != "" {
+			n.Unknown += "; "
+		}
+		n.Unknown += "when: " + why
 		return
 	}
 	for _, pending := range found.GetPendingActivities() {
@@ -214,12 +191,31 @@ func (o *Operator) ask(ctx context.Context, n *Next, r timeline.Receipt) {
 	}
 }
 
+// describeRun returns how Temporal knows a run; why says that it does not, or cannot be asked.
+func (o *Operator) describeRun(ctx context.Context,
+	workflowID string) (found *workflowservice.DescribeWorkflowExecutionResponse, why string) {
+	switch {
+	case workflowID == "":
+		return nil, "no run is recorded"
+	case o.Temporal == nil:
+		return nil, "Temporal cannot be asked: it is not configured"
+	}
+	found, err := o.Temporal.DescribeWorkflowExecution(ctx, workflowID, "")
+	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
+		return nil, "Temporal has no run " + workflowID
+	}
+	if err != nil {
+		return nil, "Temporal cannot be asked: " + firstLine(err)
+	}
+	return found, ""
+}
+
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }
 
-// replay says whether running the event once more would be safe.
+// replaySafe says whether running the event once more would be safe.
 func (o *Operator) replaySafe(ctx context.Context, e *timeline.Event) Replay {
 	r := &e.Receipt
 	switch {
@@ -323,7 +319,8 @@ func verdict(e *Evidence) string {
 		is    string
 	}{{done, "done"}, {undone, "not done"}, {doubtful, "may have happened"}, {skipped, "skipped"}} {
 		if len(part.kinds) > 0 && (part.is != "done" || open(r) || len(skipped) > 0) {
-			text += "; " + part.is + ": " + strings.Join(distinct(part.kinds), ", ")
+			slices.Sort(part.kinds)
+			text += "; " + part.is + ": " + strings.Join(slices.Compact(part.kinds), ", ")
 		}
 	}
 	for _, p := range e.PendingDecisions {
@@ -337,8 +334,4 @@ func because(reason string) string {
 		return ""
 	}
 	return ": " + reason
-}
-
-func distinct(kinds []string) []string {
-	return slices.Compact(slices.Sorted(slices.Values(kinds)))
 }

@@ -6,47 +6,97 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawlhq/pawl/cmd/internal/role"
+	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// InvalidError says that a call cannot be understood as it stands. Nothing was changed.
-type InvalidError struct{ Says string }
-
-func (e *InvalidError) Error() string { return e.Says }
-
-func invalid(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
-
-// unknown says that id names nothing.
-func unknown(id, format string, args ...any) error {
-	return &UnknownError{ID: id, Says: fmt.Sprintf(format, args...)}
+// Fault says why a call is not answered. Nothing was changed, except for one that is to be answered [Later].
+type Fault struct {
+	Kind FaultKind
+	Says string
+	// ID names several Receipts of a fault that is [Ambiguous]; with Object set it is an object of the provider's that
+	// they are about.
+	ID       string
+	Receipts []timeline.Receipt
+	Object   bool
 }
 
-// ambiguous says that id names several things.
-func ambiguous(id, format string, args ...any) error {
-	return &AmbiguousError{ID: id, Says: fmt.Sprintf(format, args...)}
+// FaultKind says what a caller can do about a fault.
+type FaultKind string
+
+// The kinds of faults. A decision that is to be answered later may be recorded: the same request asks again.
+const (
+	Invalid   FaultKind = "invalid"
+	Unknown   FaultKind = "unknown"
+	Ambiguous FaultKind = "ambiguous"
+	Forbidden FaultKind = "forbidden"
+	Later     FaultKind = "later"
+)
+
+func (f *Fault) Error() string { return f.Says }
+
+// IsFault reports whether an error is a fault of a kind.
+func IsFault(err error, kind FaultKind) bool {
+	f, is := errors.AsType[*Fault](err)
+	return is && f.Kind == kind
 }
 
-// LaterError says that a decision is not answered yet, and may be recorded: the same request asks again.
-type LaterError struct{ Says string }
+func fault(kind FaultKind, format string, args ...any) error {
+	return &Fault{Kind: kind, Says: fmt.Sprintf(format, args...)}
+}
 
-func (e *LaterError) Error() string { return e.Says }
+func invalid(format string, args ...any) error { return fault(Invalid, format, args...) }
 
-func later(format string, args ...any) error { return &LaterError{fmt.Sprintf(format, args...)} }
+func unknown(format string, args ...any) error { return fault(Unknown, format, args...) }
 
-// AwayError means that Postgres does not answer, and that nothing is known that could stand for its answer.
-type AwayError struct{ Err error }
+// Forbids says that a person lacks the right that something needs.
+func Forbids(what string, needs role.Right) error {
+	return fault(Forbidden, "%s needs the right %q, and none of your roles has it", what, needs)
+}
 
-func (e *AwayError) Error() string { return "the database does not answer: " + e.Err.Error() }
-func (e *AwayError) Unwrap() error { return e.Err }
+// several says that an ID names several receipts: providers, accounts and modes number their events apart, and an
+// object may have several events.
+func several(id string, receipts []timeline.Receipt, object bool) error {
+	list := make([]string, len(receipts))
+	for i, r := range receipts {
+		list[i] = fmt.Sprintf("%s (%s, %s)", r.EventID, r.Type, r.Status)
+		if !object {
+			list[i] = fmt.Sprintf("%s (%s, %s, %s)", r.ID, strings.TrimSpace(r.Provider+" "+r.Account), r.Mode, r.Type)
+		}
+	}
+	says := fmt.Sprintf("%q names %d events; use the receipt ID of one: ", id, len(list))
+	if object {
+		says = fmt.Sprintf("%d events are about %s: name one: ", len(list), id)
+	}
+	return &Fault{Ambiguous, says + strings.Join(list, ", "), id, receipts, object}
+}
+
+const bothModes = "is there in both modes: add --mode live or --mode test"
+
+// only returns the one that id names among those that were found. none says so of no one, and severalSay of many.
+func only[T any](id string, found []T, err error, none, many string) (one T, _ error) {
+	switch {
+	case err != nil:
+		return one, err
+	case len(found) == 0:
+		return one, unknown("%s", none)
+	case len(found) > 1:
+		return one, fault(Ambiguous, "%q %s", id, many)
+	}
+	return found[0], nil
+}
+
+// ErrAway means that Postgres does not answer, and that nothing is known that could stand for its answer.
+var ErrAway = errors.New("the database does not answer")
 
 // Away reports whether an error means that Postgres does not answer, or not in time. A decision may have been recorded
 // or not: the same request finds out.
 func Away(err error) bool {
-	if _, is := errors.AsType[*AwayError](err); is {
-		return true
-	}
-	if _, is := errors.AsType[*pgconn.ConnectError](err); is {
+	if _, is := errors.AsType[*pgconn.ConnectError](err); is || errors.Is(err, ErrAway) {
 		return true
 	}
 	if pg, is := errors.AsType[*pgconn.PgError](err); is {

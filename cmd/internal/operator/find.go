@@ -2,8 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -11,54 +9,6 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
-
-// UnknownError means that nothing has the ID: no receipt, under any of its names, or nothing of the kind that was asked
-// for.
-type UnknownError struct {
-	ID string
-	// Says replaces the words about events.
-	Says string
-}
-
-func (e *UnknownError) Error() string {
-	if e.Says != "" {
-		return e.Says
-	}
-	return fmt.Sprintf("no event %q: it is no event ID, receipt ID, workflow ID, effect key, object ID, invoice number or e-mail address that pawl holds", e.ID)
-}
-
-// AmbiguousError means that the ID names several receipts: providers, accounts and modes number their events apart, and
-// an object may have several events.
-type AmbiguousError struct {
-	ID       string
-	Receipts []timeline.Receipt
-	// Object is set where ID is an object of the provider's.
-	Object bool
-	// Says replaces the words about receipts, where the ID names several of something else.
-	Says string
-}
-
-func (e *AmbiguousError) Error() string {
-	if e.Says != "" {
-		return e.Says
-	}
-	list := make([]string, len(e.Receipts))
-	for i, r := range e.Receipts {
-		account := r.Account
-		if account != "" {
-			account = " " + account
-		}
-		list[i] = fmt.Sprintf("%s (%s%s, %s, %s)", r.ID, r.Provider, account, r.Mode, r.Type)
-		if e.Object {
-			list[i] = fmt.Sprintf("%s (%s, %s)", r.EventID, r.Type, r.Status)
-		}
-	}
-	all := strings.Join(list, ", ")
-	if e.Object {
-		return fmt.Sprintf("%d events are about %s: name one: %s", len(list), e.ID, all)
-	}
-	return fmt.Sprintf("%q names %d events; use the receipt ID of one: %s", e.ID, len(list), all)
-}
 
 // Events is what a list is narrowed by: all that is set must hold.
 type Events struct {
@@ -101,7 +51,7 @@ func (f *Events) resolve(ctx context.Context, db timeline.DB) (err error) {
 		return err
 	}
 	if len(names) == 0 {
-		return unknownAccount(f.Account, "")
+		return unknown("%s", noAccount(f.Account, ""))
 	}
 	objects := []string{}
 	for _, name := range names {
@@ -127,16 +77,6 @@ func objectsOf(ctx context.Context, db timeline.DB, id string) ([]string, error)
 // mostAbout is how many of an object's events are shown, the newest.
 const mostAbout = 50
 
-// Show returns everything about the event that id names; or, if id is an object of the provider's that several events
-// are about, those events.
-func Show(ctx context.Context, db timeline.DB, id string) (*timeline.Event, []timeline.Receipt, error) {
-	event, err := ShowEvent(ctx, db, id)
-	if several, ok := errors.AsType[*AmbiguousError](err); ok && several.Object {
-		return nil, several.Receipts, nil
-	}
-	return event, nil, err
-}
-
 // ShowEvent returns everything about the event that id names, with the errors of [FindEvent].
 func ShowEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Event, error) {
 	r, err := FindEvent(ctx, db, id)
@@ -147,8 +87,8 @@ func ShowEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Event,
 }
 
 // FindEvent returns the one receipt that id names: an event ID, a receipt ID, a workflow ID, the key of an effect that
-// it claimed, or an object of the provider's (or an invoice's number) that no other event is about. The error is an
-// [*UnknownError] or an [*AmbiguousError] when id does not name one.
+// it claimed, or an object of the provider's (or an invoice's number) that no other event is about. The error is a
+// [*Fault] when id does not name one: [Unknown] or [Ambiguous].
 func FindEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Receipt, error) {
 	receipts, err := timeline.Find(ctx, db, id)
 	if err == nil && len(receipts) == 0 {
@@ -165,11 +105,11 @@ func FindEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Receip
 	case err != nil:
 		return nil, err
 	case len(receipts) == 0:
-		return nil, &UnknownError{ID: id}
+		return nil, unknown("no event %q: it is no event ID, receipt ID, workflow ID, effect key, object ID, invoice number or e-mail address that pawl holds", id)
 	case len(receipts) == 1:
 		return &receipts[0], nil
 	}
-	return nil, &AmbiguousError{ID: id, Receipts: receipts, Object: object}
+	return nil, several(id, receipts, object)
 }
 
 // findUnstarted finds the receipt of a workflow that was not started yet: its ID,

@@ -1,7 +1,6 @@
 package operator_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -38,13 +37,13 @@ func TestFindEvent(t *testing.T) {
 	}
 	for _, id := range []string{"evt_9", "github:evt_1", "stripe:evt_2", "stripe:", ""} {
 		_, err := operator.FindEvent(t.Context(), db, id)
-		if unknown := new(operator.UnknownError); !errors.As(err, &unknown) {
-			t.Errorf("FindEvent(%q): %v, want an UnknownError", id, err)
+		if !operator.IsFault(err, operator.Unknown) {
+			t.Errorf("FindEvent(%q): %v, want that it is unknown", id, err)
 		}
 	}
 	_, err := operator.ShowEvent(t.Context(), db, "evt_3")
-	if ambiguous := new(operator.AmbiguousError); !errors.As(err, &ambiguous) || !strings.Contains(err.Error(), test) {
-		t.Errorf("ShowEvent(evt_3): %v, want an AmbiguousError that lists both receipts", err)
+	if !operator.IsFault(err, operator.Ambiguous) || !strings.Contains(err.Error(), test) {
+		t.Errorf("ShowEvent(evt_3): %v, want that it is ambiguous, and lists both receipts", err)
 	}
 }
 

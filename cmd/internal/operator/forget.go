@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,13 +12,10 @@ import (
 )
 
 // findTraces finds a customer by the provider's ID, or a guest by the checkout session.
-func findTraces(ctx context.Context, o *Operator, d *Decision) (*account.Traces, string, error) {
-	t, err := account.FindTraces(ctx, o.DB, d.Target, d.Mode)
-	if err != nil {
-		return nil, "", err
-	}
-	if t == nil {
-		return nil, "", unknown(d.Target, "no customer %q: write the provider's ID, cus_…, or of a guest the checkout session's; `pawl accounts show` finds it by what the customer quotes", d.Target)
+func findTraces(ctx context.Context, d *Decision) (*account.Traces, string, error) {
+	t, err := account.FindTraces(ctx, d.o.DB, d.Target, d.Mode)
+	if err != nil || t == nil {
+		return nil, "", cmp.Or(err, unknown("no customer %q: write the provider's ID, cus_…, or of a guest the checkout session's; `pawl accounts show` finds it by what the customer quotes", d.Target))
 	}
 	return t, "customer/" + t.Mode + "/" + t.Customer, nil
 }
@@ -38,7 +36,7 @@ func forgets(t *account.Traces) string {
 // customer is not at rest: its run may still need the body.
 var forgetRule = rule[*account.Traces, nothing]{
 	find: findTraces,
-	check: func(_ context.Context, _ *Operator, d *Decision, t *account.Traces) (*change, error) {
+	check: func(_ context.Context, d *Decision, t *account.Traces) (*change, error) {
 		if open := t.Open(); len(open) > 0 {
 			return nil, d.refuse("has %d events that are not at rest, %s among them: wait for their end, or decide about them. `pawl events list --object %s` shows them", len(open), open[0], d.Target)
 		}
@@ -56,13 +54,13 @@ var forgetRule = rule[*account.Traces, nothing]{
 			},
 		}, nil
 	},
-	answer: func(_ context.Context, _ *Operator, _ *Decision, t *account.Traces, r recorded) (string, nothing, error) {
+	answer: func(_ context.Context, _ *Decision, t *account.Traces, r recorded) (string, nothing, error) {
 		if r.repeated {
 			return "it is forgotten", nothing{}, nil
 		}
 		return forgets(t), nothing{}, nil
 	},
-	forecast: func(_ context.Context, _ *Operator, _ *Decision, t *account.Traces, p *Preview) error {
+	forecast: func(_ context.Context, _ *Decision, t *account.Traces, p *Preview) error {
 		p.Says = forgets(t)
 		return nil
 	},
@@ -71,14 +69,14 @@ var forgetRule = rule[*account.Traces, nothing]{
 // exportRule shows what is held of a customer. It is recorded before it is shown.
 var exportRule = rule[*account.Traces, *account.Traces]{
 	find: findTraces,
-	check: func(_ context.Context, _ *Operator, d *Decision, t *account.Traces) (*change, error) {
+	check: func(_ context.Context, d *Decision, t *account.Traces) (*change, error) {
 		return &change{target: d.Target, before: tracesOf(t)}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, d *Decision, t *account.Traces, _ recorded) (string, *account.Traces,
+	answer: func(ctx context.Context, d *Decision, t *account.Traces, _ recorded) (string, *account.Traces,
 		error) {
-		err := lookAt(ctx, o, d.Verb, t.In()...)
+		err := d.o.lookAt(ctx, d.Verb, t.In()...)
 		if err == nil {
-			err = t.Read(ctx, o.DB)
+			err = t.Read(ctx, d.o.DB)
 		}
 		return "it is shown", t, err
 	},

@@ -39,7 +39,7 @@ type eyes struct {
 
 // look returns how a decision stands that takes two persons, nil for one that takes one. It refuses who can be neither
 // of them. s is at stake; nil has it found out.
-func (r rule[T, R]) look(ctx context.Context, o *Operator, d *Decision, target T, subject string, c *change,
+func (r rule[T, R]) look(ctx context.Context, d *Decision, target T, subject string, c *change,
 	s *stake) (*eyes, error) {
 	made, item := d.Found.(*job.Job)
 	if item && made.AskedBy != "" || !judges(d.Verb, target) {
@@ -47,11 +47,11 @@ func (r rule[T, R]) look(ctx context.Context, o *Operator, d *Decision, target T
 	}
 	if s == nil {
 		s = newStake()
-		if err := r.weigh(ctx, o, d, target, s); err != nil {
+		if err := r.weigh(ctx, d, target, s); err != nil {
 			return nil, err
 		}
 	}
-	if !s.over(o.FourEyes) {
+	if !s.over(d.o.FourEyes) {
 		return nil, nil
 	}
 	e := &eyes{stake: s}
@@ -66,7 +66,7 @@ func (r rule[T, R]) look(ctx context.Context, o *Operator, d *Decision, target T
 	if e.state, err = stateOf(d.Verb, target, c, s); err != nil {
 		return nil, err
 	}
-	waiting, err := pending.About(ctx, o.DB, subject)
+	waiting, err := pending.About(ctx, d.o.DB, subject)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +74,8 @@ func (r rule[T, R]) look(ctx context.Context, o *Operator, d *Decision, target T
 		e.waits = &waiting[i]
 		e.same = [sha256.Size]byte(e.waits.State) == e.state
 	}
-	if r, is := any(target).(*timeline.Receipt); is && !e.same && !unmoved(ctx, o, r) {
-		return nil, o.came(ctx, d, r, receipt.ErrMoved)
+	if r, is := any(target).(*timeline.Receipt); is && !e.same && !unmoved(ctx, d.o, r) {
+		return nil, d.came(ctx, r, receipt.ErrMoved)
 	}
 	if e.same && strings.EqualFold(e.waits.AskedBy, d.By.Name) {
 		return nil, &RefusedError{Target: d.Target, Verb: d.Verb, Try: []Choice{withdraws(*e.waits)},
@@ -164,15 +164,15 @@ func (e *eyes) says() string {
 }
 
 // waits answers who has asked first.
-func waits(ctx context.Context, o *Operator, d *Decision, rec recorded) (*Answer, error) {
+func waits(ctx context.Context, d *Decision, rec recorded) (*Answer, error) {
 	var after struct {
 		Pending   string `json:"pending"`
 		InsteadOf string `json:"instead_of"`
 	}
-	if err := rec.read(nil, &after); err != nil {
+	if err := rec.read(rec.After, &after); err != nil {
 		return nil, err
 	}
-	p, err := pending.Get(ctx, o.DB, after.Pending)
+	p, err := pending.Get(ctx, d.o.DB, after.Pending)
 	if err != nil {
 		return nil, err
 	}

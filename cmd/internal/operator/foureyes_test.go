@@ -170,7 +170,7 @@ func TestFourEyes_TwoPersons_OneDecision(t *testing.T) {
 	if _, err := o.by(eve, "approve", "evt_1"); err == nil || !strings.Contains(err.Error(), `needs the right "money"`) {
 		t.Errorf("a viewer as the second: %v", err)
 	}
-	e, _, err := o.Examine(t.Context(), "evt_1")
+	e, err := o.Examine(t.Context(), "evt_1")
 	if err != nil || len(e.PendingDecisions) != 1 || !strings.Contains(e.Verdict, "approve, which ada has asked for, waits for a second person") {
 		t.Errorf("%+v, %v", e, err)
 	}

@@ -162,14 +162,14 @@ const filedAtOnce = 50
 // gapsRule takes in what a [*GapReport] says is missing, by the same way as a delivery: should one of the events come
 // after all, it is a duplicate. The dispatcher of a running ingress starts their runs.
 var gapsRule = rule[*GapReport, *GapReport]{
-	find: func(_ context.Context, _ *Operator, d *Decision) (*GapReport, string, error) {
+	find: func(_ context.Context, d *Decision) (*GapReport, string, error) {
 		report, ok := d.Found.(*GapReport)
 		if !ok {
 			return nil, "", errors.New("file-gaps is about what was found missing")
 		}
 		return report, "gaps/" + report.Source, nil
 	},
-	check: func(_ context.Context, _ *Operator, _ *Decision, report *GapReport) (*change, error) {
+	check: func(_ context.Context, _ *Decision, report *GapReport) (*change, error) {
 		ids := make([]string, 0, len(report.Missing))
 		for _, gap := range report.Missing {
 			ids = append(ids, gap.EventID)
@@ -179,7 +179,7 @@ var gapsRule = rule[*GapReport, *GapReport]{
 			before: map[string]any{"from": report.From, "to": report.To, "listed": report.Listed, "missing": len(ids)},
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, report *GapReport, _ recorded) (string, *GapReport,
+	answer: func(ctx context.Context, d *Decision, report *GapReport, _ recorded) (string, *GapReport,
 		error) {
 		for gaps := range slices.Chunk(report.Missing, filedAtOnce) {
 			all := gaps[0].delivery
@@ -187,7 +187,7 @@ var gapsRule = rule[*GapReport, *GapReport]{
 			for _, gap := range gaps {
 				all.Events = append(all.Events, gap.delivery.Events...)
 			}
-			outcomes, err := o.Insert(ctx, all)
+			outcomes, err := d.o.Insert(ctx, all)
 			if err != nil {
 				return "", nil, fmt.Errorf("file what is missing: %w; %d of %d are filed: try again, nothing is taken twice", err, len(report.Filed), len(report.Missing))
 			}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -24,15 +23,15 @@ type AccountResult struct {
 // holdRule holds back all access that an account has, or gives it back: a person's fact, which is folded like any
 // other. The workspace follows by a run of the clock.
 var holdRule = rule[*account.Account, *AccountResult]{
-	find: func(ctx context.Context, o *Operator, d *Decision) (*account.Account, string, error) {
-		shown, err := ShowAccount(ctx, o.DB, d.Target, d.Mode)
+	find: func(ctx context.Context, d *Decision) (*account.Account, string, error) {
+		shown, err := ShowAccount(ctx, d.o.DB, d.Target, d.Mode)
 		if err != nil {
 			return nil, "", err
 		}
 		return shown, "account/" + shown.Mode + "/" + shown.ID, nil
 	},
-	check: func(ctx context.Context, o *Operator, d *Decision, a *account.Account) (*change, error) {
-		fact, err := holdFact(ctx, o, d, a)
+	check: func(ctx context.Context, d *Decision, a *account.Account) (*change, error) {
+		fact, err := holdFact(ctx, d, a)
 		if err != nil {
 			return nil, err
 		}
@@ -40,32 +39,25 @@ var holdRule = rule[*account.Account, *AccountResult]{
 			target: a.ID,
 			before: map[string]any{"mode": a.Mode, "held": a.Access.Held},
 			after:  map[string]any{"held": d.Verb == verbHold},
-			do: func(ctx context.Context, tx pgx.Tx) error {
-				// the database's time
-				_, err := billing.Apply(ctx, tx, []billing.Fact{fact}, o.Policy, d.Verb+":"+fact.EventID, time.Time{})
-				return err
-			},
+			do:     d.apply(fact),
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, a *account.Account, _ recorded) (string, *AccountResult,
+	answer: func(ctx context.Context, d *Decision, a *account.Account, _ recorded) (string, *AccountResult,
 		error) {
-		now, err := account.Show(ctx, o.DB, account.Name{ID: a.ID, Mode: a.Mode})
+		now, err := account.Show(ctx, d.o.DB, account.Name{ID: a.ID, Mode: a.Mode})
 		if err != nil {
 			return "", nil, err
 		}
 		return fmt.Sprintf("%s may use %s; its workspace follows", now.ID, Uses(now.Access.Plan, now.Access.Quantity)),
 			&AccountResult{now.ID, now.Mode, now.Access}, nil
 	},
-	forecast: forecastHold,
-}
-
-// forecastHold says what the account could use then, and what the run that follows would do.
-func forecastHold(ctx context.Context, o *Operator, d *Decision, a *account.Account, p *Preview) error {
-	fact, err := holdFact(ctx, o, d, a)
-	if err != nil {
-		return err
-	}
-	return forecastDue(ctx, o, a.ID, fact, p)
+	forecast: func(ctx context.Context, d *Decision, a *account.Account, p *Preview) error {
+		fact, err := holdFact(ctx, d, a)
+		if err != nil {
+			return err
+		}
+		return d.forecastFact(ctx, a.ID, fact, p)
+	},
 }
 
 // Uses says which plan is used, and how many of it where that says something.
@@ -80,13 +72,13 @@ func Uses(plan string, quantity int64) string {
 }
 
 // holdFact is the fact of a decision about an account. Its effects belong to the receipt of the account's last fact.
-func holdFact(ctx context.Context, o *Operator, d *Decision, a *account.Account) (billing.Fact, error) {
-	last, err := billing.Scope{Mode: a.Mode, Account: a.ID}.LastFact(ctx, o.DB)
+func holdFact(ctx context.Context, d *Decision, a *account.Account) (billing.Fact, error) {
+	last, err := billing.Scope{Mode: a.Mode, Account: a.ID}.LastFact(ctx, d.o.DB)
+	if err == nil && last == nil {
+		err = d.refuse("in mode %s has nothing to hold: no event has told anything of it", a.Mode)
+	}
 	if err != nil {
 		return billing.Fact{}, err
-	}
-	if last == nil {
-		return billing.Fact{}, d.refuse("in mode %s has nothing to hold: no event has told anything of it", a.Mode)
 	}
 	fact := billing.Fact{
 		Subject: last.Subject, Kind: billing.Released, Object: a.ID, Rank: billing.RankChange,

@@ -157,7 +157,7 @@ func (v *Verb) CheckMany(status string, rate float64) error {
 // first event is touched. The request's ID is the job's. A worker starts a job that Temporal did not take.
 var startJobRule = rule[*NewJob, *job.Job]{
 	stake: stakeOfMany,
-	find: func(_ context.Context, _ *Operator, d *Decision) (*NewJob, string, error) {
+	find: func(_ context.Context, d *Decision) (*NewJob, string, error) {
 		j, ok := d.Found.(*NewJob)
 		if !ok {
 			return nil, "", errors.New("start-job is about chosen events, accounts or tasks")
@@ -165,7 +165,7 @@ var startJobRule = rule[*NewJob, *job.Job]{
 		j.ID, j.Who, j.Why, j.Money = d.Request, d.Who, d.Why, j.Chosen.Money
 		return j, "job", nil
 	},
-	check: func(_ context.Context, _ *Operator, d *Decision, j *NewJob) (*change, error) {
+	check: func(_ context.Context, d *Decision, j *NewJob) (*change, error) {
 		if err := checkJob(d, j.Rate, j.Noun()); err != nil {
 			return nil, err
 		}
@@ -177,8 +177,8 @@ var startJobRule = rule[*NewJob, *job.Job]{
 			do: func(ctx context.Context, tx pgx.Tx) error { return job.MakeIn(ctx, tx, j.Job, items) },
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, d *Decision, j *NewJob, _ recorded) (string, *job.Job, error) {
-		known, err := getJob(ctx, o, j.ID)
+	answer: func(ctx context.Context, d *Decision, j *NewJob, _ recorded) (string, *job.Job, error) {
+		known, err := d.o.getJob(ctx, j.ID)
 		if err != nil {
 			return "", nil, err
 		}
@@ -188,7 +188,7 @@ var startJobRule = rule[*NewJob, *job.Job]{
 				known.ID, known.Action, known.Items, known.Noun(), known.Who, known.Why)
 		}
 		if known.State == job.Running {
-			err = o.runJob(ctx, known)
+			err = d.o.runJob(ctx, known)
 		}
 		return known.Says(), known, err
 	},
@@ -235,7 +235,7 @@ type JobDetails struct {
 
 // ShowJob returns a job with at most so many of its items; only narrows those to a result, or to "open".
 func (o *Operator) ShowJob(ctx context.Context, id, only string, limit int) (*JobDetails, error) {
-	j, err := getJob(ctx, o, id)
+	j, err := o.getJob(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -247,10 +247,10 @@ func (o *Operator) ShowJob(ctx context.Context, id, only string, limit int) (*Jo
 	return d, err
 }
 
-func getJob(ctx context.Context, o *Operator, id string) (*job.Job, error) {
+func (o *Operator) getJob(ctx context.Context, id string) (*job.Job, error) {
 	j, err := job.New(o.DB).Get(ctx, id)
 	if errors.Is(err, job.ErrNotFound) {
-		return nil, unknown(id, "no job %q: pawl jobs list shows them", id)
+		return nil, unknown("no job %q: pawl jobs list shows them", id)
 	}
 	return j, err
 }
@@ -271,11 +271,11 @@ const verbCancelJob = "cancel-job"
 // jobRule pauses, resumes or cancels a job. A pause and an end let the events go on that are under way, and need no
 // Temporal. A resumed job without a run is started: Temporal never took it, or somebody ended it there.
 var jobRule = rule[*job.Job, *job.Job]{
-	find: func(ctx context.Context, o *Operator, d *Decision) (*job.Job, string, error) {
-		j, err := getJob(ctx, o, d.Target)
+	find: func(ctx context.Context, d *Decision) (*job.Job, string, error) {
+		j, err := d.o.getJob(ctx, d.Target)
 		return j, "job/" + d.Target, err
 	},
-	check: func(_ context.Context, _ *Operator, d *Decision, j *job.Job) (*change, error) {
+	check: func(_ context.Context, d *Decision, j *job.Job) (*change, error) {
 		move := jobMoves[d.Verb]
 		if !slices.Contains(move.from, j.State) {
 			return nil, refuseJob(d, j)
@@ -297,17 +297,17 @@ var jobRule = rule[*job.Job, *job.Job]{
 			},
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, d *Decision, j *job.Job, _ recorded) (string, *job.Job, error) {
-		j, err := getJob(ctx, o, j.ID)
+	answer: func(ctx context.Context, d *Decision, j *job.Job, _ recorded) (string, *job.Job, error) {
+		j, err := d.o.getJob(ctx, j.ID)
 		if err != nil {
 			return "", nil, err
 		}
 		switch {
 		case d.Verb == verbCancelJob && !d.fromRun:
 			// A paused run waits for a signal. One that runs sees it by itself, and the job is cancelled in any case.
-			_ = o.runJob(ctx, j)
+			_ = d.o.runJob(ctx, j)
 		case d.Verb != verbCancelJob && j.State == job.Running:
-			err = o.runJob(ctx, j) // also if the command died in between, and is repeated
+			err = d.o.runJob(ctx, j) // also if the command died in between, and is repeated
 		}
 		return fmt.Sprintf("it is %s: %d done, %d refused, %d failed, %d left", j.State, j.Done, j.Refused, j.Failed,
 			j.Left()), j, err

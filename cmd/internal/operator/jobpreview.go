@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/pawlhq/pawl/workflows"
@@ -70,8 +69,8 @@ func (o *Operator) PreviewJob(ctx context.Context, by *Person, j *NewJob) (*JobP
 	if o.FourEyes == nil {
 		return made, nil
 	}
-	d.Verb, d.Found = VerbStartJob, j
-	e, err := startJobRule.look(ctx, o, &d, j, subjectOf(j, ""), new(change), s)
+	d.Verb, d.Found, d.o = VerbStartJob, j, o
+	e, err := startJobRule.look(ctx, &d, j, subjectOf(j, ""), new(change), s)
 	if refused, is := errors.AsType[*RefusedError](err); is {
 		made.FourEyes, err = "It "+refused.Why+".", nil
 	} else {
@@ -86,11 +85,6 @@ func (j *JobPreview) add(p *Preview) {
 		j.Counts[will] += n
 	}
 	for _, s := range p.Money {
-		i := slices.IndexFunc(j.Sums, func(o Sum) bool { return o.Will == s.Will && o.Currency == s.Currency })
-		if i < 0 {
-			j.Sums = append(j.Sums, s)
-			continue
-		}
-		j.Sums[i].Amount += s.Amount
+		j.Sums = add(j.Sums, s)
 	}
 }

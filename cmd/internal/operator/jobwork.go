@@ -176,8 +176,7 @@ func refusal(err error) (why string, refused bool) {
 	if r, ok := errors.AsType[*RefusedError](err); ok {
 		return r.Why, true
 	}
-	_, unknown := errors.AsType[*UnknownError](err)
-	return err.Error(), unknown
+	return err.Error(), IsFault(err, Unknown)
 }
 
 // StopJob cancels a job whose run was cancelled in Temporal.

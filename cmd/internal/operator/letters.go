@@ -44,7 +44,7 @@ func (o *Operator) ShowLetters(ctx context.Context, id string) ([]PreviewedLette
 
 // letters previews a new run of an event, and returns its letters.
 func (o *Operator) letters(ctx context.Context, r *timeline.Receipt) ([]PreviewedLetter, error) {
-	outlook, done, err := openOutlook(ctx, o, r.ID)
+	outlook, done, err := o.openOutlook(ctx, r.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -65,12 +65,12 @@ func (o *Operator) letters(ctx context.Context, r *timeline.Receipt) ([]Previewe
 // revealLettersRule returns the letters of an event whole. It is recorded before they are returned.
 var revealLettersRule = rule[*timeline.Receipt, []PreviewedLetter]{
 	find: findEvent,
-	check: func(_ context.Context, _ *Operator, _ *Decision, r *timeline.Receipt) (*change, error) {
+	check: func(_ context.Context, _ *Decision, r *timeline.Receipt) (*change, error) {
 		return &change{target: r.EventID, before: map[string]any{"receipt": r.ID}}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, r *timeline.Receipt,
+	answer: func(ctx context.Context, d *Decision, r *timeline.Receipt,
 		_ recorded) (string, []PreviewedLetter, error) {
-		found, err := o.letters(ctx, r)
+		found, err := d.o.letters(ctx, r)
 		return "they are shown", found, err
 	},
 }

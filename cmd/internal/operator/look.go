@@ -37,7 +37,7 @@ func AskedBy(ctx context.Context, p *Person) context.Context {
 
 // lookAt records that bodies or refused requests are read for whoever asks, by the IDs of their receipts or rejections.
 // The database lets a console read no others.
-func lookAt(ctx context.Context, o *Operator, why string, ids ...string) error {
+func (o *Operator) lookAt(ctx context.Context, why string, ids ...string) error {
 	who := ""
 	if p, ok := ctx.Value(askedBy{}).(*Person); ok && p != nil {
 		who = p.Name
@@ -46,8 +46,9 @@ func lookAt(ctx context.Context, o *Operator, why string, ids ...string) error {
 }
 
 // openOutlook begins the preview of a run of a receipt, whose body it reads. Its caller ends the preview with done.
-func openOutlook(ctx context.Context, o *Operator, receipt string) (outlook workflows.Outlook, done func(), err error) {
-	if err := lookAt(ctx, o, "preview", receipt); err != nil {
+func (o *Operator) openOutlook(ctx context.Context, receipt string) (outlook workflows.Outlook, done func(),
+	err error) {
+	if err := o.lookAt(ctx, "preview", receipt); err != nil {
 		return nil, nil, err
 	}
 	return o.Outlook(ctx)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -25,86 +24,59 @@ import (
 // Under a key that may hold personal data, a secret, or what somebody has written (name, address, card, token,
 // metadata, ...), and below it, only the shape and Stripe's IDs are shown.
 
-// notMaskable means that a payload's form is not known: nothing of it is shown.
-var errNotMaskable = errors.New("neither JSON nor a form")
-
 // Mask returns the payload as JSON, with what may be personal data masked; see above for the rule. The error says
 // that it is of no form whose parts can be told apart.
 func Mask(body []byte) ([]byte, error) {
-	masked, err := maskJSON(body)
-	if err == nil {
-		return masked, nil
-	}
-	// A form is told by its shape: a content type may be anything.
-	if form, formErr := url.ParseQuery(string(body)); formErr == nil && len(form) > 0 &&
-		bytes.IndexByte(body, '=') > 0 && !bytes.ContainsAny(body, " \r\n<{") {
-		whole, err := json.Marshal(form)
-		if err == nil {
-			return maskJSON(whole)
+	if !json.Valid(body) { // it is none, more than one value, or nested too deeply
+		// A form is told by its shape: a content type may be anything.
+		form, err := url.ParseQuery(string(body))
+		if err != nil || len(form) == 0 || bytes.IndexByte(body, '=') <= 0 || bytes.ContainsAny(body, " \r\n<{") {
+			return nil, errors.New("neither JSON nor a form")
 		}
+		body, _ = json.Marshal(form) // strings always encode
 	}
-	return nil, errNotMaskable
+	m := masker{in: json.NewDecoder(bytes.NewReader(body))}
+	m.in.UseNumber()
+	m.value("", false)
+	var indented bytes.Buffer
+	err := json.Indent(&indented, m.out.Bytes(), "", "  ")
+	return indented.Bytes(), err
 }
 
-// mostNested bounds the recursion over what came from outside.
-const mostNested = 500
-
+// masker masks what is valid JSON.
 type masker struct {
 	in  *json.Decoder
 	out bytes.Buffer
 }
 
-func maskJSON(body []byte) ([]byte, error) {
-	m := masker{in: json.NewDecoder(bytes.NewReader(body))}
-	m.in.UseNumber()
-	if err := m.value("", false, 0); err != nil {
-		return nil, err
-	}
-	if _, err := m.in.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one value")
-	}
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, m.out.Bytes(), "", "  "); err != nil {
-		return nil, err
-	}
-	return indented.Bytes(), nil
-}
-
 // value masks the next value, which stands under key; personal is set where it stands below one that may hold personal
 // data.
-func (m *masker) value(key string, personal bool, depth int) error {
-	token, err := m.in.Token()
-	if err != nil {
-		return err
-	}
-	if depth > mostNested {
-		return errors.New("nested too deeply")
-	}
+func (m *masker) value(key string, personal bool) {
 	personal = personal || slices.ContainsFunc(wordsOf(key),
 		func(w string) bool { return slices.Contains(personalWords, w) })
-	switch t := token.(type) {
+	switch t := m.next().(type) {
 	case json.Delim:
-		return m.nested(t, key, personal, depth)
+		m.nested(t, key, personal)
 	case nil:
 		m.out.WriteString("null")
 	case bool:
 		fmt.Fprintf(&m.out, "%t", t)
 	case json.Number:
 		if personal || !shownNumber(key) {
-			return m.write("(a number)")
+			m.write("(a number)")
+			return
 		}
 		m.out.WriteString(t.String())
 	case string:
 		if !shownString(key, t, personal) {
 			t = fmt.Sprintf("(%d characters)", utf8.RuneCountInString(t))
 		}
-		return m.write(t)
+		m.write(t)
 	}
-	return nil
 }
 
 // nested masks an object or a list, whose beginning was read. The values of a list stand under the list's key.
-func (m *masker) nested(open json.Delim, key string, personal bool, depth int) error {
+func (m *masker) nested(open json.Delim, key string, personal bool) {
 	m.out.WriteByte(byte(open))
 	for first := true; m.in.More(); first = false {
 		if !first {
@@ -112,36 +84,27 @@ func (m *masker) nested(open json.Delim, key string, personal bool, depth int) e
 		}
 		under := key
 		if open == '{' {
-			name, err := m.in.Token()
-			if err != nil {
-				return err
-			}
-			under, _ = name.(string) // a key of an object is a string
+			under = m.next().(string)
 			shown := under
 			if !keyShape.MatchString(shown) { // a map by something: e-mail addresses, say
 				shown = fmt.Sprintf("(%d characters)", utf8.RuneCountInString(shown))
 			}
-			if err := m.write(shown); err != nil {
-				return err
-			}
+			m.write(shown)
 			m.out.WriteByte(':')
 		}
-		if err := m.value(under, personal, depth+1); err != nil {
-			return err
-		}
+		m.value(under, personal)
 	}
-	end, err := m.in.Token()
-	if err != nil {
-		return err
-	}
-	m.out.WriteByte(byte(end.(json.Delim))) // the decoder holds that it fits
-	return nil
+	m.out.WriteByte(byte(m.next().(json.Delim)))
 }
 
-func (m *masker) write(s string) error {
-	encoded, err := json.Marshal(s)
+func (m *masker) next() json.Token {
+	token, _ := m.in.Token() // the JSON is valid
+	return token
+}
+
+func (m *masker) write(s string) {
+	encoded, _ := json.Marshal(s) // a string always encodes
 	m.out.Write(encoded)
-	return err
 }
 
 var (

@@ -160,14 +160,14 @@ const foldBegins = 10 * time.Minute
 // applyMeaningRule switches to a meaning, and makes the job that folds the accounts anew which it hits, in one commit.
 // The request's ID is the job's. The job is also about accounts that were folded by the meaning before since the diff.
 var applyMeaningRule = rule[*MeaningSwitch, *job.Job]{
-	find: func(_ context.Context, _ *Operator, d *Decision) (*MeaningSwitch, string, error) {
+	find: func(_ context.Context, d *Decision) (*MeaningSwitch, string, error) {
 		s, ok := d.Found.(*MeaningSwitch)
 		if !ok {
 			return nil, "", errors.New("apply-meaning is about a diff that was shown")
 		}
 		return s, "meaning", nil
 	},
-	check: func(_ context.Context, _ *Operator, d *Decision, s *MeaningSwitch) (*change, error) {
+	check: func(_ context.Context, d *Decision, s *MeaningSwitch) (*change, error) {
 		if s.To == s.InForce {
 			return nil, d.refuse("is in force already")
 		}
@@ -182,16 +182,16 @@ var applyMeaningRule = rule[*MeaningSwitch, *job.Job]{
 			do: func(ctx context.Context, tx pgx.Tx) error { return s.apply(ctx, tx, d) },
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, d *Decision, s *MeaningSwitch, _ recorded) (string, *job.Job,
+	answer: func(ctx context.Context, d *Decision, s *MeaningSwitch, _ recorded) (string, *job.Job,
 		error) {
 		says, result := "it is in force", (*job.Job)(nil)
 		for _, id := range []string{d.Request, d.Request + ofEvents} {
-			made, err := job.New(o.DB).Get(ctx, id)
+			made, err := job.New(d.o.DB).Get(ctx, id)
 			if errors.Is(err, job.ErrNotFound) {
 				continue
 			}
 			if err == nil && made.State == job.Running {
-				err = o.runJob(ctx, made)
+				err = d.o.runJob(ctx, made)
 			}
 			if err != nil {
 				return "", nil, err
@@ -279,7 +279,7 @@ func (s *MeaningSwitch) runIgnored(ctx context.Context, tx pgx.Tx, d *Decision) 
 func targetOf(of billing.Scope) string { return of.Mode + "/" + of.Account }
 
 // findScope reads the target of a job's item.
-func findScope(_ context.Context, _ *Operator, d *Decision) (of billing.Scope, key string, err error) {
+func findScope(_ context.Context, d *Decision) (of billing.Scope, key string, err error) {
 	var found bool
 	if of.Mode, of.Account, found = strings.Cut(d.Target, "/"); !found {
 		return of, "", fmt.Errorf("%q names no account after its mode", d.Target)
@@ -290,14 +290,14 @@ func findScope(_ context.Context, _ *Operator, d *Decision) (of billing.Scope, k
 // refoldRule folds an account anew, by the meaning in force and the newest reading of each event. A job decides it.
 var refoldRule = rule[billing.Scope, *RebuildResult]{
 	find: findScope,
-	check: func(ctx context.Context, o *Operator, _ *Decision, of billing.Scope) (*change, error) {
-		was, err := usedBy(ctx, o, of)
+	check: func(ctx context.Context, d *Decision, of billing.Scope) (*change, error) {
+		was, err := usedBy(ctx, d.o, of)
 		return &change{target: of.Account, before: map[string]any{"mode": of.Mode, "uses": was}}, err
 	},
-	answer: func(ctx context.Context, o *Operator, d *Decision, of billing.Scope, r recorded) (string, *RebuildResult,
+	answer: func(ctx context.Context, d *Decision, of billing.Scope, r recorded) (string, *RebuildResult,
 		error) {
 		var before struct{ Uses string }
-		if err := r.read(&before, nil); err != nil {
+		if err := r.read(r.Before, &before); err != nil {
 			return "", nil, err
 		}
 		fold, how := billing.Refold, billing.Anew{Job: d.Request, Money: stripe.Money}
@@ -307,11 +307,11 @@ var refoldRule = rule[billing.Scope, *RebuildResult]{
 		if j, ok := d.Found.(*job.Job); ok {
 			how.Job, how.Letters = j.ID, lettersOf(j)
 		}
-		n, err := fold(ctx, o.DB, of, o.Policy, time.Time{}, how) // the database's time
+		n, err := fold(ctx, d.o.DB, of, d.o.Policy, time.Time{}, how) // the database's time
 		if err != nil {
 			return "", nil, err
 		}
-		uses, err := usedBy(ctx, o, of)
+		uses, err := usedBy(ctx, d.o, of)
 		if uses != before.Uses {
 			uses = before.Uses + " becomes " + uses
 		}

@@ -20,63 +20,20 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// parkedRule decides about an event's parked run. The decision is recorded first: the run takes only one that the audit
-// trail holds.
-var parkedRule = rule[*timeline.Receipt, *EventResult]{find: findEvent, check: checkParked, answer: answerEvent,
-	forecast: forecastParked}
-
-// approveRule and rejectRule answer a review. An event that was asked about before it ran is run, or left.
-var (
-	approveRule = rule[*timeline.Receipt, *EventResult]{
-		find: findEvent, answer: answerEvent,
-		check: func(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt) (*change, error) {
-			if askedBeforeRun(r) {
-				return checkRun(ctx, o, d, r)
-			}
-			return checkParked(ctx, o, d, r)
-		},
-		forecast: func(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt, p *Preview) error {
-			if askedBeforeRun(r) {
-				return forecastRun(ctx, o, d, r, p)
-			}
-			return forecastParked(ctx, o, d, r, p)
-		},
-	}
-	rejectRule = rule[*timeline.Receipt, *EventResult]{
-		find: findEvent, answer: answerEvent,
-		check: func(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt) (*change, error) {
-			if askedBeforeRun(r) {
-				return dismissed(o, d, r), nil
-			}
-			return checkParked(ctx, o, d, r)
-		},
-		forecast: func(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt, p *Preview) error {
-			if askedBeforeRun(r) {
-				p.Outcome, p.Reason = string(receipt.Ignored), receipt.Dismissed
-				return nil
-			}
-			return forecastParked(ctx, o, d, r, p)
-		},
-	}
-)
-
 // checkParked refuses a decision that the receipt's run does not take, as far as the receipt tells.
-func checkParked(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt) (*change, error) {
-	if err := o.processable(ctx, d, r); err != nil {
-		return nil, err
-	}
-	switch s := situationOf(o, r); s {
+func checkParked(ctx context.Context, d *Decision, r *timeline.Receipt) (*change, error) {
+	switch s := situationOf(d.o, r); s {
 	case parked:
 	case stuck: // a worker that is mended meanwhile goes on with it
-		run, err := o.describe(ctx, d, r.WorkflowID)
+		run, err := d.describe(ctx, r.WorkflowID)
 		if err != nil {
 			return nil, err
 		}
 		if run.GetPendingWorkflowTask().GetAttempt() >= stuckAfter {
-			return nil, o.refuseEvent(ctx, d, r, "has a run that no worker can go on with: its workflow task fails, and the workers' log says why")
+			return nil, d.refuseEvent(r, "has a run that no worker can go on with: its workflow task fails, and the workers' log says why")
 		}
 	default:
-		return nil, o.refuseEvent(ctx, d, r, "%s", s.words(r, d.Verb+" is for a run that waits for a decision"))
+		return nil, d.refuseEvent(r, "%s", s.words(r, d.Verb+" is for a run that waits for a decision"))
 	}
 	after := map[string]any{"status": receipt.Processing}
 	c := eventChange(r, after)
@@ -84,11 +41,11 @@ func checkParked(ctx context.Context, o *Operator, d *Decision, r *timeline.Rece
 		return c, nil
 	}
 	if !slices.Contains(r.Waits.Decisions, d.Verb) {
-		return nil, o.refuseEvent(ctx, d, r, "is %s, and its run takes no %s as it stands", statusOf(r), d.Verb)
+		return nil, d.refuseEvent(r, "is %s, and its run takes no %s as it stands", statusOf(r), d.Verb)
 	}
 	about, err := workflows.CheckDecision(r.Waits.Effects, d.Verb, d.input(r))
 	if err != nil {
-		return nil, o.refuseEvent(ctx, d, r, "is parked, and %s", messageOf(err))
+		return nil, d.refuseEvent(r, "is parked, and %s", messageOf(err))
 	}
 	open := r.Waits.Keys()
 	c.before["effects_open"] = open
@@ -103,13 +60,13 @@ func checkParked(ctx context.Context, o *Operator, d *Decision, r *timeline.Rece
 	var late string
 	c.do = func(ctx context.Context, tx pgx.Tx) (err error) {
 		if late, err = activities.DoneMeanwhileIn(ctx, tx, r.EventID, open); err == nil && late != "" {
-			err = o.refuseEvent(ctx, d, r, "is parked, and %s", late)
+			err = d.refuseEvent(r, "is parked, and %s", late)
 		}
 		return err
 	}
 	c.refused = func(ctx context.Context) {
 		if late != "" { // the run ends by itself; it may not have heard of that
-			_ = o.Temporal.SignalWorkflow(ctx, r.WorkflowID, "", activities.SignalSettled, nil)
+			_ = d.o.Temporal.SignalWorkflow(ctx, r.WorkflowID, "", activities.SignalSettled, nil)
 		}
 	}
 	return c, nil
@@ -130,16 +87,6 @@ func (d *Decision) input(r *timeline.Receipt) workflows.DecisionInput {
 	return in
 }
 
-func forecastParked(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt, p *Preview) error {
-	asked := workflows.Asked{In: inputOf(r), Action: d.Verb, ReasonCode: r.ReasonCode, Reason: r.Reason,
-		Decision: d.input(r)}
-	asked.In.Due, _ = workflows.DueOf(r.WorkflowID)
-	if r.Waits != nil {
-		asked.Waits = *r.Waits
-	}
-	return o.forecastEvent(ctx, d, r, asked, p)
-}
-
 // decideTimeout bounds how long a run may take to take a decision: a parked one takes milliseconds. It is less than a
 // command's time for the database, which would be blamed for it.
 const decideTimeout = 20 * time.Second
@@ -153,16 +100,16 @@ const (
 
 // tellRun takes a recorded decision to the receipt's parked run, as an update whose ID is the request's. It returns
 // when the run has taken it. A refusal by the run is recorded, too; the same request is not sent again then.
-func (o *Operator) tellRun(ctx context.Context, d *Decision, r *timeline.Receipt, rec recorded) error {
+func (d *Decision) tellRun(ctx context.Context, r *timeline.Receipt, rec recorded) error {
 	refusal := rec.key + "/refused"
 	if rec.repeated {
-		if known, err := o.Audit.Recorded(ctx, refusal); err != nil || known != nil {
+		if known, err := d.o.Audit.Recorded(ctx, refusal); err != nil || known != nil {
 			return err
 		}
 	}
-	err := o.update(ctx, d, r)
+	err := d.update(ctx, r)
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		return errors.Join(o.Audit.Append(ctx, audit.Action{
+		return errors.Join(d.o.Audit.Append(ctx, audit.Action{
 			RequestID: refusal, Actor: "pawl", Action: "refuse-" + d.Verb, Target: r.EventID, Reason: refused.Why,
 			Before: map[string]any{"receipt": r.ID, "request": d.Request},
 		}), err)
@@ -170,20 +117,20 @@ func (o *Operator) tellRun(ctx context.Context, d *Decision, r *timeline.Receipt
 	return err
 }
 
-func (o *Operator) update(ctx context.Context, d *Decision, r *timeline.Receipt) error {
+func (d *Decision) update(ctx context.Context, r *timeline.Receipt) error {
 	// Nobody answers while no worker runs, and the SDK would ask for ever.
 	asking, cancel := context.WithTimeout(ctx, decideTimeout)
 	defer cancel()
-	if o.Unstick != nil {
-		_ = o.Unstick(asking, r.WorkflowID) // if that fails, the update says why, or is taken at the second try
+	if d.o.Unstick != nil {
+		_ = d.o.Unstick(asking, r.WorkflowID) // if that fails, the update says why, or is taken at the second try
 	}
-	err := o.send(asking, d, r)
-	for until := time.Now().Add(beginWithin); notParked(err) && time.Now().Before(until) && o.stillParked(asking, r); {
+	err := d.send(asking, r)
+	for until := time.Now().Add(beginWithin); notParked(err) && time.Now().Before(until) && d.o.stillParked(asking, r); {
 		select {
 		case <-asking.Done():
 		case <-time.After(beginPoll):
 		}
-		err = o.send(asking, d, r)
+		err = d.send(asking, r)
 	}
 	var refused *temporal.ApplicationError
 	var gone *serviceerror.NotFound
@@ -197,11 +144,11 @@ func (o *Operator) update(ctx context.Context, d *Decision, r *timeline.Receipt)
 	case errors.As(err, &gone):
 		return again("has a run that has ended in Temporal, as pawl is about to notice")
 	case notParked(err):
-		return o.cameSecond(ctx, d, r)
+		return d.cameSecond(ctx, r)
 	case errors.As(err, &refused) && refused.Type() == workflows.ErrTypeInvalidDecision:
-		return o.refuseEvent(ctx, d, r, "is parked, and %s", refused.Message())
+		return d.refuseEvent(r, "is parked, and %s", refused.Message())
 	case errors.Is(asking.Err(), context.DeadlineExceeded):
-		return later("%s of %s: no answer within %s: does a worker run, and is Temporal well? The decision may still be followed; the same command with --request-id %s asks again, and is one decision",
+		return fault(Later, "%s of %s: no answer within %s: does a worker run, and is Temporal well? The decision may still be followed; the same command with --request-id %s asks again, and is one decision",
 			d.Verb, r.WorkflowID, decideTimeout, d.Request)
 	case errors.As(err, &failing):
 		return again("has a run that no worker can go on with: its workflow task fails, and the workers' log says why")
@@ -212,8 +159,8 @@ func (o *Operator) update(ctx context.Context, d *Decision, r *timeline.Receipt)
 }
 
 // send sends the update once.
-func (o *Operator) send(ctx context.Context, d *Decision, r *timeline.Receipt) error {
-	handle, err := o.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+func (d *Decision) send(ctx context.Context, r *timeline.Receipt) error {
+	handle, err := d.o.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: r.WorkflowID, UpdateID: d.Request, UpdateName: d.Verb, Args: []any{d.input(r)},
 		WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
@@ -245,10 +192,10 @@ func (o *Operator) stillParked(ctx context.Context, r *timeline.Receipt) bool {
 
 // cameSecond refuses a decision about a run that was parked when the receipt was read, and waits for none now. Where the
 // receipt still says parked, nothing is known: a job tries again, and a person may.
-func (o *Operator) cameSecond(ctx context.Context, d *Decision, r *timeline.Receipt) error {
-	if !o.stillParked(ctx, r) {
-		return o.came(ctx, d, r, receipt.ErrMoved)
+func (d *Decision) cameSecond(ctx context.Context, r *timeline.Receipt) error {
+	if !d.o.stillParked(ctx, r) {
+		return d.came(ctx, r, receipt.ErrMoved)
 	}
-	return later("%s of %s: the run takes another decision at this moment, or begins to wait for one: "+
+	return fault(Later, "%s of %s: the run takes another decision at this moment, or begins to wait for one: "+
 		"the same command with --request-id %s asks again, and is one decision", d.Verb, r.WorkflowID, d.Request)
 }

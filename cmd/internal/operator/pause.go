@@ -73,28 +73,28 @@ func pauseVerbs() (rows []Verb) {
 // and their time does not go on. A paused source takes and keeps its deliveries; their runs are not started.
 func pauseRule(kind string, begins bool) rule[paused, *PauseResult] {
 	return rule[paused, *PauseResult]{
-		find: func(ctx context.Context, o *Operator, d *Decision) (paused, string, error) {
-			p, err := findPaused(ctx, o, d, kind, begins)
+		find: func(ctx context.Context, d *Decision) (paused, string, error) {
+			p, err := findPaused(ctx, d, kind, begins)
 			return p, d.Verb + "/" + d.Target, err
 		},
-		check: func(ctx context.Context, o *Operator, d *Decision, p paused) (*change, error) {
-			return p.change(ctx, o, d, kind, begins)
+		check: func(ctx context.Context, d *Decision, p paused) (*change, error) {
+			return p.change(ctx, d, kind, begins)
 		},
-		answer: func(ctx context.Context, o *Operator, _ *Decision, p paused, rec recorded) (string, *PauseResult,
+		answer: func(ctx context.Context, d *Decision, p paused, rec recorded) (string, *PauseResult,
 			error) {
 			res := new(PauseResult)
-			if err := rec.read(nil, res); err != nil {
+			if err := rec.read(rec.After, res); err != nil {
 				return "", nil, err
 			}
-			counts, err := waitersOf(ctx, o.DB, p.kind)
+			counts, err := waitersOf(ctx, d.o.DB, p.kind)
 			for _, name := range res.Names {
 				res.Waiting += counts[name]
 			}
 			return fmt.Sprintf("%s %s; %s now", strings.Join(res.Names, " and "), goesOrWaits(begins, len(res.Names)),
 				waiters(kind, res.Waiting)), res, err
 		},
-		forecast: func(ctx context.Context, o *Operator, _ *Decision, p paused, made *Preview) error {
-			counts, err := waitersOf(ctx, o.DB, p.kind)
+		forecast: func(ctx context.Context, d *Decision, p paused, made *Preview) error {
+			counts, err := waitersOf(ctx, d.o.DB, p.kind)
 			n := 0
 			for _, name := range p.names {
 				n += counts[name]
@@ -106,8 +106,8 @@ func pauseRule(kind string, begins bool) rule[paused, *PauseResult] {
 }
 
 // change begins the pauses that are missing, or ends the existing ones.
-func (p paused) change(ctx context.Context, o *Operator, d *Decision, kind string, begins bool) (*change, error) {
-	now, err := pause.Now(ctx, o.DB)
+func (p paused) change(ctx context.Context, d *Decision, kind string, begins bool) (*change, error) {
+	now, err := pause.Now(ctx, d.o.DB)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func waiters(kind string, n int) string {
 
 // findPaused finds what a name stands for: a sink that is per mode has two, one for each mode. The end of a pause is
 // also for what the configuration has no more.
-func findPaused(ctx context.Context, o *Operator, d *Decision, kind string, begins bool) (paused, error) {
+func findPaused(ctx context.Context, d *Decision, kind string, begins bool) (paused, error) {
 	p, name := paused{kind: pause.Sink}, d.Target
 	switch kind {
 	case Source:
@@ -175,7 +175,7 @@ func findPaused(ctx context.Context, o *Operator, d *Decision, kind string, begi
 	case Consumer:
 		name = workflows.SinkConsumers + ":" + name
 	}
-	for _, known := range o.Places[kind] {
+	for _, known := range d.o.Places[kind] {
 		if known == name || kind == Sink && (known == name+":live" || known == name+":test") {
 			p.names = append(p.names, known)
 		}
@@ -184,16 +184,16 @@ func findPaused(ctx context.Context, o *Operator, d *Decision, kind string, begi
 		return p, nil
 	}
 	if !begins {
-		now, err := pause.Now(ctx, o.DB)
+		now, err := pause.Now(ctx, d.o.DB)
 		if _, is := pause.Find(now, p.kind, name); is || err != nil {
 			p.names = []string{name}
 			return p, err
 		}
 	}
-	if len(o.Places[kind]) == 0 {
-		return p, unknown(name, "there is no %s %q: the configuration has none", kind, name)
+	if len(d.o.Places[kind]) == 0 {
+		return p, unknown("there is no %s %q: the configuration has none", kind, name)
 	}
-	return p, unknown(name, "there is no %s %q: write one of %s", kind, name, strings.Join(o.Places[kind], ", "))
+	return p, unknown("there is no %s %q: write one of %s", kind, name, strings.Join(d.o.Places[kind], ", "))
 }
 
 // waitersOf counts what waits, by sink or by source.

@@ -10,18 +10,18 @@ import (
 
 // withdrawRule drops a decision that waits for a second person.
 var withdrawRule = rule[*pending.Decision, *pending.Decision]{
-	find: func(ctx context.Context, o *Operator, d *Decision) (*pending.Decision, string, error) {
-		p, err := pending.Get(ctx, o.DB, d.Target)
+	find: func(ctx context.Context, d *Decision) (*pending.Decision, string, error) {
+		p, err := pending.Get(ctx, d.o.DB, d.Target)
 		if err == nil && p == nil {
-			err = unknown(d.Target, "no decision %q waits for a second person: pawl status lists those that do",
+			err = unknown("no decision %q waits for a second person: pawl status lists those that do",
 				d.Target)
 		}
 		return p, "pending/" + d.Target, err
 	},
-	check: func(_ context.Context, _ *Operator, d *Decision, p *pending.Decision) (*change, error) {
+	check: func(_ context.Context, d *Decision, p *pending.Decision) (*change, error) {
 		needs := VerbNamed(p.Does())
 		if d.By != nil && !d.By.May(needs.Right()) {
-			return nil, &ForbiddenError{Verb: d.Verb + " of " + needs.Name, Needs: needs.Right()}
+			return nil, Forbids(d.Verb+" of "+needs.Name, needs.Right())
 		}
 		before := map[string]any{"pending": p.ID, "verb": p.Verb, "asked_by": p.AskedBy}
 		if p.Receipt != "" {
@@ -36,19 +36,14 @@ var withdrawRule = rule[*pending.Decision, *pending.Decision]{
 				return err
 			}}, nil
 	},
-	answer: func(_ context.Context, _ *Operator, _ *Decision, p *pending.Decision,
+	answer: func(_ context.Context, _ *Decision, p *pending.Decision,
 		_ recorded) (string, *pending.Decision, error) {
 		return p.Does() + " of " + p.Target + " waits for a second person no more", p, nil
 	},
 }
 
-// ListPending returns the decisions that wait for a second person, the oldest first.
-func ListPending(ctx context.Context, db pending.DB) ([]pending.Decision, error) {
-	return pending.List(ctx, db)
-}
-
 // withdraws is the choice to drop a decision that waits.
 func withdraws(p pending.Decision) Choice {
-	return Choice{[]string{"pawl", "pending", "withdraw", p.ID, "--why", reasonWanted},
-		"drops the " + p.Does() + " that " + p.AskedBy + " has asked for, and that waits for a second person"}
+	return choose(VerbWithdraw, p.ID, "",
+		"drops the "+p.Does()+" that "+p.AskedBy+" has asked for, and that waits for a second person")
 }

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -24,20 +23,8 @@ func (p *Person) May(right role.Right) bool {
 // program reports whether it is a program that is known by a token: [CheckName] gives no person such a name.
 func (p *Person) program() bool { return strings.HasPrefix(p.Name, "token:") }
 
-// ForbiddenError says that a person lacks the right that a verb needs. Nothing was changed.
-type ForbiddenError struct {
-	Verb  string
-	Needs role.Right
-}
-
-func (e *ForbiddenError) Error() string {
-	return fmt.Sprintf("%s needs the right %q, and none of your roles has it", e.Verb, e.Needs)
-}
-
 // Right is the one that the verb needs.
-func (v *Verb) Right() role.Right {
-	return cmp.Or(v.Needs, role.RightDecide)
-}
+func (v *Verb) Right() role.Right { return cmp.Or(v.Needs, role.RightDecide) }
 
 // permit refuses a person without the verb's right; that of a job is the right of the verb that it decides by. It
 // takes the name from the person. The command line has no person: whoever may open the database may decide there.
@@ -50,7 +37,7 @@ func (d *Decision) permit(v *Verb) error {
 		v = cmp.Or(VerbNamed(j.Action), v)
 	}
 	if !d.By.May(v.Right()) {
-		return &ForbiddenError{Verb: v.Name, Needs: v.Right()}
+		return Forbids(v.Name, v.Right())
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/pawlhq/pawl/cmd/internal/role"
@@ -19,8 +18,8 @@ func TestPermit_RolesAndVerbs(t *testing.T) {
 		for _, v := range Verbs() {
 			d := Decision{Verb: v.Name, Target: "x", Who: "somebody else", Why: "test", By: &Person{"ada", []role.Role{named}}}
 			_, err := d.check(false)
-			if forbidden, ok := errors.AsType[*ForbiddenError](err); ok == may[named][v.Right()] {
-				t.Errorf("%s as %s: %v, %v", v.Name, named, forbidden, err)
+			if IsFault(err, Forbidden) == may[named][v.Right()] {
+				t.Errorf("%s as %s: %v", v.Name, named, err)
 			}
 			if d.Who != "ada" {
 				t.Errorf("%s is decided by %q: the name has to be the verified one", v.Name, d.Who)

@@ -1,13 +1,9 @@
 package operator
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/pawlhq/pawl/schema/billing"
-	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -44,68 +40,32 @@ type Sum struct {
 // Failed reports whether the verb would be refused.
 func (p *Preview) Failed() bool { return p.Refused != "" }
 
-// newPreview returns the preview of a verb before anything is known.
-func newPreview(verb string) *Preview {
-	return &Preview{Verb: verb, Previewed: workflows.Previewed{Effects: []workflows.PreviewedEffect{}},
+// newPreview returns the preview of a verb about a target before anything is known.
+func newPreview(verb string, target any) *Preview {
+	p := &Preview{Verb: verb, Previewed: workflows.Previewed{Effects: []workflows.PreviewedEffect{}},
 		Counts: map[workflows.Will]int{}, Money: []Sum{}}
-}
-
-// about says what the preview is about.
-func (p *Preview) about(target any) {
 	if r, ok := target.(*timeline.Receipt); ok {
 		p.Receipt = *r
 	}
-}
-
-// forecastEvent follows the run that a decision about an event leads to.
-func (o *Operator) forecastEvent(ctx context.Context, d *Decision, r *timeline.Receipt, asked workflows.Asked,
-	p *Preview) error {
-	outlook, done, err := openOutlook(ctx, o, r.ID)
-	if err != nil {
-		return err
-	}
-	defer done()
-	previewed, err := workflows.Preview(ctx, outlook, asked)
-	if refused, ok := errors.AsType[*workflows.RefusedError](err); ok {
-		return o.refuseEvent(ctx, d, r, "is parked, and %s", refused.Reason)
-	}
-	if err != nil {
-		return fmt.Errorf("preview %s of %s: %w", d.Verb, r.EventID, err)
-	}
-	p.Previewed = previewed
-	p.count()
-	if asked.Action == "" {
-		p.WaitsFor, err = o.pausedSource(ctx, r.Source)
-	}
-	return err
-}
-
-// pausedSource says how a source is paused, whose runs are not started then. It returns "" for a source that goes on.
-func (o *Operator) pausedSource(ctx context.Context, source string) (string, error) {
-	paused, err := pause.Now(ctx, o.DB)
-	if p, ok := pause.Find(paused, pause.Source, source); ok {
-		return "source " + source + " " + p.Words(), nil
-	}
-	return "", err
-}
-
-// refuse makes it the preview of a verb that would not be taken.
-func (p *Preview) refuse(refused *RefusedError) {
-	p.Refused, p.Choices = refused.Target+" "+refused.Why, refused.Try
+	return p
 }
 
 // count sums up what happens to the effects.
 func (p *Preview) count() {
 	for _, e := range p.Effects {
 		p.Counts[e.Will]++
-		if e.Amount == nil {
-			continue
+		if e.Amount != nil {
+			p.Money = add(p.Money, Sum{e.Will, e.Currency, *e.Amount})
 		}
-		i := slices.IndexFunc(p.Money, func(s Sum) bool { return s.Will == e.Will && s.Currency == e.Currency })
-		if i < 0 {
-			i = len(p.Money)
-			p.Money = append(p.Money, Sum{Will: e.Will, Currency: e.Currency})
-		}
-		p.Money[i].Amount += *e.Amount
 	}
+}
+
+// add adds an amount to its sum.
+func add(sums []Sum, one Sum) []Sum {
+	i := slices.IndexFunc(sums, func(s Sum) bool { return s.Will == one.Will && s.Currency == one.Currency })
+	if i < 0 {
+		return append(sums, one)
+	}
+	sums[i].Amount += one.Amount
+	return sums
 }

@@ -60,14 +60,14 @@ type RebuildResult struct {
 // rebuildRule writes what the facts of an account come to over its rows. It is about a [*Drift] that [CheckRows] has
 // found.
 var rebuildRule = rule[*Drift, *RebuildResult]{
-	find: func(_ context.Context, _ *Operator, d *Decision) (*Drift, string, error) {
+	find: func(_ context.Context, d *Decision) (*Drift, string, error) {
 		drift, ok := d.Found.(*Drift)
 		if !ok {
 			return nil, "", errors.New("rebuild is about what was found to differ")
 		}
 		return drift, "rebuild/" + drift.Scope.Mode + "/" + drift.Scope.Account, nil
 	},
-	check: func(_ context.Context, _ *Operator, _ *Decision, drift *Drift) (*change, error) {
+	check: func(_ context.Context, _ *Decision, drift *Drift) (*change, error) {
 		rows := make([]string, len(drift.Differences))
 		for i, d := range drift.Differences {
 			rows[i] = d.String()
@@ -78,9 +78,9 @@ var rebuildRule = rule[*Drift, *RebuildResult]{
 			after:  map[string]any{"differences": []string{}},
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, drift *Drift, _ recorded) (string, *RebuildResult,
+	answer: func(ctx context.Context, d *Decision, drift *Drift, _ recorded) (string, *RebuildResult,
 		error) {
-		n, err := billing.Repair(ctx, o.DB, drift.Scope, o.Policy, time.Time{}) // the database's time
+		n, err := billing.Repair(ctx, d.o.DB, drift.Scope, d.o.Policy, time.Time{}) // the database's time
 		return fmt.Sprintf("%d objects are folded anew", n), &RebuildResult{n}, err
 	},
 }

@@ -54,7 +54,7 @@ func newRecall[K comparable, V any](most int, fresh, stale time.Duration,
 	return &recall[K, V]{read: read, fresh: fresh, stale: stale, now: time.Now, known: known}
 }
 
-// get returns the value of a key, and how old it is. The error is one of read's, or an [*AwayError].
+// get returns the value of a key, and how old it is. The error is one of read's, or [ErrAway].
 func (r *recall[K, V]) get(ctx context.Context, key K) (value V, age time.Duration, err error) {
 	now := r.now()
 	k, have := r.known.Get(key)
@@ -77,7 +77,7 @@ func (r *recall[K, V]) get(ctx context.Context, key K) (value V, age time.Durati
 	if have && !ended && now.Sub(k.at) < r.stale {
 		return k.value, age, nil
 	}
-	return value, 0, &AwayError{err}
+	return value, 0, fmt.Errorf("%w: %w", ErrAway, err)
 }
 
 // ask asks the database, once for all who ask for the same at once. Its channel has the answer. A panic is an error: on

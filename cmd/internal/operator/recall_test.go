@@ -25,7 +25,7 @@ func TestRecall_FreshStaleAndEnded(t *testing.T) {
 		t.Helper()
 		now = begin.Add(after)
 		got, is, err := r.get(t.Context(), "a")
-		_, isAway := errors.AsType[*AwayError](err)
+		isAway := errors.Is(err, ErrAway)
 		if got != value || is != age || isAway != fails {
 			t.Errorf("after %s: %d, %s old, %v; want %d, %s old", after, got, is, err, value, age)
 		}
@@ -47,7 +47,7 @@ func TestRecall_FreshStaleAndEnded(t *testing.T) {
 	step(72*time.Second, said+1, 0, false) // its time was over before it was stale
 	away = error(&net.OpError{Op: "dial", Err: errors.New("connection refused")})
 	step(72*time.Second, 0, 0, true) // and then it stands for nothing
-	away = &UnknownError{ID: "a"}
+	away = unknown("no a")
 	if _, _, err := r.get(t.Context(), "b"); !Away(err) {
 		t.Errorf("within a moment: %v, want that the database is away", err)
 	}

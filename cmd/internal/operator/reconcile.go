@@ -122,13 +122,13 @@ func (r *Reconciler) whom(ctx context.Context, id string, found *Reconciliation)
 		return nil, nil, err
 	}
 	found.Account, found.Mode = name.ID, name.Mode
-	if customers, err = account.Customers(ctx, r.DB, *name, "stripe"); err != nil {
+	if customers, err = account.Customers(ctx, r.DB, name, "stripe"); err != nil {
 		return nil, nil, err
 	}
 	if len(customers) == 0 {
 		return nil, nil, fmt.Errorf("account %s (%s) was seen with no customer of Stripe's: write the customer's ID, cus_…, in its place", found.Account, found.Mode)
 	}
-	open, err = account.OpenObjects(ctx, r.DB, *name)
+	open, err = account.OpenObjects(ctx, r.DB, name)
 	return customers, open, err
 }
 
@@ -224,7 +224,11 @@ func (r *Reconciler) factsDiffer(ctx context.Context, o stripe.Listed, facts []b
 	if len(facts) == 0 {
 		return nil, nil // a customer that names no account of ours
 	}
-	change, err := r.wouldChange(ctx, facts)
+	var change billing.Change
+	err := rollBack(ctx, r.DB, func(ctx context.Context, tx pgx.Tx) (err error) {
+		change, err = billing.Apply(ctx, tx, facts, r.Policy, "reconcile", time.Time{})
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -244,31 +248,17 @@ func (r *Reconciler) factsDiffer(ctx context.Context, o stripe.Listed, facts []b
 	return differencesOf(o.ID, facts[0].Kind, change), nil
 }
 
-// wouldChange returns what facts would come to.
-func (r *Reconciler) wouldChange(ctx context.Context, facts []billing.Fact) (change billing.Change, err error) {
-	err = pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
-		if change, err = billing.Apply(ctx, tx, facts, r.Policy, "reconcile", time.Time{}); err == nil {
-			err = errRolledBack
-		}
-		return err
-	})
-	if errors.Is(err, errRolledBack) {
-		err = nil
-	}
-	return change, err
-}
-
 // reconcileRule files what a [*Reconciliation] found to differ: receipts whose runs bring our rows, and what follows
 // from them, to what the provider says. The dispatcher of a running ingress starts them.
 var reconcileRule = rule[*Reconciliation, *Reconciliation]{
-	find: func(_ context.Context, _ *Operator, d *Decision) (*Reconciliation, string, error) {
+	find: func(_ context.Context, d *Decision) (*Reconciliation, string, error) {
 		found, ok := d.Found.(*Reconciliation)
 		if !ok {
 			return nil, "", errors.New("reconcile is about what was found to differ")
 		}
 		return found, "reconcile", nil
 	},
-	check: func(_ context.Context, _ *Operator, d *Decision, found *Reconciliation) (*change, error) {
+	check: func(_ context.Context, d *Decision, found *Reconciliation) (*change, error) {
 		if len(found.drift) == 0 {
 			return nil, d.refuse("is what the provider says: there is nothing to file")
 		}
@@ -281,19 +271,19 @@ var reconcileRule = rule[*Reconciliation, *Reconciliation]{
 			before: map[string]any{"mode": found.Mode, "customers": found.Customers, "compared": found.Compared},
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, _ *Decision, found *Reconciliation,
+	answer: func(ctx context.Context, d *Decision, found *Reconciliation,
 		_ recorded) (string, *Reconciliation, error) {
 		for _, c := range found.drift {
-			d := receipt.Delivery{
+			delivery := receipt.Delivery{
 				Source: found.source, Provider: "stripe", ReceivedAt: time.Now(), Secret: receipt.ByAPI,
 				Header: http.Header{}, Events: []receipt.New{c.event},
 			}
-			d.Events[0].Correlation = found.id
-			outcomes, err := o.Insert(ctx, d)
+			delivery.Events[0].Correlation = found.id
+			outcomes, err := d.o.Insert(ctx, delivery)
 			if err != nil {
 				return "", nil, fmt.Errorf("file %s: %w; what was filed is kept: reconcile again", c.event.Object, err)
 			}
-			found.Filed = append(found.Filed, filed(d, outcomes)...)
+			found.Filed = append(found.Filed, filed(delivery, outcomes)...)
 		}
 		return fmt.Sprintf("%d objects filed", len(found.Filed)), found, nil
 	},

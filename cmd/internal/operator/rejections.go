@@ -71,9 +71,7 @@ func (o *Operator) ShowRejection(ctx context.Context, id string) (*Rejection, er
 	}
 	shown := o.reveal(r)
 	shown.Revealed, shown.Header = false, maskHeaders(shown.Header)
-	if shown.Body, err = Mask(shown.Body); err != nil {
-		shown.Body = nil // it is of no form that can be masked
-	}
+	shown.Body, _ = Mask(shown.Body) // nil for a form that cannot be masked
 	return shown, nil
 }
 
@@ -97,31 +95,31 @@ type RevealedRejection struct {
 
 var revealRejectionRule = rule[rejection.Rejection, *RevealedRejection]{
 	find: findRejection,
-	check: func(_ context.Context, _ *Operator, d *Decision, r rejection.Rejection) (*change, error) {
+	check: func(_ context.Context, d *Decision, r rejection.Rejection) (*change, error) {
 		return &change{target: r.ID,
 			before: map[string]any{"rejection": r.ID, "source": r.Source, "bytes": len(r.Body), "kind": d.Kind}}, nil
 	},
-	answer: func(_ context.Context, o *Operator, _ *Decision, r rejection.Rejection,
+	answer: func(_ context.Context, d *Decision, r rejection.Rejection,
 		_ recorded) (string, *RevealedRejection, error) {
-		return "it is shown", &RevealedRejection{o.reveal(r), r}, nil
+		return "it is shown", &RevealedRejection{d.o.reveal(r), r}, nil
 	},
 }
 
 // findRejection finds the refused request that a decision is about.
-func findRejection(ctx context.Context, o *Operator, d *Decision) (rejection.Rejection, string, error) {
-	r, err := o.getRejection(ctx, d.Target, d.Verb)
+func findRejection(ctx context.Context, d *Decision) (rejection.Rejection, string, error) {
+	r, err := d.o.getRejection(ctx, d.Target, d.Verb)
 	return r, "rejection/" + d.Target, err
 }
 
 func (o *Operator) getRejection(ctx context.Context, id, why string) (rejection.Rejection, error) {
 	if _, err := uuid.Parse(id); err == nil {
-		if err := lookAt(ctx, o, why, id); err != nil {
+		if err := o.lookAt(ctx, why, id); err != nil {
 			return rejection.Rejection{}, err
 		}
 	}
 	r, err := rejection.New(o.DB).Get(ctx, id)
 	if errors.Is(err, rejection.ErrNotFound) {
-		return r, unknown(id, "no rejection %q is kept: they go after %d days, and when more than %d of a source are newer",
+		return r, unknown("no rejection %q is kept: they go after %d days, and when more than %d of a source are newer",
 			id, int(rejection.KeptFor.Hours()/24), rejection.PerSource)
 	}
 	return r, err

@@ -20,7 +20,7 @@ import (
 // fewer.
 const stuckAfter = 3
 
-// replayRule asks for another run of a receipt whose run has ended: under the same workflow ID, on today's code. It
+// checkReplay asks for another run of a receipt whose run has ended: under the same workflow ID, on today's code. It
 // takes a receipt that is processed, compensated, or was ignored by a run; one whose run was ended from outside; and
 // a parked one if Temporal says that its run has ended, or that no worker can go on with it. The start ends such a
 // run. A run that Temporal has forgotten is no hindrance.
@@ -30,30 +30,24 @@ const stuckAfter = 3
 //
 // The dispatcher of a running ingress starts the run, once for each request, and the runs hold who asked, why, and
 // after which run.
-var replayRule = rule[*timeline.Receipt, *EventResult]{find: findEvent, check: checkReplay, answer: answerEvent,
-	forecast: forecastReplay}
-
-func checkReplay(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt) (*change, error) {
-	if err := o.processable(ctx, d, r); err != nil {
-		return nil, err
-	}
-	s := situationOf(o, r)
+func checkReplay(ctx context.Context, d *Decision, r *timeline.Receipt) (*change, error) {
+	s := situationOf(d.o, r)
 	waits := fmt.Sprintf("is %s, and its run waits for a decision", statusOf(r))
 	switch s {
 	case closed, ended, stuck:
 	case parked:
 		if d.preview {
-			return nil, o.refuseEvent(ctx, d, r, "%s", waits)
+			return nil, d.refuseEvent(r, "%s", waits)
 		}
 	default:
-		return nil, o.refuseEvent(ctx, d, r, "%s", s.words(r, "there is nothing to replay"))
+		return nil, d.refuseEvent(r, "%s", s.words(r, "there is nothing to replay"))
 	}
-	workflowID, previous, err := o.lastRun(ctx, r)
+	workflowID, previous, err := d.o.lastRun(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	rerun := receipt.Rerun{Request: d.Request, Who: d.Who, Why: d.Why, Previous: previous}
-	latest, err := o.describe(ctx, d, workflowID)
+	latest, err := d.describe(ctx, workflowID)
 	if err != nil {
 		return nil, err
 	}
@@ -65,27 +59,22 @@ func checkReplay(ctx context.Context, o *Operator, d *Decision, r *timeline.Rece
 		switch {
 		case rerun.Ends:
 		case s == parked:
-			return nil, o.refuseEvent(ctx, d, r, "%s", waits)
+			return nil, d.refuseEvent(r, "%s", waits)
 		default:
 			// Somebody has reset it in Temporal, or its worker was mended: the receipt says so in a moment.
 			return nil, &RefusedError{
 				Target: d.Target, Verb: d.Verb, Why: "has a run in Temporal that goes on (" + workflowID + ")",
-				Try: []Choice{{[]string{"pawl", "events", "show", d.Target}, "says how it stands in a moment"}},
+				Try: []Choice{{Command: []string{"pawl", "events", "show", d.Target},
+					Does: "says how it stands in a moment"}},
 			}
 		}
 	}
 	c := eventChange(r, map[string]any{"status": receipt.Received, "workflow_id": workflowID,
 		"previous_run": rerun.Previous})
 	c.do = func(ctx context.Context, tx pgx.Tx) error {
-		return o.came(ctx, d, r, receipt.AskRerun(ctx, tx, r.ID, workflowID, receipt.Status(r.Status), r.Reason, rerun))
+		return d.came(ctx, r, receipt.AskRerun(ctx, tx, r.ID, workflowID, receipt.Status(r.Status), r.Reason, rerun))
 	}
 	return c, nil
-}
-
-func forecastReplay(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt, p *Preview) error {
-	asked := workflows.Asked{In: inputOf(r)}
-	asked.In.Replay = &workflows.ReplayInput{Request: "preview"}
-	return o.forecastEvent(ctx, d, r, asked, p)
 }
 
 // lastRun returns the workflow ID that a receipt has run under, or is to run under again, and its last run there: "" if
@@ -115,14 +104,14 @@ func (o *Operator) lastRun(ctx context.Context, r *timeline.Receipt) (workflowID
 
 // describe returns how Temporal knows the latest run under a workflow ID, nil where it has none. A preview does not
 // ask.
-func (o *Operator) describe(ctx context.Context, d *Decision,
+func (d *Decision) describe(ctx context.Context,
 	workflowID string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	if d.preview {
 		return nil, nil
 	}
 	ctx, stop := context.WithTimeout(ctx, decideTimeout)
 	defer stop()
-	found, err := o.Temporal.DescribeWorkflowExecution(ctx, workflowID, "")
+	found, err := d.o.Temporal.DescribeWorkflowExecution(ctx, workflowID, "")
 	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
 		return nil, nil
 	}

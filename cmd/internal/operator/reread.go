@@ -181,14 +181,14 @@ type RereadDecision struct {
 // applyReadingRule appends a reading, and makes the job that folds the accounts anew which it is about, in one commit.
 // The request's ID is that of both.
 var applyReadingRule = rule[*RereadDecision, *job.Job]{
-	find: func(_ context.Context, _ *Operator, d *Decision) (*RereadDecision, string, error) {
+	find: func(_ context.Context, d *Decision) (*RereadDecision, string, error) {
 		r, ok := d.Found.(*RereadDecision)
 		if !ok {
 			return nil, "", errors.New("apply-reading is about facts that were shown")
 		}
 		return r, "reading", nil
 	},
-	check: func(_ context.Context, _ *Operator, d *Decision, r *RereadDecision) (*change, error) {
+	check: func(_ context.Context, d *Decision, r *RereadDecision) (*change, error) {
 		if len(r.Facts) == 0 {
 			return nil, d.refuse("changes no fact: there is nothing to do")
 		}
@@ -203,11 +203,11 @@ var applyReadingRule = rule[*RereadDecision, *job.Job]{
 			do: func(ctx context.Context, tx pgx.Tx) error { return r.apply(ctx, tx, d) },
 		}, nil
 	},
-	answer: func(ctx context.Context, o *Operator, d *Decision, _ *RereadDecision, _ recorded) (string, *job.Job,
+	answer: func(ctx context.Context, d *Decision, _ *RereadDecision, _ recorded) (string, *job.Job,
 		error) {
-		made, err := getJob(ctx, o, d.Request)
+		made, err := d.o.getJob(ctx, d.Request)
 		if err == nil && made.State == job.Running {
-			err = o.runJob(ctx, made)
+			err = d.o.runJob(ctx, made)
 		}
 		if err != nil {
 			return "", nil, err

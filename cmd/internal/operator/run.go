@@ -12,51 +12,38 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// runRule makes an event received that was kept and not run; the dispatcher of a running ingress starts it. It takes
+// checkRun makes an event received that was kept and not run; the dispatcher of a running ingress starts it. It takes
 //
 //   - an ignored event, if a flow is written for its type or its source has consumers; one that a run has ignored is
 //     replayed;
 //   - an event that was parked before any run: a suspected replay, a start that Temporal refused;
 //   - an event whose run in Temporal is another receipt's ([receipt.AnotherRun]): it gets a run under an ID of its own.
-var runRule = rule[*timeline.Receipt, *EventResult]{find: findEvent, check: checkRun, answer: answerEvent,
-	forecast: forecastRun}
-
-func checkRun(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt) (*change, error) {
-	if err := o.processable(ctx, d, r); err != nil {
-		return nil, err
-	}
-	switch s := situationOf(o, r); {
+func checkRun(ctx context.Context, d *Decision, r *timeline.Receipt) (*change, error) {
+	switch s := situationOf(d.o, r); {
 	case s == closed && r.Status == string(receipt.Ignored):
-		return checkReplay(ctx, o, d, r)
+		return checkReplay(ctx, d, r)
 	case s != ignored && s != beforeRun:
-		return nil, o.refuseEvent(ctx, d, r, "%s", s.words(r, "run is for an event that never ran"))
+		return nil, d.refuseEvent(r, "%s", s.words(r, "run is for an event that never ran"))
 	}
 	c := eventChange(r, map[string]any{"status": receipt.Received})
 	c.do = func(ctx context.Context, tx pgx.Tx) error {
 		if r.ReasonCode == receipt.AnotherRun {
-			return o.came(ctx, d, r,
+			return d.came(ctx, r,
 				receipt.RunAnewIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, inputOf(r).AnewID()))
 		}
-		return o.came(ctx, d, r, receipt.MoveIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, receipt.Received,
-			""))
+		return d.came(ctx, r,
+			receipt.MoveIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, receipt.Received, ""))
 	}
 	return c, nil
 }
 
-func forecastRun(ctx context.Context, o *Operator, d *Decision, r *timeline.Receipt, p *Preview) error {
-	if situationOf(o, r) == closed {
-		return forecastReplay(ctx, o, d, r, p)
-	}
-	return o.forecastEvent(ctx, d, r, workflows.Asked{In: inputOf(r)}, p)
-}
-
 // dismissed leaves an event that waits for a person and has no run.
-func dismissed(o *Operator, d *Decision, r *timeline.Receipt) *change {
+func dismissed(d *Decision, r *timeline.Receipt) *change {
 	c := eventChange(r, map[string]any{"status": receipt.Ignored})
 	c.do = func(ctx context.Context, tx pgx.Tx) error {
 		reason := fmt.Sprintf("%s: rejected by %s: %s", receipt.Dismissed, d.Who, d.Why)
-		return o.came(ctx, d, r, receipt.MoveIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, receipt.Ignored,
-			reason))
+		return d.came(ctx, r,
+			receipt.MoveIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, receipt.Ignored, reason))
 	}
 	return c
 }

@@ -63,13 +63,3 @@ func SignedIn(ctx context.Context, db session.DB, secret string) (p *Person, via
 	}
 	return p, found.Via, nil
 }
-
-// SignOut ends the session of a secret; SignOutEverywhere ends all of a person.
-func SignOut(ctx context.Context, db session.DB, secret string) error {
-	return session.New(db).End(ctx, secret)
-}
-
-// SignOutEverywhere ends every session of a person.
-func SignOutEverywhere(ctx context.Context, db session.DB, name string) error {
-	return session.New(db).EndAll(ctx, name)
-}

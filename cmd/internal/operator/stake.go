@@ -69,24 +69,23 @@ func (s *stake) over(limits map[string]int64) bool {
 }
 
 // weigh adds what a decision is about.
-func (r rule[T, R]) weigh(ctx context.Context, o *Operator, d *Decision, target T, s *stake) error {
+func (r rule[T, R]) weigh(ctx context.Context, d *Decision, target T, s *stake) error {
 	if r.stake != nil {
-		return r.stake(ctx, o, d, target, s)
+		return r.stake(ctx, d, target, s)
 	}
-	p := newPreview(d.Verb)
-	p.about(target)
-	if err := r.forecast(ctx, o, d, target, p); err != nil {
+	p := newPreview(d.Verb, target)
+	if err := r.forecast(ctx, d, target, p); err != nil {
 		return err
 	}
 	s.preview(p)
 	return nil
 }
 
-func (r rule[T, R]) risk(ctx context.Context, o *Operator, d *Decision, s *stake) error {
-	target, _, err := r.find(ctx, o, d)
+func (r rule[T, R]) risk(ctx context.Context, d *Decision, s *stake) error {
+	target, _, err := r.find(ctx, d)
 	if err == nil && judges(d.Verb, target) {
-		if _, err = r.check(ctx, o, d, target); err == nil {
-			err = r.weigh(ctx, o, d, target, s)
+		if _, err = r.check(ctx, d, target); err == nil {
+			err = r.weigh(ctx, d, target, s)
 		}
 	}
 	if _, refused := errors.AsType[*RefusedError](err); refused {
@@ -96,7 +95,7 @@ func (r rule[T, R]) risk(ctx context.Context, o *Operator, d *Decision, s *stake
 }
 
 // stakeOfMany adds what a job is about. Its events are added up as far as they are previewed: more takes two persons.
-func stakeOfMany(ctx context.Context, o *Operator, d *Decision, j *NewJob, s *stake) error {
+func stakeOfMany(ctx context.Context, d *Decision, j *NewJob, s *stake) error {
 	v := VerbNamed(j.Action)
 	judged := 0
 	for _, e := range j.Chosen.Events {
@@ -110,7 +109,7 @@ func stakeOfMany(ctx context.Context, o *Operator, d *Decision, j *NewJob, s *st
 		one := *d
 		one.Verb, one.Target, one.preview = j.Action, e.Receipt, true
 		one.Args = Args{Effect: j.Effect, Reference: j.Reference}
-		if err := v.rule.risk(ctx, o, &one, s); err != nil {
+		if err := v.rule.risk(ctx, &one, s); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,7 @@ func TestStake_ByWhatHappensToEntries(t *testing.T) {
 	out, tax := int64(-700), int64(0)
 	for _, will := range workflows.Wills() {
 		for _, review := range []bool{false, true} {
-			p := newPreview(VerbApprove)
+			p := newPreview(VerbApprove, nil)
 			if review {
 				p.Receipt = timeline.Receipt{Status: string(receipt.NeedsReview), ReasonCode: receipt.IDCollision}
 			}

@@ -27,11 +27,11 @@ type TaskResult struct {
 // taskRule decides about the open task about an object: somebody takes it, notes something, or closes it as done. A
 // note stands in the audit trail alone. Kind and Mode may be "" if one is open.
 var taskRule = rule[struct{}, *TaskResult]{
-	find: func(_ context.Context, _ *Operator, d *Decision) (struct{}, string, error) {
+	find: func(_ context.Context, d *Decision) (struct{}, string, error) {
 		return struct{}{}, "task/" + d.Target, nil
 	},
-	check: func(ctx context.Context, o *Operator, d *Decision, _ struct{}) (*change, error) {
-		t, err := findTask(ctx, o, d)
+	check: func(ctx context.Context, d *Decision, _ struct{}) (*change, error) {
+		t, err := findTask(ctx, d)
 		if err != nil {
 			return nil, err
 		}
@@ -63,9 +63,9 @@ var taskRule = rule[struct{}, *TaskResult]{
 			},
 		}, nil
 	},
-	answer: func(_ context.Context, _ *Operator, d *Decision, _ struct{}, rec recorded) (string, *TaskResult, error) {
+	answer: func(_ context.Context, d *Decision, _ struct{}, rec recorded) (string, *TaskResult, error) {
 		res := new(TaskResult)
-		if err := rec.read(nil, res); err != nil {
+		if err := rec.read(rec.After, res); err != nil {
 			return "", nil, err
 		}
 		if d.Kind != "" && d.Kind != res.Kind || d.Mode != "" && d.Mode != res.Mode {
@@ -78,8 +78,8 @@ var taskRule = rule[struct{}, *TaskResult]{
 }
 
 // findTask finds the one open task that a decision is about.
-func findTask(ctx context.Context, o *Operator, d *Decision) (*account.Task, error) {
-	about, err := account.TasksAbout(ctx, o.DB, d.Target)
+func findTask(ctx context.Context, d *Decision) (*account.Task, error) {
+	about, err := account.TasksAbout(ctx, d.o.DB, d.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (o *Operator) ShowTasks(ctx context.Context, object string) ([]ShownTask, e
 		return nil, err
 	}
 	if len(tasks) == 0 {
-		return nil, unknown(object, "%s has no task, and had none: `pawl tasks list` shows the object of each", object)
+		return nil, unknown("%s has no task, and had none: `pawl tasks list` shows the object of each", object)
 	}
 	actions, err := o.Audit.List(ctx, audit.Filter{Target: object, Limit: mostActions})
 	if err != nil {

@@ -72,7 +72,7 @@ type newToken struct {
 }
 
 var newTokenRule = rule[*newToken, *TokenResult]{
-	find: func(_ context.Context, _ *Operator, d *Decision) (*newToken, string, error) {
+	find: func(_ context.Context, d *Decision) (*newToken, string, error) {
 		t := &newToken{token.Token{Name: d.Target, Role: d.Role, MadeBy: d.Who}, token.New()}
 		if t.Name == "" || len(t.Name) > maxTokenName || strings.Trim(t.Name, tokenNames) != "" {
 			return nil, "", invalid("the name of a token is 1 to %d letters, digits, and of - _ .", maxTokenName)
@@ -87,7 +87,7 @@ var newTokenRule = rule[*newToken, *TokenResult]{
 		t.Networks, err = networks(d.Networks)
 		return t, "token/" + t.Name, err
 	},
-	check: func(_ context.Context, _ *Operator, d *Decision, t *newToken) (*change, error) {
+	check: func(_ context.Context, d *Decision, t *newToken) (*change, error) {
 		return &change{
 			target: t.Name,
 			after:  map[string]any{"name": t.Name, "role": t.Role, "networks": t.Networks, "expires_at": t.ExpiresAt},
@@ -100,7 +100,7 @@ var newTokenRule = rule[*newToken, *TokenResult]{
 			},
 		}, nil
 	},
-	answer: func(_ context.Context, _ *Operator, _ *Decision, t *newToken, rec recorded) (string, *TokenResult, error) {
+	answer: func(_ context.Context, _ *Decision, t *newToken, rec recorded) (string, *TokenResult, error) {
 		if rec.repeated {
 			return "its text was shown then", &TokenResult{Name: t.Name}, nil
 		}
@@ -109,14 +109,14 @@ var newTokenRule = rule[*newToken, *TokenResult]{
 }
 
 var revokeTokenRule = rule[*token.Token, *TokenResult]{
-	find: func(ctx context.Context, o *Operator, d *Decision) (*token.Token, string, error) {
-		t, err := token.Get(ctx, o.DB, d.Target)
+	find: func(ctx context.Context, d *Decision) (*token.Token, string, error) {
+		t, err := token.Get(ctx, d.o.DB, d.Target)
 		if errors.Is(err, token.ErrNotFound) {
-			err = unknown(d.Target, "no token %q: pawl tokens list shows them", d.Target)
+			err = unknown("no token %q: pawl tokens list shows them", d.Target)
 		}
 		return t, "token/" + d.Target, err
 	},
-	check: func(_ context.Context, _ *Operator, d *Decision, t *token.Token) (*change, error) {
+	check: func(_ context.Context, d *Decision, t *token.Token) (*change, error) {
 		revoked := d.refuse("is revoked already")
 		if t.RevokedAt != nil {
 			return nil, revoked
@@ -133,7 +133,7 @@ var revokeTokenRule = rule[*token.Token, *TokenResult]{
 			},
 		}, nil
 	},
-	answer: func(_ context.Context, _ *Operator, _ *Decision, t *token.Token, _ recorded) (string, *TokenResult,
+	answer: func(_ context.Context, _ *Decision, t *token.Token, _ recorded) (string, *TokenResult,
 		error) {
 		return "it is accepted no more", &TokenResult{Name: t.Name}, nil
 	},
@@ -211,7 +211,7 @@ func NewTokens(db *pgxpool.Pool, stale time.Duration) *Tokens {
 }
 
 // Person returns who uses a token from an address: a person with the token's name and role. The error is [ErrToken], or
-// an [*AwayError].
+// [ErrAway].
 func (t *Tokens) Person(ctx context.Context, text, address string) (*Person, error) {
 	if !token.WellFormed(text) {
 		return nil, ErrToken
@@ -231,6 +231,3 @@ func (t *Tokens) Person(ctx context.Context, text, address string) (*Person, err
 	}
 	return &Person{Name: "token:" + found.Name, Roles: []role.Role{role.Role(found.Role)}}, nil
 }
-
-// ListTokens returns all tokens, without their texts.
-func ListTokens(ctx context.Context, db token.DB) ([]token.Token, error) { return token.List(ctx, db) }

@@ -56,7 +56,7 @@ func TestToken_ShownOnceAndKeptNowhere(t *testing.T) {
 			t.Errorf("from %s: %+v, %v", from, p, err)
 		}
 	}
-	all, err := operator.ListTokens(t.Context(), db)
+	all, err := token.List(t.Context(), db)
 	if err != nil || len(all) != 1 || all[0].UsedAt == nil || all[0].MadeBy != "ada" || time.Until(*all[0].ExpiresAt) < 89*24*time.Hour {
 		t.Errorf("listed %+v, %v", all, err)
 	}
@@ -83,7 +83,7 @@ func TestToken_NotAccepted_OneError(t *testing.T) {
 		t.Errorf("revoked again: %v, want a refusal", err)
 	}
 	revoke.Target = "none"
-	if _, err := o.Decide(t.Context(), revoke); !is[*operator.UnknownError](err) {
+	if _, err := o.Decide(t.Context(), revoke); !operator.IsFault(err, operator.Unknown) {
 		t.Errorf("one that is not there: %v, want that it is unknown", err)
 	}
 	if _, err := db.Exec(t.Context(), `update tokens set expires_at = now() where name = 'expired'`); err != nil {
@@ -100,7 +100,7 @@ func TestToken_NotAccepted_OneError(t *testing.T) {
 		"past": newToken("a", "", operator.Args{Role: "viewer", Expires: "2020-01-01"}), "no end": newToken("a", "", operator.Args{Role: "viewer"}),
 		"network": newToken("a", "", operator.Args{Role: "viewer", Expires: "1d", Networks: "10.0.0.0/99"}),
 	} {
-		if _, err := o.Decide(t.Context(), d); !is[*operator.InvalidError](err) {
+		if _, err := o.Decide(t.Context(), d); !operator.IsFault(err, operator.Invalid) {
 			t.Errorf("wrong %s: %v, want that it cannot be understood", name, err)
 		}
 	}

@@ -103,7 +103,7 @@ func init() {
 	verbs = []Verb{
 		{
 			Name: VerbRun, Judges: true, Command: "events run", Target: "ID",
-			Short: "Run an event that was ignored, or parked before it ran", rule: runRule, Previews: true,
+			Short: "Run an event that was ignored, or parked before it ran", rule: eventRule, Previews: true,
 			Many: []string{string(receipt.Ignored), string(receipt.NeedsReview), string(receipt.Dead)},
 			Long: `Run an event that was kept and not run: one that is ignored for its type, which nobody wanted then, or that was parked
 before any run (a suspected replay). pawl events list --status ignored lists them. An event that has no flow is
@@ -113,19 +113,19 @@ An event that has run is run again with pawl events replay.`,
 		},
 		{
 			Name: VerbRetry, Command: "events retry", Target: "ID",
-			Short: "Let a parked run try its open effects again", rule: parkedRule, Previews: true, Many: parked,
+			Short: "Let a parked run try its open effects again", rule: eventRule, Previews: true, Many: parked,
 			Flags: []Flag{flagEffect("every one that is not done")},
 			Long: `Let a parked run try its open effects again; with --effect, that effect alone. Effects in doubt are left as they are:
 see pawl events resend.`,
 		},
 		{
 			Name: VerbSkip, Judges: true, Command: "events skip", Target: "ID",
-			Short: "Let a parked run go on without its open effects", rule: parkedRule, Previews: true, Many: parked,
+			Short: "Let a parked run go on without its open effects", rule: eventRule, Previews: true, Many: parked,
 			Flags: []Flag{flagEffect("every one that is not done")},
 		},
 		{
 			Name: VerbDone, Judges: true, Command: "events done", Target: "ID",
-			Short: "Say that an effect of a parked run has happened", rule: parkedRule, Previews: true, Many: parked,
+			Short: "Say that an effect of a parked run has happened", rule: eventRule, Previews: true, Many: parked,
 			Flags: []Flag{flagEffect("the one that is not done"), {
 				Name: "reference", Usage: "`what` the outside calls it (required)", Required: true,
 				Value: func(a *Args) *string { return &a.Reference },
@@ -136,7 +136,7 @@ outside. It is done in the ledger then, with the reference, and a later compensa
 		},
 		{
 			Name: VerbResend, Judges: true, Command: "events resend", Target: "ID",
-			Short: "Do an effect once more that may have happened", rule: parkedRule, Previews: true,
+			Short: "Do an effect once more that may have happened", rule: eventRule, Previews: true,
 			Flags: []Flag{flagEffect("the one that is in doubt"), {
 				Name: "confirm", Usage: "the effect's `key`, typed once more (default: ask)",
 				Value: func(a *Args) *string { return &a.Confirm },
@@ -146,22 +146,22 @@ If the first one did happen, it happens twice: the customer has two mails. So it
 effect's key, and --yes does not stand for that; a script that has made sure gives --confirm KEY.`,
 		},
 		{Name: VerbCompensate, Needs: role.RightMoney, Judges: true, Command: "events compensate", Target: "ID",
-			Short: "Let a parked run take its effects back", rule: parkedRule, Previews: true},
+			Short: "Let a parked run take its effects back", rule: eventRule, Previews: true},
 		{
 			Name: VerbApprove, Judges: true, Command: "events approve", Target: "ID", Short: "Answer a review with yes",
-			Needs: role.RightMoney, rule: approveRule, Previews: true, Many: parked,
+			Needs: role.RightMoney, rule: eventRule, Previews: true, Many: parked,
 			Long: `Answer what a rule asks about an event that needs a review, with yes. The consequence is shown first.
 docs/operations.md lists the questions and what each answer does.`,
 		},
 		{
 			Name: VerbReject, Judges: true, Command: "events reject", Target: "ID", Short: "Answer a review with no",
-			Needs: role.RightMoney, rule: rejectRule, Previews: true, Many: parked,
+			Needs: role.RightMoney, rule: eventRule, Previews: true, Many: parked,
 			Long: `Answer what a rule asks about an event that needs a review, with no. The consequence is shown first.
 docs/operations.md lists the questions and what each answer does.`,
 		},
 		{
 			Name: VerbReplay, Command: "events replay", Target: "ID", Short: "Run an event again whose run has ended",
-			rule: replayRule, Previews: true,
+			rule: eventRule, Previews: true,
 			Many: append([]string{string(receipt.Processed), string(receipt.Compensated)}, string(receipt.NeedsReview),
 				string(receipt.Dead)),
 			Long: `Run an event again, under the same workflow ID and on today's code, once its run has ended: well, compensated, or from
@@ -169,7 +169,7 @@ outside. Nothing is done twice: effects that the ledger has as done, skipped or 
 		},
 		{
 			Name: VerbCancel, Command: "events cancel", Target: "ID", Short: "Stop a run that is at work, and park it",
-			rule: cancelRule,
+			rule: eventRule,
 			Long: `Stop a run that is at work: one that waits for a sink, say. Effects that are done stay done, those under
 way end, and no other is begun. The run parks then, and waits for a decision.`,
 		},

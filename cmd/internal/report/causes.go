@@ -21,12 +21,17 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/notice"
 	"github.com/pawlhq/pawl/schema/outbox"
+	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// live is the mode whose causes may be pages.
-const live = "live"
+const (
+	// live is the mode whose causes may be pages.
+	live = "live"
+	// minutes is how times are written.
+	minutes = "2006-01-02 15:04 MST"
+)
 
 // For how long something lasts before people are told.
 const (
@@ -215,7 +220,7 @@ func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
 			runbook, name = "a-price-was-not-mapped", name+":"+t.About
 		}
 		if t.DueBy != nil {
-			what += ", due by " + t.DueBy.UTC().Format("2006-01-02 15:04 MST")
+			what += ", due by " + t.DueBy.UTC().Format(minutes)
 			urgent = urgent || t.DueBy.Sub(c.now) < dueSoon
 		}
 		list = append(list, notice.Cause{
@@ -228,26 +233,25 @@ func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
 
 // pending is the decisions that wait for a second person, told once for each verb. One that has lapsed waits no more.
 func (c causes) pending(ctx context.Context) (list []notice.Cause, err error) {
-	waiting, err := operator.ListPending(ctx, c.DB)
-	first := map[string]time.Time{} // when the first of a verb lapses
+	waiting, err := pending.List(ctx, c.DB)
+	byVerb := map[string][]pending.Decision{}
 	for _, p := range waiting {
-		i := slices.IndexFunc(list, func(n notice.Cause) bool { return n.Name == p.Does() })
-		if i < 0 {
-			i, first[p.Does()] = len(list), p.Until
-			list = append(list, notice.Cause{Name: p.Does(), Severity: notice.Ticket, Since: p.AskedAt,
-				Money: map[string]int64{}, Command: "status", Runbook: "a-decision-waits-for-a-second-person"})
-		}
-		list[i].Count++
-		for currency, amount := range p.Money {
-			list[i].Money[currency] += amount
-		}
+		byVerb[p.Does()] = append(byVerb[p.Does()], p)
 	}
-	for i, n := range list {
-		list[i].What = fmt.Sprintf("a second person is to decide: %s of %s, the first until %s", n.Name,
-			output.Plural(n.Count, "target"), first[n.Name].UTC().Format("2006-01-02 15:04 MST"))
+	for verb, of := range byVerb { // the oldest first
+		cause := notice.Cause{Name: verb, Severity: notice.Ticket, Since: of[0].AskedAt, Count: len(of),
+			What: fmt.Sprintf("a second person is to decide: %s of %s, the first until %s", verb,
+				output.Plural(len(of), "target"), of[0].Until.UTC().Format(minutes)),
+			Money: map[string]int64{}, Command: "status", Runbook: "a-decision-waits-for-a-second-person"}
 		if page := c.cfg.Console.URL; page != "" {
-			list[i].What += ", at " + page
+			cause.What += ", at " + page
 		}
+		for _, p := range of {
+			for currency, amount := range p.Money {
+				cause.Money[currency] += amount
+			}
+		}
+		list = append(list, cause)
 	}
 	return list, err
 }

@@ -38,7 +38,7 @@ func Countdowns(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (all 
 			Source: f.Source, Failures: int(f.Failures), Since: f.Since,
 			Share: s.Contract.GaveUp(f.Failures, f.Last.Sub(f.Since)),
 			Says: fmt.Sprintf("we have answered 5xx to at least %d in a row since %s; how %s gives up on an endpoint: %s",
-				f.Failures, f.Since.UTC().Format("2006-01-02 15:04 MST"), s.Provider, s.Contract.Disables),
+				f.Failures, f.Since.UTC().Format(minutes), s.Provider, s.Contract.Disables),
 		})
 	}
 	return all, err

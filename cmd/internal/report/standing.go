@@ -42,7 +42,7 @@ func (c causes) secrets(context.Context) (list []notice.Cause, err error) {
 		}
 		list = append(list, notice.Cause{
 			Name: name, Severity: pages(left < endsNow, string(c.cfg.Sources[name].Mode)), Count: 1,
-			What:    "the last secret of source " + name + " ends " + at.UTC().Format("2006-01-02 15:04 MST"),
+			What:    "the last secret of source " + name + " ends " + at.UTC().Format(minutes),
 			Command: "sources", Runbook: "a-secret-is-rotated",
 		})
 	}

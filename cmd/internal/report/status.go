@@ -38,7 +38,7 @@ func ReadStatus(ctx context.Context, cfg *config.Config, o *operator.Operator) (
 	if r.Sinks, err = ReadSinks(ctx, cfg, o.DB); err != nil {
 		return nil, err
 	}
-	if r.Pending, err = operator.ListPending(ctx, o.DB); err != nil {
+	if r.Pending, err = pending.List(ctx, o.DB); err != nil {
 		return nil, err
 	}
 	if r.Jobs, err = job.New(o.DB).Open(ctx); err != nil {
