@@ -73,22 +73,18 @@ stands there as claimed_unverified: nobody has verified it. Both need --why: who
 		return d.reveals(a, "rejections show", reveal)
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (any, error) {
-		r, err := revealed(ctx, s, &d, args[0], request || reveal,
-			func(ctx context.Context, id string) (*operator.RevealedRejection, error) {
-				masked, err := s.ShowRejection(ctx, id)
-				return &operator.RevealedRejection{Rejection: masked}, err
-			})
+		r, err := revealed(ctx, s, &d, args[0], request || reveal, s.ShowRejection)
 		if err != nil {
 			return nil, err
 		}
 		if request {
-			if r.Kept.Truncated {
-				s.log.Warn("the body was not kept whole, and no signature fits a part of it",
-					"bytes", r.Kept.BodySize, "kept", len(r.Kept.Body))
+			if r.Truncated {
+				s.log.Warn("the body was not kept whole, and no signature fits a part of it", "bytes", r.BodySize,
+					"kept", len(r.Body))
 			}
-			return capture.FileOf(s.cfg, providers(), r.Kept)
+			return capture.FileOf(s.cfg, providers(), r.Rejection)
 		}
-		return shownRejection{r.Rejection, payloadOf(r.Body)}, nil
+		return shownRejection{r, payloadOf(r.Body)}, nil
 	}, func(a *app, shown any) { writeRejection(a, shown.(shownRejection).Rejection) })
 }
 

@@ -30,26 +30,26 @@ type Finding struct {
 
 // Rejection is one refused request.
 type Rejection struct {
-	ID         string
-	Source     string
-	ReceivedAt time.Time
-	Class      string
-	Detail     string
-	Diagnosis  []Finding
-	// Likely is set where a probe shows that the sender has a secret of ours: such a request is
-	// kept when forged ones push others out.
-	Likely     bool
-	RemoteAddr string
-	Method     string
-	// Query is the raw query of the request's URL where it is signed, else "".
-	Query string
-	// Header holds the headers that are kept, signatures among them: it must not be shown as it is.
-	Header http.Header `db:"-"`
-	Body   []byte
+	ID         string    `json:"id"`
+	Source     string    `json:"source"`
+	ReceivedAt time.Time `json:"received_at"`
+	Class      string    `json:"class"`
+	Detail     string    `json:"detail"`
+	Diagnosis  []Finding `json:"diagnosis"`
+	// Likely is set where a signature fitted in some way: the sender has a secret of ours. Such a request is kept when
+	// forged ones push others out.
+	Likely     bool   `json:"likely_authentic"`
+	RemoteAddr string `json:"remote_addr"`
+	Method     string `json:"method"`
 	// BodySize is how many bytes came in. Body holds fewer when Truncated.
-	BodySize   int64
-	Truncated  bool
-	AdmittedAt *time.Time
+	BodySize   int64      `json:"body_size"`
+	Truncated  bool       `json:"truncated"`
+	AdmittedAt *time.Time `json:"admitted_at"`
+	// Query is the raw query of the request's URL where it is signed, else "".
+	Query string `json:"-"`
+	// Header holds the headers that are kept, signatures among them: it must not be shown as it is.
+	Header http.Header `db:"-" json:"-"`
+	Body   []byte      `json:"-"`
 }
 
 // The bounds.

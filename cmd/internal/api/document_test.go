@@ -122,7 +122,7 @@ func shownAs(result reflect.Type) reflect.Type {
 	switch result {
 	case reflect.TypeFor[*operator.Body]():
 		return reflect.TypeFor[Payload]()
-	case reflect.TypeFor[*operator.RevealedRejection]():
+	case reflect.TypeFor[*operator.Rejection]():
 		return reflect.TypeFor[RefusedRequest]()
 	case reflect.TypeFor[[]operator.PreviewedLetter]():
 		return result

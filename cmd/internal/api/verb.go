@@ -92,8 +92,8 @@ func shown(result any) any {
 	switch r := result.(type) {
 	case *operator.Body:
 		return payloadOf(r)
-	case *operator.RevealedRejection:
-		return &RefusedRequest{r.Rejection, r.Body}
+	case *operator.Rejection:
+		return &RefusedRequest{r, r.Body}
 	}
 	return result
 }

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -18,19 +17,7 @@ import (
 
 // Rejection is a refused request as it is shown: without the values of signatures and secrets.
 type Rejection struct {
-	ID         string              `json:"id"`
-	Source     string              `json:"source"`
-	ReceivedAt time.Time           `json:"received_at"`
-	Class      string              `json:"class"`
-	Detail     string              `json:"detail"`
-	Diagnosis  []rejection.Finding `json:"diagnosis"`
-	// Likely is set where a signature fitted in some way: the sender has a secret of ours.
-	Likely     bool       `json:"likely_authentic"`
-	RemoteAddr string     `json:"remote_addr"`
-	Method     string     `json:"method"`
-	BodySize   int64      `json:"body_size"`
-	Truncated  bool       `json:"truncated"`
-	AdmittedAt *time.Time `json:"admitted_at"`
+	rejection.Rejection
 	// Query holds the names of the query's parameters, Header the headers; only of one that is shown.
 	Query  []string    `json:"query,omitempty"`
 	Header http.Header `json:"headers,omitempty"`
@@ -38,16 +25,6 @@ type Rejection struct {
 	// neither JSON nor a form, or was cut.
 	Revealed bool   `json:"revealed,omitempty"`
 	Body     []byte `json:"-"`
-}
-
-func summarize(r rejection.Rejection) Rejection {
-	if r.Diagnosis == nil {
-		r.Diagnosis = []rejection.Finding{}
-	}
-	return Rejection{ID: r.ID, Source: r.Source, ReceivedAt: r.ReceivedAt, Class: r.Class, Detail: r.Detail,
-		Diagnosis: r.Diagnosis,
-		Likely:    r.Likely, RemoteAddr: r.RemoteAddr, Method: r.Method, BodySize: r.BodySize, Truncated: r.Truncated,
-		AdmittedAt: r.AdmittedAt}
 }
 
 // ListRejections returns refused requests, the newest first, without headers and bodies.
@@ -58,7 +35,7 @@ func (o *Operator) ListRejections(ctx context.Context, f rejection.Filter) ([]Re
 	}
 	all := make([]Rejection, len(found))
 	for i, r := range found {
-		all[i] = summarize(r)
+		all[i].Rejection = r
 	}
 	return all, nil
 }
@@ -77,31 +54,22 @@ func (o *Operator) ShowRejection(ctx context.Context, id string) (*Rejection, er
 
 // reveal returns a refused request whole, except for signatures and secrets among its headers.
 func (o *Operator) reveal(r rejection.Rejection) *Rejection {
-	shown := summarize(r)
-	shown.Header, shown.Query, shown.Body, shown.Revealed = redacted(r.Header, o.Signatures), parameters(r.Query),
-		r.Body, true
-	return &shown
+	query, _ := url.ParseQuery(r.Query) // what cannot be read is not shown, and values may be tokens
+	return &Rejection{r, slices.Sorted(maps.Keys(query)), redacted(r.Header, o.Signatures), true, r.Body}
 }
 
-// VerbRevealRejection shows a refused request whole. Its result is a [*RevealedRejection].
+// VerbRevealRejection shows a refused request whole. Its result is a [*Rejection], in which the embedded one is as it
+// was kept: with its signatures, for whoever verifies it again.
 const VerbRevealRejection = "reveal-rejection"
 
-// RevealedRejection is a refused request that somebody asked to see.
-type RevealedRejection struct {
-	*Rejection
-	// Kept is the request as it was kept, with its signatures, for whoever verifies it again.
-	Kept rejection.Rejection `json:"-"`
-}
-
-var revealRejectionRule = rule[rejection.Rejection, *RevealedRejection]{
+var revealRejectionRule = rule[rejection.Rejection, *Rejection]{
 	find: findRejection,
 	check: func(_ context.Context, d *Decision, r rejection.Rejection) (*change, error) {
 		return &change{target: r.ID,
 			before: map[string]any{"rejection": r.ID, "source": r.Source, "bytes": len(r.Body), "kind": d.Kind}}, nil
 	},
-	answer: func(_ context.Context, d *Decision, r rejection.Rejection,
-		_ recorded) (string, *RevealedRejection, error) {
-		return "it is shown", &RevealedRejection{d.o.reveal(r), r}, nil
+	answer: func(_ context.Context, d *Decision, r rejection.Rejection, _ recorded) (string, *Rejection, error) {
+		return "it is shown", d.o.reveal(r), nil
 	},
 }
 
@@ -143,10 +111,4 @@ func redacted(h http.Header, signatures []string) http.Header {
 		}
 	}
 	return shown
-}
-
-// parameters returns the names in a query; the values may be tokens.
-func parameters(query string) []string {
-	values, _ := url.ParseQuery(query) // what cannot be read is not shown either
-	return slices.Sorted(maps.Keys(values))
 }
