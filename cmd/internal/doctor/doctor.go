@@ -110,45 +110,35 @@ func (d *Doctor) checks() []check {
 }
 
 // Examine runs all checks at once and returns their findings, in their order. A check that has not answered after
-// [Within] is a finding itself, even if it ignores its context.
+// [Within] is a finding itself.
 func (d *Doctor) Examine(ctx context.Context) (*Report, error) {
 	if _, known := d.Config.Sources[d.Source]; d.Source != "" && !known {
 		return nil, fmt.Errorf("no source %q is configured; there are: %s", d.Source,
 			strings.Join(slices.Sorted(maps.Keys(d.Config.Sources)), ", "))
 	}
-	found := examine(ctx, Within, d.checks())
+	found := examine(ctx, d.checks())
 	return &Report{!slices.ContainsFunc(found, func(f Finding) bool { return f.Level == Fail }), found}, nil
 }
 
-func examine(ctx context.Context, within time.Duration, all []check) []Finding {
+func examine(ctx context.Context, all []check) []Finding {
 	found := make([][]Finding, len(all))
 	var examining sync.WaitGroup
 	for i, c := range all {
 		examining.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, within)
+			ctx, cancel := context.WithTimeout(ctx, Within)
 			defer cancel()
-			answer := make(chan []Finding, 1)
-			go func() { answer <- c.findings(ctx) }()
-			// A check that ends with its context has a moment to say more than that.
-			late := time.NewTimer(within + time.Second)
-			defer late.Stop()
-			select {
-			case found[i] = <-answer:
-			case <-late.C:
-				found[i] = []Finding{{c.area, c.name, Fail, fmt.Sprintf("gave no answer within %s", within), c.do}}
+			f := &findings{area: c.area}
+			switch err := c.run(ctx, f); {
+			case err != nil && ctx.Err() != nil:
+				f.add(Fail, c.name, c.do, "gave no answer within %s", Within)
+			case err != nil:
+				f.add(Fail, c.name, c.do, "%s", output.FirstLine(err))
 			}
+			found[i] = f.list
 		})
 	}
 	examining.Wait()
 	return slices.Concat(found...)
-}
-
-func (c check) findings(ctx context.Context) []Finding {
-	f := &findings{area: c.area}
-	if err := c.run(ctx, f); err != nil {
-		f.add(Fail, c.name, c.do, "%s", output.FirstLine(err))
-	}
-	return f.list
 }
 
 // findings collects those of one check.
