@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -33,20 +34,13 @@ type Schedule struct {
 func (s Schedule) Wants() string {
 	switch {
 	case s.Paused:
-		return "it is paused" + note(s.Note)
+		return "it is paused" + output.Because(s.Note)
 	case s.Failed:
 		return "its last run failed: " + s.Came.Says
 	case s.Came.Left > 0:
 		return s.Came.Says
 	}
 	return ""
-}
-
-func note(text string) string {
-	if text == "" {
-		return ""
-	}
-	return ": " + text
 }
 
 // Scheduler is what tells of schedules; a client.Client.

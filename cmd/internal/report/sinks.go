@@ -80,8 +80,7 @@ func ReadSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Sin
 }
 
 // Sinks says of every sink how it stands; waiting counts the runs that wait for each.
-func Sinks(sinks []config.Served, breakers []breaker.Breaker, pauses []pause.Pause,
-	waiting map[string]int) []Sink {
+func Sinks(sinks []config.Served, breakers []breaker.Breaker, pauses []pause.Pause, waiting map[string]int) []Sink {
 	reports := []Sink{}
 	for _, s := range sinks {
 		r := Sink{Name: s.Name, State: "in", Places: s.Sink.Places, Waiting: waiting[s.Name]}

@@ -95,9 +95,21 @@ func ReadSources(ctx context.Context, cfg *config.Config, db *pgxpool.Pool, unus
 	if err != nil {
 		return nil, err
 	}
-	reports := Sources(cfg, uses, time.Now(), unused)
-	if err := readPaused(ctx, reports, db); err != nil {
+	paused, err := pause.New(db).Now(ctx)
+	if err != nil {
 		return nil, err
+	}
+	waiting, err := receipt.NewReader(db).SourceWaiters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reports := Sources(cfg, uses, time.Now(), unused)
+	for i := range reports {
+		r := &reports[i]
+		r.Waiting = waiting[r.Name]
+		if p, is := pause.Find(paused, pause.Source, r.Name); is {
+			r.Paused = p.Words()
+		}
 	}
 	return reports, readTraffic(ctx, reports, cfg, db)
 }
@@ -124,23 +136,6 @@ func readTraffic(ctx context.Context, reports []Source, cfg *config.Config, db *
 			}
 		}
 		r.Ends = optional(ends[r.Name])
-	}
-	return err
-}
-
-// readPaused says which sources are paused, and how much waits for each.
-func readPaused(ctx context.Context, reports []Source, db *pgxpool.Pool) error {
-	now, err := pause.New(db).Now(ctx)
-	if err != nil {
-		return err
-	}
-	waiting, err := receipt.NewReader(db).SourceWaiters(ctx)
-	for i := range reports {
-		r := &reports[i]
-		r.Waiting = waiting[r.Name]
-		if p, is := pause.Find(now, pause.Source, r.Name); is {
-			r.Paused = p.Words()
-		}
 	}
 	return err
 }
