@@ -110,7 +110,11 @@ func (d *Decision) check(preview bool) (*Verb, error) {
 	v := VerbNamed(d.Verb)
 	switch {
 	case v == nil:
-		return nil, invalid("there is no verb %q: use one of %s", d.Verb, strings.Join(verbNames(), ", "))
+		var names []string
+		for _, v := range verbs {
+			names = append(names, v.Name)
+		}
+		return nil, invalid("there is no verb %q: use one of %s", d.Verb, strings.Join(names, ", "))
 	case len(d.Request) > MaxRequest ||
 		strings.ContainsFunc(d.Request, func(c rune) bool { return c <= ' ' || c >= 0x7f }):
 		return nil, invalid("request ID %.100q: use 1 to %d printable ASCII characters without spaces", d.Request,
@@ -245,6 +249,17 @@ func (r rule[T, R]) decide(ctx context.Context, d *Decision) (*Answer, error) {
 			known.Target, known.Actor) + because(answer.Says)
 	}
 	return answer, err
+}
+
+// shown is the find of a rule about what a command has shown before it asks. key names it in the IDs of requests.
+func shown[T any](key func(T) string) func(context.Context, *Decision) (T, string, error) {
+	return func(_ context.Context, d *Decision) (found T, _ string, err error) {
+		found, is := d.Found.(T)
+		if !is {
+			return found, "", invalid("%s is about what was shown before: a %T", d.Verb, found)
+		}
+		return found, key(found), nil
+	}
 }
 
 // checked is the check of a decision. The change is that of the first or of the second person, if it takes two.

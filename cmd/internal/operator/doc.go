@@ -3,6 +3,6 @@
 //
 // [Operator.Decide] is the one way to decide, about whatever; [Operator.Preview] says what a decision would do.
 // [Verbs] is the table of decisions: commands, their help and the reference of commands are made from it. A
-// verb is one row of the table and one rule in a file of its own; a verb that a parked run takes has a case in
-// workflows/decision.go, too.
+// verb is one row of the table and one rule; a decision about an event has a case in event.go, and one that a parked
+// run takes one in workflows/decision.go, too.
 package operator

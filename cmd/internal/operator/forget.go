@@ -72,8 +72,7 @@ var exportRule = rule[*account.Traces, *account.Traces]{
 	check: func(_ context.Context, d *Decision, t *account.Traces) (*change, error) {
 		return &change{target: d.Target, before: tracesOf(t)}, nil
 	},
-	answer: func(ctx context.Context, d *Decision, t *account.Traces, _ recorded) (string, *account.Traces,
-		error) {
+	answer: func(ctx context.Context, d *Decision, t *account.Traces, _ recorded) (string, *account.Traces, error) {
 		err := d.o.lookAt(ctx, d.Verb, t.In()...)
 		if err == nil {
 			err = t.Read(ctx, d.o.DB)

@@ -74,20 +74,16 @@ func (r rule[T, R]) look(ctx context.Context, d *Decision, target T, subject str
 		e.waits = &waiting[i]
 		e.same = [sha256.Size]byte(e.waits.State) == e.state
 	}
-	if r, is := any(target).(*timeline.Receipt); is && !e.same && !unmoved(ctx, d.o, r) {
-		return nil, d.came(ctx, r, receipt.ErrMoved)
+	if r, is := any(target).(*timeline.Receipt); is && !e.same {
+		if now, err := FindEvent(ctx, d.o.DB, r.ID); err != nil || !now.UpdatedAt.Equal(r.UpdatedAt) {
+			return nil, d.came(ctx, r, receipt.ErrMoved)
+		}
 	}
 	if e.same && strings.EqualFold(e.waits.AskedBy, d.By.Name) {
 		return nil, &RefusedError{Target: d.Target, Verb: d.Verb, Try: []Choice{withdraws(*e.waits)},
 			Why: "waits for a second person since you have asked for it, at " + timeOf(e.waits.AskedAt)}
 	}
 	return e, nil
-}
-
-// unmoved reports whether a receipt has not moved since it was read.
-func unmoved(ctx context.Context, o *Operator, r *timeline.Receipt) bool {
-	now, err := FindEvent(ctx, o.DB, r.ID)
-	return err == nil && now.UpdatedAt.Equal(r.UpdatedAt)
 }
 
 // change turns the change of a decision into that of the first person, who asks, or of the second, who decides.

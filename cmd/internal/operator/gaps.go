@@ -162,13 +162,7 @@ const filedAtOnce = 50
 // gapsRule takes in what a [*GapReport] says is missing, by the same way as a delivery: should one of the events come
 // after all, it is a duplicate. The dispatcher of a running ingress starts their runs.
 var gapsRule = rule[*GapReport, *GapReport]{
-	find: func(_ context.Context, d *Decision) (*GapReport, string, error) {
-		report, ok := d.Found.(*GapReport)
-		if !ok {
-			return nil, "", errors.New("file-gaps is about what was found missing")
-		}
-		return report, "gaps/" + report.Source, nil
-	},
+	find: shown(func(report *GapReport) string { return "gaps/" + report.Source }),
 	check: func(_ context.Context, _ *Decision, report *GapReport) (*change, error) {
 		ids := make([]string, 0, len(report.Missing))
 		for _, gap := range report.Missing {
@@ -179,8 +173,7 @@ var gapsRule = rule[*GapReport, *GapReport]{
 			before: map[string]any{"from": report.From, "to": report.To, "listed": report.Listed, "missing": len(ids)},
 		}, nil
 	},
-	answer: func(ctx context.Context, d *Decision, report *GapReport, _ recorded) (string, *GapReport,
-		error) {
+	answer: func(ctx context.Context, d *Decision, report *GapReport, _ recorded) (string, *GapReport, error) {
 		for gaps := range slices.Chunk(report.Missing, filedAtOnce) {
 			all := gaps[0].delivery
 			all.Events = nil

@@ -42,8 +42,7 @@ var holdRule = rule[*account.Account, *AccountResult]{
 			do:     d.apply(fact),
 		}, nil
 	},
-	answer: func(ctx context.Context, d *Decision, a *account.Account, _ recorded) (string, *AccountResult,
-		error) {
+	answer: func(ctx context.Context, d *Decision, a *account.Account, _ recorded) (string, *AccountResult, error) {
 		now, err := account.Show(ctx, d.o.DB, account.Name{ID: a.ID, Mode: a.Mode})
 		if err != nil {
 			return "", nil, err

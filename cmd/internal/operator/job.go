@@ -157,15 +157,9 @@ func (v *Verb) CheckMany(status string, rate float64) error {
 // first event is touched. The request's ID is the job's. A worker starts a job that Temporal did not take.
 var startJobRule = rule[*NewJob, *job.Job]{
 	stake: stakeOfMany,
-	find: func(_ context.Context, d *Decision) (*NewJob, string, error) {
-		j, ok := d.Found.(*NewJob)
-		if !ok {
-			return nil, "", errors.New("start-job is about chosen events, accounts or tasks")
-		}
-		j.ID, j.Who, j.Why, j.Money = d.Request, d.Who, d.Why, j.Chosen.Money
-		return j, "job", nil
-	},
+	find:  shown(func(*NewJob) string { return "job" }),
 	check: func(_ context.Context, d *Decision, j *NewJob) (*change, error) {
+		j.ID, j.Who, j.Why, j.Money = d.Request, d.Who, d.Why, j.Chosen.Money
 		if err := checkJob(d, j.Rate, j.Noun()); err != nil {
 			return nil, err
 		}
@@ -178,7 +172,7 @@ var startJobRule = rule[*NewJob, *job.Job]{
 		}, nil
 	},
 	answer: func(ctx context.Context, d *Decision, j *NewJob, _ recorded) (string, *job.Job, error) {
-		known, err := d.o.getJob(ctx, j.ID)
+		known, err := d.o.getJob(ctx, d.Request)
 		if err != nil {
 			return "", nil, err
 		}
@@ -207,6 +201,15 @@ func (o *Operator) runJob(ctx context.Context, j *job.Job) error {
 		return fmt.Errorf("the job %s is made, and Temporal did not take its run: %w; a worker starts it as soon as Temporal does: pawl jobs show %[1]s", j.ID, err)
 	}
 	return job.New(o.DB).Started(ctx, j.ID)
+}
+
+// runMade returns a job that was just made, and starts its run.
+func (o *Operator) runMade(ctx context.Context, id string) (*job.Job, error) {
+	j, err := o.getJob(ctx, id)
+	if err == nil && j.State == job.Running {
+		err = o.runJob(ctx, j)
+	}
+	return j, err
 }
 
 // SweepJobs starts the jobs that were made and whose run Temporal has not taken. A job is started once; a run that was

@@ -68,8 +68,7 @@ var revealLettersRule = rule[*timeline.Receipt, []PreviewedLetter]{
 	check: func(_ context.Context, _ *Decision, r *timeline.Receipt) (*change, error) {
 		return &change{target: r.EventID, before: map[string]any{"receipt": r.ID}}, nil
 	},
-	answer: func(ctx context.Context, d *Decision, r *timeline.Receipt,
-		_ recorded) (string, []PreviewedLetter, error) {
+	answer: func(ctx context.Context, d *Decision, r *timeline.Receipt, _ recorded) (string, []PreviewedLetter, error) {
 		found, err := d.o.letters(ctx, r)
 		return "they are shown", found, err
 	},

@@ -30,11 +30,7 @@ type MeaningDiff struct {
 	To      string `json:"to"`
 	// Settings are what the two say otherwise.
 	Settings []billing.Setting `json:"settings"`
-	// Counts counts the accounts by what changes for them.
-	Counts   map[billing.HitChange]int `json:"counts"`
-	Accounts []billing.Hit             `json:"accounts"`
-	// Tasks are those that people would be asked about, or no more.
-	Tasks []billing.TaskChange `json:"tasks"`
+	Reach
 	// Letters counts the letters that a switch calls for and does not send by itself, by their kind.
 	Letters map[string]int `json:"letters"`
 
@@ -76,10 +72,7 @@ func DiffLink(ctx context.Context, pool *pgxpool.Pool, own billing.Policy, of bi
 
 // diffTo compares a meaning with the one in force.
 func diffTo(ctx context.Context, pool *pgxpool.Pool, to billing.Policy, told billing.Progress) (*MeaningDiff, error) {
-	d := &MeaningDiff{
-		to: to.Sealed(), Counts: map[billing.HitChange]int{}, Accounts: []billing.Hit{}, Settings: []billing.Setting{},
-		Letters: map[string]int{}, Tasks: []billing.TaskChange{},
-	}
+	d := &MeaningDiff{to: to.Sealed(), Reach: newReach(), Settings: []billing.Setting{}, Letters: map[string]int{}}
 	var err error
 	if d.InForce, err = billing.HashInForce(ctx, pool); err != nil {
 		return nil, err
@@ -92,15 +85,11 @@ func diffTo(ctx context.Context, pool *pgxpool.Pool, to billing.Policy, told bil
 	if d.To == d.InForce {
 		return d, nil
 	}
-	var found billing.Forecast
-	if err := foldAnew(ctx, pool, func(conn *pgx.Conn) (err error) {
-		found, err = billing.CheckSwitch(ctx, conn, now, d.to, d.At, told)
-		return err
+	if err := d.foresee(ctx, pool, func(conn *pgx.Conn) (billing.Forecast, error) {
+		return billing.CheckSwitch(ctx, conn, now, d.to, d.At, told)
 	}); err != nil {
 		return nil, err
 	}
-	d.Accounts = append(d.Accounts, billing.Hits(found.Differences)...)
-	d.Tasks = append(d.Tasks, found.Tasks...)
 	var ids []string
 	for _, of := range mapped(d.Settings) {
 		ids = append(ids, of.ID)
@@ -115,7 +104,6 @@ func diffTo(ctx context.Context, pool *pgxpool.Pool, to billing.Policy, told bil
 		}
 	}
 	for _, hit := range d.Accounts {
-		d.Counts[hit.Change]++
 		for _, why := range hit.Letters {
 			d.Letters[workflows.RefoldLetters()[why]]++
 		}
@@ -160,13 +148,7 @@ const foldBegins = 10 * time.Minute
 // applyMeaningRule switches to a meaning, and makes the job that folds the accounts anew which it hits, in one commit.
 // The request's ID is the job's. The job is also about accounts that were folded by the meaning before since the diff.
 var applyMeaningRule = rule[*MeaningSwitch, *job.Job]{
-	find: func(_ context.Context, d *Decision) (*MeaningSwitch, string, error) {
-		s, ok := d.Found.(*MeaningSwitch)
-		if !ok {
-			return nil, "", errors.New("apply-meaning is about a diff that was shown")
-		}
-		return s, "meaning", nil
-	},
+	find: shown(func(*MeaningSwitch) string { return "meaning" }),
 	check: func(_ context.Context, d *Decision, s *MeaningSwitch) (*change, error) {
 		if s.To == s.InForce {
 			return nil, d.refuse("is in force already")
@@ -182,16 +164,12 @@ var applyMeaningRule = rule[*MeaningSwitch, *job.Job]{
 			do: func(ctx context.Context, tx pgx.Tx) error { return s.apply(ctx, tx, d) },
 		}, nil
 	},
-	answer: func(ctx context.Context, d *Decision, s *MeaningSwitch, _ recorded) (string, *job.Job,
-		error) {
+	answer: func(ctx context.Context, d *Decision, s *MeaningSwitch, _ recorded) (string, *job.Job, error) {
 		says, result := "it is in force", (*job.Job)(nil)
 		for _, id := range []string{d.Request, d.Request + ofEvents} {
-			made, err := job.New(d.o.DB).Get(ctx, id)
-			if errors.Is(err, job.ErrNotFound) {
+			made, err := d.o.runMade(ctx, id)
+			if IsFault(err, Unknown) {
 				continue
-			}
-			if err == nil && made.State == job.Running {
-				err = d.o.runJob(ctx, made)
 			}
 			if err != nil {
 				return "", nil, err
@@ -294,8 +272,7 @@ var refoldRule = rule[billing.Scope, *RebuildResult]{
 		was, err := usedBy(ctx, d.o, of)
 		return &change{target: of.Account, before: map[string]any{"mode": of.Mode, "uses": was}}, err
 	},
-	answer: func(ctx context.Context, d *Decision, of billing.Scope, r recorded) (string, *RebuildResult,
-		error) {
+	answer: func(ctx context.Context, d *Decision, of billing.Scope, r recorded) (string, *RebuildResult, error) {
 		var before struct{ Uses string }
 		if err := r.read(r.Before, &before); err != nil {
 			return "", nil, err

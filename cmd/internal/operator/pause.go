@@ -32,12 +32,6 @@ type PauseResult struct {
 	Waiting int `json:"waiting"`
 }
 
-// paused names what a decision pauses, or lets go on.
-type paused struct {
-	kind  pause.Kind
-	names []string
-}
-
 const (
 	pauseLong = `A pause lasts until pawl resume, also over restarts. All processes heed it within seconds. Effects under way end.
 
@@ -56,150 +50,133 @@ func pauseVerbs() (rows []Verb) {
 	for _, kind := range []string{Sink, Consumer, Source} {
 		begin, end := "Let the work of a "+kind+" wait", "Let the work of a "+kind+" go on"
 		rows = append(rows, Verb{
-			Name: "pause-" + kind, Command: "pause " + kind, Target: "NAME", Short: begin, rule: pauseRule(kind, true),
+			Name: "pause-" + kind, Command: "pause " + kind, Target: "NAME", Short: begin, rule: pauseRule,
 			Previews: true,
 			Why:      "why, for the audit trail and for whoever finds it waiting (required)", Long: begin + ".\n" +
 				pauseLong + "\n" + named[kind],
 		}, Verb{
 			Name: "resume-" + kind, Command: "resume " + kind, Target: "NAME", Short: end,
-			rule: pauseRule(kind, false), Previews: true,
+			rule: pauseRule, Previews: true,
 			Long: end + ".\n" + resumeLong + "\n" + named[kind],
 		})
 	}
 	return rows
 }
 
+// paused names what a decision pauses, or lets go on.
+type paused struct {
+	place  string // sink, consumer or source
+	kind   pause.Kind
+	names  []string
+	begins bool
+}
+
 // pauseRule pauses a sink, a consumer or a source, or lets it go on. The effects of a paused sink wait without a try,
 // and their time does not go on. A paused source takes and keeps its deliveries; their runs are not started.
-func pauseRule(kind string, begins bool) rule[paused, *PauseResult] {
-	return rule[paused, *PauseResult]{
-		find: func(ctx context.Context, d *Decision) (paused, string, error) {
-			p, err := findPaused(ctx, d, kind, begins)
-			return p, d.Verb + "/" + d.Target, err
-		},
-		check: func(ctx context.Context, d *Decision, p paused) (*change, error) {
-			return p.change(ctx, d, kind, begins)
-		},
-		answer: func(ctx context.Context, d *Decision, p paused, rec recorded) (string, *PauseResult,
-			error) {
-			res := new(PauseResult)
-			if err := rec.read(rec.After, res); err != nil {
-				return "", nil, err
-			}
-			counts, err := waitersOf(ctx, d.o.DB, p.kind)
-			for _, name := range res.Names {
-				res.Waiting += counts[name]
-			}
-			return fmt.Sprintf("%s %s; %s now", strings.Join(res.Names, " and "), goesOrWaits(begins, len(res.Names)),
-				waiters(kind, res.Waiting)), res, err
-		},
-		forecast: func(ctx context.Context, d *Decision, p paused, made *Preview) error {
-			counts, err := waitersOf(ctx, d.o.DB, p.kind)
-			n := 0
-			for _, name := range p.names {
-				n += counts[name]
-			}
-			made.Says = fmt.Sprintf("it is about %s; %s now", strings.Join(p.names, " and "), waiters(kind, n))
-			return err
-		},
-	}
-}
-
-// change begins the pauses that are missing, or ends the existing ones.
-func (p paused) change(ctx context.Context, d *Decision, kind string, begins bool) (*change, error) {
-	now, err := pause.Now(ctx, d.o.DB)
-	if err != nil {
-		return nil, err
-	}
-	already := d.refuse("is not paused")
-	left := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool {
-		known, is := pause.Find(now, p.kind, name)
-		if is && begins {
-			already = d.refuse("%s", known.Words())
+var pauseRule = rule[paused, *PauseResult]{
+	find: func(ctx context.Context, d *Decision) (p paused, _ string, err error) {
+		does, place, _ := strings.Cut(d.Verb, "-")
+		p = paused{place: place, kind: pause.Sink, begins: does == "pause"}
+		err = p.find(ctx, d)
+		return p, d.Verb + "/" + d.Target, err
+	},
+	check: func(ctx context.Context, d *Decision, p paused) (*change, error) {
+		now, err := pause.Now(ctx, d.o.DB)
+		if err != nil {
+			return nil, err
 		}
-		return is == begins
-	})
-	if len(left) == 0 {
-		return nil, already
-	}
-	return &change{
-		target: d.Target, before: map[string]any{"paused": !begins},
-		after: map[string]any{"kind": kind, "names": left, "paused": begins},
-		do: func(ctx context.Context, tx pgx.Tx) (err error) {
-			for _, name := range left {
-				if begins {
-					_, err = pause.New(tx).Begin(ctx, pause.Pause{Kind: p.kind, Name: name, Who: d.Who, Why: d.Why})
-				} else {
-					_, err = pause.New(tx).End(ctx, p.kind, name)
-				}
-				if err != nil {
-					return err
-				}
+		already := d.refuse("is not paused")
+		left := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool {
+			known, is := pause.Find(now, p.kind, name)
+			if is && p.begins {
+				already = d.refuse("%s", known.Words())
 			}
-			return nil
-		},
-	}, nil
+			return is == p.begins
+		})
+		if len(left) == 0 {
+			return nil, already
+		}
+		return &change{
+			target: d.Target, before: map[string]any{"paused": !p.begins},
+			after: map[string]any{"kind": p.place, "names": left, "paused": p.begins},
+			do: func(ctx context.Context, tx pgx.Tx) (err error) {
+				for _, name := range left {
+					if p.begins {
+						_, err = pause.New(tx).Begin(ctx, pause.Pause{Kind: p.kind, Name: name, Who: d.Who, Why: d.Why})
+					} else {
+						_, err = pause.New(tx).End(ctx, p.kind, name)
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+		}, nil
+	},
+	answer: func(ctx context.Context, d *Decision, p paused, rec recorded) (string, *PauseResult, error) {
+		res := new(PauseResult)
+		if err := rec.read(rec.After, res); err != nil {
+			return "", nil, err
+		}
+		does := map[bool][2]string{true: {"is paused", "are paused"}, false: {"goes on", "go on"}}[p.begins]
+		waits, n, err := p.waiting(ctx, d.o.DB, res.Names)
+		res.Waiting = n
+		return fmt.Sprintf("%s %s; %s now", strings.Join(res.Names, " and "), does[min(len(res.Names), 2)-1], waits),
+			res, err
+	},
+	forecast: func(ctx context.Context, d *Decision, p paused, made *Preview) error {
+		waits, _, err := p.waiting(ctx, d.o.DB, p.names)
+		made.Says = fmt.Sprintf("it is about %s; %s now", strings.Join(p.names, " and "), waits)
+		return err
+	},
 }
 
-func goesOrWaits(paused bool, n int) string {
-	switch {
-	case paused && n == 1:
-		return "is paused"
-	case paused:
-		return "are paused"
-	case n == 1:
-		return "goes on"
-	}
-	return "go on"
-}
-
-// waiters says how much waits.
-func waiters(kind string, n int) string {
-	unit := "run"
-	if kind == Source {
+// waiting counts what waits: the runs of sinks, or the events of a source.
+func (p paused) waiting(ctx context.Context, db *pgxpool.Pool, names []string) (says string, n int, err error) {
+	counts, unit := map[string]int{}, "run"
+	if p.kind == pause.Source {
 		unit = "event"
+		counts, err = receipt.NewReader(db).SourceWaiters(ctx)
+	} else {
+		counts, err = run.SinkWaiters(ctx, db)
+	}
+	for _, name := range names {
+		n += counts[name]
 	}
 	if n == 1 {
-		return "1 " + unit + " waits"
+		return "1 " + unit + " waits", n, err
 	}
-	return fmt.Sprintf("%d %ss wait", n, unit)
+	return fmt.Sprintf("%d %ss wait", n, unit), n, err
 }
 
-// findPaused finds what a name stands for: a sink that is per mode has two, one for each mode. The end of a pause is
-// also for what the configuration has no more.
-func findPaused(ctx context.Context, d *Decision, kind string, begins bool) (paused, error) {
-	p, name := paused{kind: pause.Sink}, d.Target
-	switch kind {
+// find finds what a name stands for: a sink that is per mode has two, one for each mode. The end of a pause is also for
+// what the configuration has no more.
+func (p *paused) find(ctx context.Context, d *Decision) error {
+	name, places := d.Target, d.o.Places[p.place]
+	switch p.place {
 	case Source:
 		p.kind = pause.Source
 	case Consumer:
 		name = workflows.SinkConsumers + ":" + name
 	}
-	for _, known := range d.o.Places[kind] {
-		if known == name || kind == Sink && (known == name+":live" || known == name+":test") {
+	for _, known := range places {
+		if known == name || p.place == Sink && (known == name+":live" || known == name+":test") {
 			p.names = append(p.names, known)
 		}
 	}
 	if len(p.names) > 0 {
-		return p, nil
+		return nil
 	}
-	if !begins {
+	if !p.begins {
 		now, err := pause.Now(ctx, d.o.DB)
 		if _, is := pause.Find(now, p.kind, name); is || err != nil {
 			p.names = []string{name}
-			return p, err
+			return err
 		}
 	}
-	if len(d.o.Places[kind]) == 0 {
-		return p, unknown("there is no %s %q: the configuration has none", kind, name)
+	if len(places) == 0 {
+		return unknown("there is no %s %q: the configuration has none", p.place, name)
 	}
-	return p, unknown("there is no %s %q: write one of %s", kind, name, strings.Join(d.o.Places[kind], ", "))
-}
-
-// waitersOf counts what waits, by sink or by source.
-func waitersOf(ctx context.Context, db *pgxpool.Pool, kind pause.Kind) (map[string]int, error) {
-	if kind == pause.Source {
-		return receipt.NewReader(db).SourceWaiters(ctx)
-	}
-	return run.SinkWaiters(ctx, db)
+	return unknown("there is no %s %q: write one of %s", p.place, name, strings.Join(places, ", "))
 }

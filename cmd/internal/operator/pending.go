@@ -36,8 +36,7 @@ var withdrawRule = rule[*pending.Decision, *pending.Decision]{
 				return err
 			}}, nil
 	},
-	answer: func(_ context.Context, _ *Decision, p *pending.Decision,
-		_ recorded) (string, *pending.Decision, error) {
+	answer: func(_ context.Context, _ *Decision, p *pending.Decision, _ recorded) (string, *pending.Decision, error) {
 		return p.Does() + " of " + p.Target + " waits for a second person no more", p, nil
 	},
 }

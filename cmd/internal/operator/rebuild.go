@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -45,6 +44,34 @@ func foldAnew(ctx context.Context, pool *pgxpool.Pool, fold func(*pgx.Conn) erro
 	return fold(conn)
 }
 
+// Reach is whom it hits when accounts are folded otherwise.
+type Reach struct {
+	// Counts counts the accounts by what changes for them.
+	Counts   map[billing.HitChange]int `json:"counts"`
+	Accounts []billing.Hit             `json:"accounts"`
+	// Tasks are those that people would be asked about, or no more.
+	Tasks []billing.TaskChange `json:"tasks"`
+}
+
+func newReach() Reach {
+	return Reach{map[billing.HitChange]int{}, []billing.Hit{}, []billing.TaskChange{}}
+}
+
+// foresee adds what a fold comes to.
+func (r *Reach) foresee(ctx context.Context, pool *pgxpool.Pool, fold func(*pgx.Conn) (billing.Forecast, error)) error {
+	var found billing.Forecast
+	err := foldAnew(ctx, pool, func(conn *pgx.Conn) (err error) {
+		found, err = fold(conn)
+		return err
+	})
+	r.Tasks = append(r.Tasks, found.Tasks...)
+	r.Accounts = append(r.Accounts, billing.Hits(found.Differences)...)
+	for _, hit := range r.Accounts {
+		r.Counts[hit.Change]++
+	}
+	return err
+}
+
 // Drift is how the rows of an account differ from its facts.
 type Drift struct {
 	Scope       billing.Scope
@@ -60,13 +87,7 @@ type RebuildResult struct {
 // rebuildRule writes what the facts of an account come to over its rows. It is about a [*Drift] that [CheckRows] has
 // found.
 var rebuildRule = rule[*Drift, *RebuildResult]{
-	find: func(_ context.Context, d *Decision) (*Drift, string, error) {
-		drift, ok := d.Found.(*Drift)
-		if !ok {
-			return nil, "", errors.New("rebuild is about what was found to differ")
-		}
-		return drift, "rebuild/" + drift.Scope.Mode + "/" + drift.Scope.Account, nil
-	},
+	find: shown(func(drift *Drift) string { return "rebuild/" + targetOf(drift.Scope) }),
 	check: func(_ context.Context, _ *Decision, drift *Drift) (*change, error) {
 		rows := make([]string, len(drift.Differences))
 		for i, d := range drift.Differences {
@@ -78,8 +99,7 @@ var rebuildRule = rule[*Drift, *RebuildResult]{
 			after:  map[string]any{"differences": []string{}},
 		}, nil
 	},
-	answer: func(ctx context.Context, d *Decision, drift *Drift, _ recorded) (string, *RebuildResult,
-		error) {
+	answer: func(ctx context.Context, d *Decision, drift *Drift, _ recorded) (string, *RebuildResult, error) {
 		n, err := billing.Repair(ctx, d.o.DB, drift.Scope, d.o.Policy, time.Time{}) // the database's time
 		return fmt.Sprintf("%d objects are folded anew", n), &RebuildResult{n}, err
 	},

@@ -251,13 +251,7 @@ func (r *Reconciler) factsDiffer(ctx context.Context, o stripe.Listed, facts []b
 // reconcileRule files what a [*Reconciliation] found to differ: receipts whose runs bring our rows, and what follows
 // from them, to what the provider says. The dispatcher of a running ingress starts them.
 var reconcileRule = rule[*Reconciliation, *Reconciliation]{
-	find: func(_ context.Context, d *Decision) (*Reconciliation, string, error) {
-		found, ok := d.Found.(*Reconciliation)
-		if !ok {
-			return nil, "", errors.New("reconcile is about what was found to differ")
-		}
-		return found, "reconcile", nil
-	},
+	find: shown(func(*Reconciliation) string { return "reconcile" }),
 	check: func(_ context.Context, d *Decision, found *Reconciliation) (*change, error) {
 		if len(found.drift) == 0 {
 			return nil, d.refuse("is what the provider says: there is nothing to file")
@@ -271,8 +265,7 @@ var reconcileRule = rule[*Reconciliation, *Reconciliation]{
 			before: map[string]any{"mode": found.Mode, "customers": found.Customers, "compared": found.Compared},
 		}, nil
 	},
-	answer: func(ctx context.Context, d *Decision, found *Reconciliation,
-		_ recorded) (string, *Reconciliation, error) {
+	answer: func(ctx context.Context, d *Decision, found *Reconciliation, _ recorded) (string, *Reconciliation, error) {
 		for _, c := range found.drift {
 			delivery := receipt.Delivery{
 				Source: found.source, Provider: "stripe", ReceivedAt: time.Now(), Secret: receipt.ByAPI,

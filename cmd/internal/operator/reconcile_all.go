@@ -78,7 +78,12 @@ func (w *JobWorker) mend(ctx context.Context, d Decision, found *Reconciliation)
 			return "", err
 		}
 	}
-	asks := found.asks()
+	var asks []string // about the objects that could not be compared
+	for _, id := range slices.Sorted(maps.Keys(found.LeftOut)) {
+		if !strings.Contains(id, " ") { // a list that was not read to its end asks nobody
+			asks = append(asks, id+": "+found.LeftOut[id])
+		}
+	}
 	switch {
 	case len(asks) > 0:
 		says = "asks: " + strings.Join(asks, "; ")
@@ -90,16 +95,6 @@ func (w *JobWorker) mend(ctx context.Context, d Decision, found *Reconciliation)
 		says = fmt.Sprintf("same: %d objects", found.Compared)
 	}
 	return says, nil
-}
-
-// asks says which of the account's objects could not be compared.
-func (r *Reconciliation) asks() (list []string) {
-	for _, id := range slices.Sorted(maps.Keys(r.LeftOut)) {
-		if !strings.Contains(id, " ") { // a list that was not read to its end asks nobody
-			list = append(list, id+": "+r.LeftOut[id])
-		}
-	}
-	return list
 }
 
 // ReconcileAll is a job that compares the accounts that u asks for, of the sources' modes. source narrows them to one

@@ -31,10 +31,7 @@ type Reread struct {
 	Unreadable []string `json:"unreadable"`
 	// Facts are those that come out differently.
 	Facts []RereadFact `json:"facts"`
-	// Counts, Accounts and Tasks are those of a [MeaningDiff].
-	Counts   map[billing.HitChange]int `json:"counts"`
-	Accounts []billing.Hit             `json:"accounts"`
-	Tasks    []billing.TaskChange      `json:"tasks"`
+	Reach
 
 	found billing.Rereading
 }
@@ -105,8 +102,7 @@ func UndoReading(ctx context.Context, pool *pgxpool.Pool, p billing.Policy, read
 
 func newReread(version int) *Reread {
 	return &Reread{At: time.Now(), Reader: version, Gone: []string{}, Thin: []string{}, Unreadable: []string{},
-		Facts: []RereadFact{}, Counts: map[billing.HitChange]int{}, Accounts: []billing.Hit{},
-		Tasks: []billing.TaskChange{}, found: billing.Rereading{Reader: version}}
+		Facts: []RereadFact{}, Reach: newReach(), found: billing.Rereading{Reader: version}}
 }
 
 // read reads one body.
@@ -156,19 +152,9 @@ func (r *Reread) foresee(ctx context.Context, pool *pgxpool.Pool, p billing.Poli
 	if err != nil {
 		return err
 	}
-	var found billing.Forecast
-	if err := foldAnew(ctx, pool, func(conn *pgx.Conn) (err error) {
-		found, err = billing.Foresee(ctx, conn, r.found, p, r.At, told)
-		return err
-	}); err != nil {
-		return err
-	}
-	r.Tasks = append(r.Tasks, found.Tasks...)
-	r.Accounts = append(r.Accounts, billing.Hits(found.Differences)...)
-	for _, hit := range r.Accounts {
-		r.Counts[hit.Change]++
-	}
-	return nil
+	return r.Reach.foresee(ctx, pool, func(conn *pgx.Conn) (billing.Forecast, error) {
+		return billing.Foresee(ctx, conn, r.found, p, r.At, told)
+	})
 }
 
 // RereadDecision is the decision to have the facts of a [Reread] count. Rate is how many accounts are folded anew in a
@@ -181,13 +167,7 @@ type RereadDecision struct {
 // applyReadingRule appends a reading, and makes the job that folds the accounts anew which it is about, in one commit.
 // The request's ID is that of both.
 var applyReadingRule = rule[*RereadDecision, *job.Job]{
-	find: func(_ context.Context, d *Decision) (*RereadDecision, string, error) {
-		r, ok := d.Found.(*RereadDecision)
-		if !ok {
-			return nil, "", errors.New("apply-reading is about facts that were shown")
-		}
-		return r, "reading", nil
-	},
+	find: shown(func(*RereadDecision) string { return "reading" }),
 	check: func(_ context.Context, d *Decision, r *RereadDecision) (*change, error) {
 		if len(r.Facts) == 0 {
 			return nil, d.refuse("changes no fact: there is nothing to do")
@@ -203,12 +183,8 @@ var applyReadingRule = rule[*RereadDecision, *job.Job]{
 			do: func(ctx context.Context, tx pgx.Tx) error { return r.apply(ctx, tx, d) },
 		}, nil
 	},
-	answer: func(ctx context.Context, d *Decision, _ *RereadDecision, _ recorded) (string, *job.Job,
-		error) {
-		made, err := d.o.getJob(ctx, d.Request)
-		if err == nil && made.State == job.Running {
-			err = d.o.runJob(ctx, made)
-		}
+	answer: func(ctx context.Context, d *Decision, _ *RereadDecision, _ recorded) (string, *job.Job, error) {
+		made, err := d.o.runMade(ctx, d.Request)
 		if err != nil {
 			return "", nil, err
 		}

@@ -133,8 +133,7 @@ var revokeTokenRule = rule[*token.Token, *TokenResult]{
 			},
 		}, nil
 	},
-	answer: func(_ context.Context, _ *Decision, t *token.Token, _ recorded) (string, *TokenResult,
-		error) {
+	answer: func(_ context.Context, _ *Decision, t *token.Token, _ recorded) (string, *TokenResult, error) {
 		return "it is accepted no more", &TokenResult{Name: t.Name}, nil
 	},
 }

@@ -313,12 +313,3 @@ func VerbNamed(name string) *Verb {
 	}
 	return nil
 }
-
-// verbNames lists the names of the verbs.
-func verbNames() []string {
-	names := make([]string, len(verbs))
-	for i, v := range verbs {
-		names[i] = v.Name
-	}
-	return names
-}
