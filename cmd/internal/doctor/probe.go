@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/output"
@@ -23,9 +21,6 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
-
-// keptWithin is how long a probe that was answered may take to show in the database: it was committed before.
-const keptWithin = 2 * time.Second
 
 // probe sends one probe to a source through its public URL, and waits until it has arrived.
 func (d *Doctor) probe(name string) func(context.Context, *findings) error {
@@ -79,33 +74,18 @@ func (d *Doctor) deliver(ctx context.Context, f *findings, name, to string, req 
 		return
 	}
 	took := time.Since(begin)
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // the beginning is enough
+	_, lost := receipt.NewReader(d.Pool).Probe(ctx, name, mark.ID) // a probe is committed before it is answered
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))        // the beginning is enough
 	_ = resp.Body.Close()
 	switch {
 	case resp.StatusCode/100 != 2:
 		f.refused(name, req, resp, body)
-	case !arrived(ctx, d.Pool, name, mark.ID):
+	case lost != nil:
 		f.add(Fail, name, "see where the URL leads: another pawl, or something else, answers there",
 			"%s answered %d, and this database has no probe", rejected.ShownURL(to), resp.StatusCode)
 	default:
 		f.add(OK, name, "", "%s answered %d in %s, and the probe is kept", rejected.ShownURL(to), resp.StatusCode,
 			took.Round(time.Millisecond))
-	}
-}
-
-// arrived reports whether the probe is in the database.
-func arrived(ctx context.Context, db *pgxpool.Pool, source, id string) bool {
-	ctx, cancel := context.WithTimeout(ctx, keptWithin)
-	defer cancel()
-	for {
-		if _, err := receipt.NewReader(db).Probe(ctx, source, id); err == nil {
-			return true
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return false
-		}
 	}
 }
 

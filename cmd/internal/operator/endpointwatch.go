@@ -36,14 +36,24 @@ const (
 	everyType = "*"
 )
 
-// Find asks the provider for the endpoint, and returns its faults.
-func (w *EndpointWatch) Find(ctx context.Context) (found []endpoint.Finding, err error) {
-	add := func(kind endpoint.Kind, format string, args ...any) {
-		found = append(found, endpoint.Finding{Kind: kind, Says: fmt.Sprintf(format, args...)})
+// findings are those of an endpoint, one of each kind.
+type findings []endpoint.Finding
+
+func (f *findings) add(kind endpoint.Kind, format string, args ...any) {
+	says := fmt.Sprintf(format, args...)
+	if i := slices.IndexFunc(*f, func(a endpoint.Finding) bool { return a.Kind == kind }); i >= 0 {
+		(*f)[i].Says += "; " + says
+		return
 	}
+	*f = append(*f, endpoint.Finding{Kind: kind, Says: says})
+}
+
+// Find asks the provider for the endpoint, and returns its faults.
+func (w *EndpointWatch) Find(ctx context.Context) ([]endpoint.Finding, error) {
+	var found findings
 	all, err := w.API.Endpoints(ctx)
 	if errors.Is(err, stripe.ErrForbidden) {
-		add(endpoint.Unread, "the api_key may not read webhook endpoints: nobody watches whether Stripe has it on")
+		found.add(endpoint.Unread, "the api_key may not read webhook endpoints: nobody watches whether Stripe has it on")
 		return found, nil
 	}
 	if err != nil {
@@ -51,7 +61,7 @@ func (w *EndpointWatch) Find(ctx context.Context) (found []endpoint.Finding, err
 	}
 	ours, which := w.ours(all)
 	if len(ours) == 0 {
-		add(endpoint.Gone, "no endpoint of this account has %s", which)
+		found.add(endpoint.Gone, "no endpoint of this account has %s", which)
 		return found, nil
 	}
 	// One of the account itself and one of its connected accounts may have the same URL, each with types of its own.
@@ -59,32 +69,20 @@ func (w *EndpointWatch) Find(ctx context.Context) (found []endpoint.Finding, err
 		same := ours[application]
 		on := slices.DeleteFunc(slices.Clone(same), func(e api.WebhookEndpoint) bool { return e.Status != enabled })
 		if len(on) == 0 {
-			add(endpoint.Off, "Stripe has switched endpoint %s off%s: it delivers nothing", same[0].ID, which)
+			found.add(endpoint.Off, "Stripe has switched endpoint %s off%s: it delivers nothing", same[0].ID, which)
 			continue
 		}
 		for _, e := range on {
 			if e.Livemode != (w.Mode == "live") && w.Mode != "" {
-				add(endpoint.Mode, "endpoint %s%s is not of %s mode, as the source is", e.ID, which, w.Mode)
+				found.add(endpoint.Mode, "endpoint %s%s is not of %s mode, as the source is", e.ID, which, w.Mode)
 			}
 		}
-		if err := w.versions(ctx, on, which, add); err != nil {
+		if err := w.versions(ctx, on, which, &found); err != nil {
 			return nil, err
 		}
-		w.types(on, which, add)
+		w.types(on, which, &found)
 	}
-	return merged(found), nil
-}
-
-// merged joins findings of one kind.
-func merged(found []endpoint.Finding) (all []endpoint.Finding) {
-	for _, f := range found {
-		if i := slices.IndexFunc(all, func(a endpoint.Finding) bool { return a.Kind == f.Kind }); i >= 0 {
-			all[i].Says += "; " + f.Says
-			continue
-		}
-		all = append(all, f)
-	}
-	return all
+	return found, nil
 }
 
 // ours returns the source's endpoints by the application that they are of, "" for the account itself. which says how
@@ -121,7 +119,7 @@ func (w *EndpointWatch) ours(all []api.WebhookEndpoint) (ours map[string][]api.W
 
 // versions finds those that no reader was tested with.
 func (w *EndpointWatch) versions(ctx context.Context, on []api.WebhookEndpoint, which string,
-	add func(endpoint.Kind, string, ...any)) (err error) {
+	found *findings) (err error) {
 	for _, e := range on {
 		version, whose := e.APIVersion, ""
 		if version == "" {
@@ -131,7 +129,7 @@ func (w *EndpointWatch) versions(ctx context.Context, on []api.WebhookEndpoint, 
 			whose = ", the account's default"
 		}
 		if version != "" && !stripe.Tested(version) {
-			add(endpoint.Version, "endpoint %s%s sends in API version %s%s, which no reader was tested with", e.ID,
+			found.add(endpoint.Version, "endpoint %s%s sends in API version %s%s, which no reader was tested with", e.ID,
 				which, version, whose)
 		}
 	}
@@ -139,7 +137,7 @@ func (w *EndpointWatch) versions(ctx context.Context, on []api.WebhookEndpoint, 
 }
 
 // types compares what endpoints of one URL send together with what the source wants.
-func (w *EndpointWatch) types(on []api.WebhookEndpoint, which string, add func(endpoint.Kind, string, ...any)) {
+func (w *EndpointWatch) types(on []api.WebhookEndpoint, which string, found *findings) {
 	sent := map[string]bool{}
 	for _, e := range on {
 		for _, t := range e.EnabledEvents {
@@ -149,18 +147,18 @@ func (w *EndpointWatch) types(on []api.WebhookEndpoint, which string, add func(e
 	id := on[0].ID + which
 	if sent[everyType] {
 		if !w.Wanted(everyType) {
-			add(endpoint.Ignored, "endpoint %s sends every type; %d are run, and the others are ignored", id,
+			found.add(endpoint.Ignored, "endpoint %s sends every type; %d are run, and the others are ignored", id,
 				len(w.Types))
 		}
 		return
 	}
 	unsent := slices.DeleteFunc(slices.Clone(w.Types), func(t string) bool { return sent[t] })
 	if len(unsent) > 0 {
-		add(endpoint.Unsent, "endpoint %s does not send what flows are for: %s", id, strings.Join(unsent, ", "))
+		found.add(endpoint.Unsent, "endpoint %s does not send what flows are for: %s", id, strings.Join(unsent, ", "))
 	}
 	ignored := slices.DeleteFunc(slices.Sorted(maps.Keys(sent)), w.Wanted)
 	if len(ignored) > 0 {
-		add(endpoint.Ignored, "endpoint %s sends what is ignored: %s", id, strings.Join(ignored, ", "))
+		found.add(endpoint.Ignored, "endpoint %s sends what is ignored: %s", id, strings.Join(ignored, ", "))
 	}
 }
 
