@@ -100,8 +100,8 @@ func grants(g account.Grant, date func(*time.Time) string) string {
 func entitled(a *account.Account, now time.Time) *Entitled {
 	x := a.Access
 	e := &Entitled{
-		Account: a.ID, Mode: a.Mode, Customer: a.Customer, Access: cmp.Or(x.State, "none"), Plan: x.Plan, Seats: x.Quantity,
-		Features: append([]string{}, x.Features...), Held: x.Held, Version: x.Version,
+		Account: a.ID, Mode: a.Mode, Customer: a.Customer, Access: cmp.Or(x.State, "none"), Plan: x.Plan,
+		Seats: x.Quantity, Features: append([]string{}, x.Features...), Held: x.Held, Version: x.Version,
 		Why: Reasons(a, now, func(t *time.Time) string { return t.UTC().Format(time.RFC3339) }),
 	}
 	endless := x.Held

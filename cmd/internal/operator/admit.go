@@ -94,7 +94,8 @@ func (d *Decision) verify(ctx context.Context, r rejection.Rejection) (delivery 
 		if delivery, err = d.o.Verify(ctx, r); err == nil {
 			return delivery, nil
 		}
-		return delivery, &RefusedError{Target: "rejection " + r.ID, Verb: d.Verb, Why: "is still refused: " + err.Error()}
+		return delivery, &RefusedError{Target: "rejection " + r.ID, Verb: d.Verb,
+			Why: "is still refused: " + err.Error()}
 	}
 	return delivery, &RefusedError{Target: "rejection " + r.ID, Verb: d.Verb, Why: "cannot be admitted: " + why +
 		", and without the rest no signature can be checked; let the provider send it again"}

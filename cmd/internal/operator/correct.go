@@ -24,7 +24,8 @@ var correctRule = rule[account.Task, *TaskResult]{
 		found := slices.DeleteFunc(about, func(t account.Task) bool {
 			return t.Kind != billing.TaskEntry || d.Mode != "" && d.Mode != t.Mode
 		})
-		t, err := only(d.Target, found, err, fmt.Sprintf("nobody is asked about the entry of %q: pawl tasks list --kind %s shows who is", d.Target, billing.TaskEntry),
+		t, err := only(d.Target, found, err, fmt.Sprintf("nobody is asked about the entry of %q: "+
+			"pawl tasks list --kind %s shows who is", d.Target, billing.TaskEntry),
 			"is asked about in both modes: add --mode live or --mode test")
 		return t, "entry/" + t.Mode + "/" + d.Target, err
 	},

@@ -129,8 +129,8 @@ func (w *EndpointWatch) versions(ctx context.Context, on []api.WebhookEndpoint, 
 			whose = ", the account's default"
 		}
 		if version != "" && !stripe.Tested(version) {
-			found.add(endpoint.Version, "endpoint %s%s sends in API version %s%s, which no reader was tested with", e.ID,
-				which, version, whose)
+			found.add(endpoint.Version, "endpoint %s%s sends in API version %s%s, which no reader was tested with",
+				e.ID, which, version, whose)
 		}
 	}
 	return nil

@@ -125,7 +125,8 @@ func (d *Decision) update(ctx context.Context, r *timeline.Receipt) error {
 		_ = d.o.Unstick(asking, r.WorkflowID) // if that fails, the update says why, or is taken at the second try
 	}
 	err := d.send(asking, r)
-	for until := time.Now().Add(beginWithin); notParked(err) && time.Now().Before(until) && d.o.stillParked(asking, r); {
+	until := time.Now().Add(beginWithin)
+	for notParked(err) && time.Now().Before(until) && d.o.stillParked(asking, r) {
 		select {
 		case <-asking.Done():
 		case <-time.After(beginPoll):

@@ -110,12 +110,7 @@ func Concerns(ctx context.Context, cfg *config.Config, o *operator.Operator,
 		if time.Since(w.Oldest) < unworked {
 			continue
 		}
-		says := "nobody works on the task queue: start pawl worker, or pawl ingress --worker"
-		worked, err := worked(ctx, o)
-		if err != nil {
-			says = "Temporal does not answer: " + TemporalSays(err)
-		}
-		if err != nil || !worked {
+		if says := nobodyWorks(ctx, o); says != "" {
 			concerns = append(concerns, Concern{"workers", o.TaskQueue, nil, says, "doctor"})
 		}
 		break
@@ -176,6 +171,17 @@ func Resumable(kind pause.Kind, name string) string {
 type polled interface {
 	DescribeTaskQueue(ctx context.Context, queue string,
 		kind enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error)
+}
+
+// nobodyWorks says why no worker takes the events. It returns "" if one does.
+func nobodyWorks(ctx context.Context, o *operator.Operator) string {
+	switch worked, err := worked(ctx, o); {
+	case err != nil:
+		return "Temporal does not answer: " + TemporalSays(err)
+	case worked:
+		return ""
+	}
+	return "nobody works on the task queue: start pawl worker, or pawl ingress --worker"
 }
 
 // worked reports whether a worker takes the events. The error says that Temporal does not answer.
