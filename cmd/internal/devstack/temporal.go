@@ -37,6 +37,10 @@ const (
 // needs one, which under load is most of them.
 const visibilityWriters = 2
 
+// partitions are those of a task queue. The server's default of four is for many matching hosts; each costs rows, and
+// tells the others what it has.
+const partitions = 1
+
 // namespace is the one that a dev server always has.
 const namespace = "default"
 
@@ -235,8 +239,12 @@ func (t *Temporal) launch(ctx context.Context, path, dir string, opts TemporalOp
 	if t.uiPort, err = choosePort("--temporal-ui-port", opts.UIPort); err != nil {
 		return err
 	}
-	return t.begin(keeper.Command{Path: path, Args: t.args(filepath.Join(dir, "temporal.db"), opts),
-		Env: temporalEnv(os.Environ()), Lock: running})
+	env := temporalEnv(os.Environ())
+	if opts.Sync == SyncNever { // a server for tests is not there for long enough to grow large
+		env = append(env, "GOGC=300")
+	}
+	return t.begin(keeper.Command{Path: path, Args: t.args(filepath.Join(dir, "temporal.db"), opts), Env: env,
+		Lock: running})
 }
 
 func (t *Temporal) args(database string, opts TemporalOptions) []string {
@@ -250,6 +258,8 @@ func (t *Temporal) args(database string, opts TemporalOptions) []string {
 		"--sqlite-pragma", "synchronous=" + string(cmp.Or(opts.Sync, SyncCheckpoints)),
 		"--log-level", "warn",
 		"--dynamic-config-value", "history.visibilityProcessorSchedulerWorkerCount=" + strconv.Itoa(visibilityWriters),
+		"--dynamic-config-value", "matching.numTaskqueueReadPartitions=" + strconv.Itoa(partitions),
+		"--dynamic-config-value", "matching.numTaskqueueWritePartitions=" + strconv.Itoa(partitions),
 		"--dynamic-config-value", "system.forceSearchAttributesCacheRefreshOnRead=false",
 	}
 	for name, kind := range opts.SearchAttributes {
