@@ -142,13 +142,13 @@ func fatal(err error) error { return &hopeless{err} }
 
 type hopeless struct{ error }
 
-// await asks until condition returns nil, and fails the test with its last word when that takes too long.
+// await asks until condition returns nil, the longer that takes the less often, and fails the test with its last word
+// when that takes too long.
 func await(t *testing.T, within time.Duration, condition func() error) {
 	t.Helper()
-	ticker := time.NewTicker(25 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(within)
+	begun, deadline := time.Now(), time.After(within)
 	for {
+		asked := time.Now()
 		err := condition()
 		if err == nil {
 			return
@@ -157,7 +157,7 @@ func await(t *testing.T, within time.Duration, condition func() error) {
 			t.Fatal(err)
 		}
 		select {
-		case <-ticker.C:
+		case <-time.After(max(25*time.Millisecond, time.Since(asked), min(time.Since(begun)/20, 250*time.Millisecond))):
 		case <-t.Context().Done():
 			t.Fatal(t.Context().Err())
 		case <-deadline:
