@@ -694,7 +694,7 @@ func newsIn(t *testing.T, tx ledger.Tx) []announced {
 // tales is how many are tried of each seed. PAWL_HISTORIES says another number: a thousand take a quarter of an hour.
 func tales(t *testing.T) uint64 {
 	t.Helper()
-	said := cmp.Or(os.Getenv("PAWL_HISTORIES"), "4")
+	said := cmp.Or(os.Getenv("PAWL_HISTORIES"), schematest.OrLong("4", "12"))
 	n, err := strconv.ParseUint(said, 10, 32)
 	if err != nil {
 		t.Fatalf("PAWL_HISTORIES is %q: want a number", said)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // command runs a command of pawl as an operator does, and returns what it wrote and its exit code.
@@ -92,7 +93,7 @@ func resetIn(t *testing.T, c client.Client, workflowID string) {
 // what was previewed is what came, and the trail says who did what.
 func TestDrill(t *testing.T) {
 	t.Parallel()
-	const refused, later = 60, 90
+	refused, later := schematest.OrLong(20, 60), schematest.OrLong(30, 90)
 	w := newWorldWith(t, time.Minute) // a hundred mails at once shall not be in doubt on a busy machine
 	config := filepath.Join(w.dir, "pawl.yaml")
 	content, err := os.ReadFile(config)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // patience is how long an event may take that nothing stands in the way of, on a busy machine.
@@ -72,7 +73,7 @@ func TestIntake_TwoEventsOfOneInvoice_EffectsOnce(t *testing.T) {
 			in := w.ingress("")
 			w.worker("")
 			var events []invoice
-			for i := range 10 { // pairs, for many ways to interleave
+			for i := range schematest.OrLong(4, 10) { // pairs, for many ways to interleave
 				seed := rand.Text()
 				pair := [2]invoice{}
 				for j, kind := range []string{first, second} {

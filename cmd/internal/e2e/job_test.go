@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// Finance has a wrong path, and 48 events park. It is mended, and one command retries them all. The worker, which
+// Finance has a wrong path, and events park. It is mended, and one command retries them all. The worker, which
 // works on the job and on the runs that it lets go on, is killed in the middle, and another one goes on: each event has
 // its decision once, and each effect happened once. The command that is repeated is the same job.
 func TestKill_WorkerInTheMiddleOfAJob_EachEventOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, short)
-	const parked = 48
+	parked := schematest.OrLong(24, 48)
 	w.fault(fmt.Sprintf(`{"service":"finance","status":404,"next":%d}`, parked))
 	in, worker := w.ingress(""), w.worker("")
 	events := newInvoices(t, parked)

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // Somebody holds one account's row for as long as he likes: a person in psql, or a host that is gone. What comes for
@@ -33,7 +34,7 @@ func TestLock_AccountHeld_OthersTakenAndRun(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), `begin; select from accounts where id = 'held' for update`); err != nil {
 		t.Fatal(err)
 	}
-	held := make([]invoice, 60)
+	held := make([]invoice, schematest.OrLong(24, 60))
 	for i := range held {
 		held[i] = invoiceOf(t, "held")
 	}

@@ -31,7 +31,7 @@ func TestOutage_TemporalDown_EventsTakenAndFinishedAfterwards(t *testing.T) {
 	if err := stopTemporal(); err != nil {
 		t.Fatal(err)
 	}
-	events := newInvoices(t, 100)
+	events := newInvoices(t, schematest.OrLong(30, 100))
 	for _, d := range w.sender.postAll(events, 1, in.url) {
 		if d.status != http.StatusAccepted {
 			t.Errorf("while Temporal is down: answered %d %s, want 202", d.status, d.body)
@@ -45,7 +45,7 @@ func TestOutage_TemporalDown_EventsTakenAndFinishedAfterwards(t *testing.T) {
 	}
 	back := time.Now()
 	w.awaitStatus(time.Minute, events, processed)
-	t.Logf("100 events were finished %s after Temporal was back", time.Since(back).Round(100*time.Millisecond))
+	t.Logf("%d events were finished %s after Temporal was back", len(events), time.Since(back).Round(100*time.Millisecond))
 	w.check(nil)
 }
 

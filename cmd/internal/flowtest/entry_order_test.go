@@ -3,7 +3,6 @@ package flowtest
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -101,13 +101,10 @@ func TestEntryOrder_PaymentSettled_RefundGoesOn(t *testing.T) {
 }
 
 // Finance never gets a refund before its payment, and gets each once, through outages and kills.
-// PAWL_ENTRY_ORDER is how many outages and kills there are, 20 where it is not set.
+// PAWL_ENTRY_ORDER is how many outages and kills there are.
 func TestEntryOrder_OutagesAndKills_RefundNeverFirst(t *testing.T) {
 	t.Parallel()
-	incidents := 20
-	if n, err := strconv.Atoi(os.Getenv("PAWL_ENTRY_ORDER")); err == nil {
-		incidents = n
-	}
+	incidents := int(number(t, "PAWL_ENTRY_ORDER", schematest.OrLong[uint64](8, 40)))
 	r := newIdleRig(t, false, nil)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -103,8 +103,7 @@ func TestInvoicePaid_EveryFault(t *testing.T) {
 					continue
 				}
 				t.Run(strings.NewReplacer(`"`, "", "{", "", "}", "").Replace(tr.fault), func(t *testing.T) {
-					r := *r
-					r.T = t
+					r := r.of(t)
 					r.meet(tr)
 				})
 			}

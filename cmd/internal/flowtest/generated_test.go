@@ -24,6 +24,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // A life is what happened to one customer at a made-up provider within the last weeks, in the events that it told.
@@ -546,7 +547,7 @@ func TestGeneratedLives_NoticesAndNewsInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var lives []*life
-			for n := range number(t, "PAWL_LIVES", 8) / 2 {
+			for n := range number(t, "PAWL_LIVES", schematest.OrLong[uint64](4, 12)) / 2 {
 				of := seed + n/2
 				if n%2 == 0 {
 					of = 1 + n/2

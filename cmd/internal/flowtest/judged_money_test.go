@@ -14,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // boughtPro is sub_1, its first invoice, and the payment of it.
@@ -593,8 +594,8 @@ func TestOverpaid_EveryOrder_AddsUp(t *testing.T) {
 		as("invoice.updated", 3*aDay, paid(6000)),
 	}
 	r := newRig(t, nil)
-	all, ours := map[int][]string{}, uuid.NewString()[:8]
-	for n := range 24 {
+	all, ours, orders := map[int][]string{}, uuid.NewString()[:8], schematest.OrLong(6, 24)
+	for n := range orders {
 		x := &telling{judged: judged{events: events}, tag: fmt.Sprintf("-%s-v%d", ours, n), begin: time.Now().Add(-20 * aDay).Truncate(time.Second)}
 		order := rand.New(rand.NewPCG(uint64(n), 23)).Perm(len(events))
 		if n == 0 {
@@ -602,7 +603,7 @@ func TestOverpaid_EveryOrder_AddsUp(t *testing.T) {
 		}
 		for _, i := range order {
 			id := r.deliver(x, i)
-			if all[n] = append(all[n], id); n < 8 {
+			if all[n] = append(all[n], id); n < orders/3 {
 				r.come("it has ended", []string{id}, receipt.Processed)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -293,6 +294,20 @@ func (r *rig) trials(rows []row) []*trial {
 	return list
 }
 
+// trialsOf is trials of rows with a kind of effect each.
+func (r *rig) trialsOf(list []part) (all []*trial) {
+	r.Helper()
+	var rows []row
+	for _, p := range list {
+		rows = append(rows, p.row)
+	}
+	all = r.trials(rows)
+	for i := range all {
+		all[i].kind = list[i].kind
+	}
+	return all
+}
+
 // customerIn is the provider's customer of an event's object, "" for none.
 func customerIn(t *testing.T, e forge.Event) string {
 	t.Helper()
@@ -534,8 +549,41 @@ func faultOf(service, what string) string {
 
 var sandboxed = slices.Sorted(maps.Values(outside))
 
-func whichUse(service string) []row {
-	return slices.DeleteFunc(slices.Clone(matrix), func(w row) bool { return !w.uses(service) })
+// part is a row, and one kind of its effects that a trouble is about.
+type part struct {
+	row
+	kind string
+}
+
+// parts are the rows with their kinds of effects, as kinds names them. In the long form they are all; else each kind is
+// there once, and each row.
+func parts(kinds func(row) []string) (list []part) {
+	met := map[string]bool{}
+	for n, w := range matrix {
+		all := slices.Compact(kinds(w))
+		chosen := slices.DeleteFunc(slices.Clone(all), func(kind string) bool { return met[kind] })
+		switch {
+		case schematest.Long():
+			chosen = all
+		case len(all) > 0 && len(chosen) == 0:
+			chosen = all[n%len(all):][:1]
+		}
+		for _, kind := range chosen {
+			list, met[kind] = append(list, part{w, kind}), true
+		}
+	}
+	return list
+}
+
+// whichUse are the rows whose effects at a service are tried in a trouble of it.
+func whichUse(service string) (rows []row) {
+	of := map[string]bool{}
+	for _, p := range parts(func(w row) []string { return outsideOnly(w.steps) }) {
+		if serviceOf[p.kind] == service && !of[p.flow] {
+			rows, of[p.flow] = append(rows, p.row), true
+		}
+	}
+	return rows
 }
 
 // Without any trouble, and reset: each flow does what the table says, once.
@@ -558,8 +606,7 @@ func TestMatrix_RefusedForGood(t *testing.T) {
 	r.hire()
 	for _, service := range sandboxed {
 		t.Run(service, func(t *testing.T) {
-			r := *r
-			r.T = t
+			r := r.of(t)
 			list := r.trials(whichUse(service))
 			takenBack := func(x *trial) bool { return service == "workspaces" && x.undoes != nil }
 			outcome := func(x *trial) string {
@@ -594,8 +641,7 @@ func TestMatrix_TimeUsedUp(t *testing.T) {
 	r.hire()
 	for _, service := range sandboxed {
 		t.Run(service, func(t *testing.T) {
-			r := *r
-			r.T = t
+			r := r.of(t)
 			list := r.trials(whichUse(service))
 			r.fault(faultOf(service, "fail"))
 			r.begin(list)
@@ -679,14 +725,13 @@ func TestMatrix_Cancelled(t *testing.T) {
 		r.hire()
 		for _, service := range sandboxed {
 			t.Run(service, func(t *testing.T) {
-				r := *r
-				r.T = t
+				r := r.of(t)
 				list := r.trials(whichUse(service))
 				r.fault(faultOf(service, "fail"))
 				r.begin(list)
 				r.come("they are retried", idsOf(list), receipt.Retrying)
-				cancelAll(&r, list)
-				goOn(&r, list)
+				cancelAll(r, list)
+				goOn(r, list)
 			})
 		}
 	})
@@ -702,18 +747,8 @@ func TestMatrix_WorkerKilled(t *testing.T) {
 			r := troubled(t, unhurried)
 			g := newGate(before)
 			kill := r.hire(g)
-			var rows []row
-			for _, w := range matrix {
-				for range slices.Compact(slices.Clone(w.steps)) {
-					rows = append(rows, w)
-				}
-			}
-			list := r.trials(rows)
-			held := map[string]int{}
+			list := r.trialsOf(parts(func(w row) []string { return slices.Clone(w.steps) }))
 			for _, x := range list {
-				kinds := slices.Compact(slices.Clone(x.steps))
-				x.kind = kinds[held[x.flow]]
-				held[x.flow]++
 				g.hold(x.event.ID, x.kind)
 			}
 			r.begin(list)
@@ -736,18 +771,10 @@ func TestMatrix_WorkerKilledWhileTakingBack(t *testing.T) {
 			r := troubled(t, unhurried)
 			g := newGate(before)
 			kill := r.hire(g)
-			var rows []row
-			var kinds []string
-			for _, w := range matrix {
-				for _, kind := range w.undoes {
-					if kind != "provision-workspace" { // the gate would hold up the one that is refused
-						rows, kinds = append(rows, w), append(kinds, kind)
-					}
-				}
-			}
-			list := r.trials(rows)
-			for i, x := range list {
-				x.kind = kinds[i]
+			list := r.trialsOf(parts(func(w row) []string { // the gate would hold up the one that is refused
+				return slices.DeleteFunc(slices.Clone(w.undoes), func(kind string) bool { return kind == "provision-workspace" })
+			}))
+			for _, x := range list {
 				g.hold(x.event.ID, x.kind)
 				r.fault(fmt.Sprintf(`{"service":"workspaces","status":422,"account":%q}`, x.accounts[0]))
 			}

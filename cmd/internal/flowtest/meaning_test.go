@@ -26,20 +26,21 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// The purchases of a drill: six of a price that is not mapped at first, three of one that is mapped wrongly.
-const (
-	drilled  = 20
-	unmapped = 6
-	wrong    = 3
+// The purchases of a drill, some of a price that is not mapped at first, and some of one that is mapped wrongly.
+var (
+	drilled  = schematest.OrLong(12, 20)
+	unmapped = schematest.OrLong(3, 6)
+	wrong    = schematest.OrLong(2, 3)
 )
 
 // drill says how many customers buy what: a price that is not mapped at first, one that is mapped wrongly, and one whose
 // events a reader with a fault has read.
 type drill struct{ customers, unmapped, wrong, misread int }
 
-// drillOf is the drill of so many customers. PAWL_HEALING is how many there are, 20 where it is not set.
+// drillOf is the drill of so many customers. PAWL_HEALING is how many there are.
 func drillOf() drill {
 	n := drilled
 	if full, err := strconv.Atoi(os.Getenv("PAWL_HEALING")); err == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // A season is companies whose events come to pawl in one way, each company's in an order of its own.
@@ -46,7 +47,7 @@ var refereeModes = []refereeMode{
 }
 
 // seasonSize is how many companies share a rig: more take longer than a rig waits for anything.
-const seasonSize = 4
+var seasonSize = schematest.OrLong[uint64](2, 4)
 
 // telltale is a company, and its events in the order in which they come.
 type telltale struct {
@@ -70,7 +71,7 @@ type refereed struct {
 // together, and PAWL_SEED which they are; that of a fault makes it again.
 func TestReferee_MonthsOfCompanies(t *testing.T) {
 	t.Parallel()
-	seed, months := number(t, "PAWL_SEED", uint64(time.Now().UnixNano())), number(t, "PAWL_MONTHS", 12)
+	seed, months := number(t, "PAWL_SEED", uint64(time.Now().UnixNano())), number(t, "PAWL_MONTHS", schematest.OrLong[uint64](4, 24))
 	sum := &refereed{days: map[string]time.Duration{}, versions: map[string]int{}, kinds: map[string]int{}, letters: map[string]int{}}
 	t.Cleanup(func() {
 		months := map[string]string{}
@@ -100,7 +101,7 @@ func TestReferee_MonthsOfCompanies(t *testing.T) {
 func newSeason(t *testing.T, seed, n uint64, mode refereeMode) *season {
 	s := &season{seed: seed, mode: mode}
 	ours, now := uuid.NewString()[:8], time.Now()
-	for i := range uint64(seasonSize) {
+	for i := range seasonSize {
 		random := func() *rand.Rand { return rand.New(rand.NewPCG(seed, n+i)) }
 		x := &telltale{n: n + i, company: newCompany(random, fmt.Sprintf("-%s-v%d", ours, i), version((n+i)%uint64(versions)),
 			manner{atOnce: mode.named, healthy: mode.healthy, asked: mode.key, today: now, cut: random().IntN(2) == 0})}
