@@ -175,7 +175,7 @@ func TestApply_Cases_EveryOrder_SameRows(t *testing.T) {
 			facts := events(c.facts, true)
 			want := wantRows(c.want, fold(facts, p, now).invoices)
 			due := c.due
-			orders(facts, func(delivered []billing.Fact) {
+			ordersOfRows(facts, func(delivered []billing.Fact) {
 				got, gotDue := applied(t, pool, delivered, p, now)
 				if !slices.Equal(got, want) {
 					t.Fatalf("after %s\n got %q\nwant %q", told(delivered), got, want)

@@ -254,7 +254,7 @@ func TestApply_Money_EveryOrder_SameRows(t *testing.T) {
 				c.policy(&p)
 			}
 			want := slices.Sorted(slices.Values(c.want))
-			orders(events(c.facts, true), func(delivered []billing.Fact) {
+			ordersOfRows(events(c.facts, true), func(delivered []billing.Fact) {
 				got, news, to := appliedMoney(t, pool, delivered, p)
 				if !slices.Equal(got, want) {
 					t.Fatalf("after %s\n got %q\nwant %q", told(delivered), got, want)

@@ -98,7 +98,7 @@ func TestApply_RefundsToldByCharge_EveryOrder_AddUp(t *testing.T) {
 			toldAlone(10, 30), made("re_1", 10, 30, "failed", 30), toldAlone(40, 30), made("re_2", 40, 50, "failed", 30),
 		}, 60, 60, 0},
 	} {
-		orders(events(append(c.facts, paid(1, 1, "pro")), true), func(delivered []billing.Fact) {
+		ordersOfRows(events(append(c.facts, paid(1, 1, "pro")), true), func(delivered []billing.Fact) {
 			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 				for n, f := range delivered {
 					if _, err := billing.Apply(t.Context(), tx, []billing.Fact{f}, policy, fmt.Sprintf("apply:%d", n), at(1000)); err != nil {
