@@ -67,7 +67,7 @@ func portIn(addr string) string {
 func (d *dev) start(flags ...string) *process {
 	d.t.Helper()
 	p := startPawl(d.t, "dev", d.prepare, append(append([]string{"dev", "--no-demo"}, d.flags...), flags...)...)
-	await(d.t, time.Minute, func() error {
+	await(d.t, patience, func() error {
 		if strings.Contains(p.stdout.String(), "pawl is ready") {
 			return nil
 		}
@@ -520,7 +520,7 @@ func TestDev_JSON_OneResultWhenReady(t *testing.T) {
 			Effects []struct{ State string }
 		}
 	}
-	await(t, time.Minute, func() error { return json.Unmarshal([]byte(p.stdout.String()), &ready) })
+	await(t, patience, func() error { return json.Unmarshal([]byte(p.stdout.String()), &ready) })
 	if want := "http://" + d.ingress + "/hooks/stripe"; ready.Webhooks != want || ready.Demo.Receipt.Status != processed || len(ready.Demo.Effects) != 6 {
 		t.Errorf("dev --json = %+v, want webhooks %s and six effects processed", ready, want)
 	}
