@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // A sink is out while many events come: their runs wait behind its breaker, which a person sees on the receipt and in
@@ -28,7 +29,7 @@ func TestOutage_NobodyParks_DoneWhenTheSinkIsBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.fault(fault)
-			const invoices = 30
+			invoices := schematest.OrLong(10, 30)
 			var first forge.Event
 			var firstRun string
 			for i := range invoices {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // A sink is paused while many events come: their runs wait, visibly; nobody parks, nothing is sent, no try is spent. When
@@ -15,7 +16,7 @@ import (
 func TestPause_Sink_UnderLoad_NobodyParks_NothingSent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, neverHasty)
-	const invoices = 30
+	invoices := schematest.OrLong(10, 30)
 	receive := func(name string) (lastRun string) {
 		for i := range invoices {
 			lastRun = r.receive(purchase(t, fmt.Sprintf("%s-%s-%d", name, uuid.NewString()[:8], i), "invoice.paid", "starter"))
@@ -67,7 +68,7 @@ func TestPause_Sink_UnderLoad_NobodyParks_NothingSent(t *testing.T) {
 func TestPause_Source_TakenAndNotRun_ThenEachOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, neverHasty)
-	const invoices = 20
+	invoices := schematest.OrLong(8, 20)
 	const why = "two prices have the wrong plan"
 	r.says("ada", "pause-source", "stripe", why, operator.Args{})
 	r.until("the dispatcher has heard", func() bool {

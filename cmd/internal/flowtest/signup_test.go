@@ -65,7 +65,7 @@ func namedWithin(settle time.Duration) func(*config.Config) {
 func TestSignup_NamedByTheSession_OneOfEach(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, namedWithin(time.Minute))
-	all := r.signups(signup, schematest.OrLong(10, 40), 1500*time.Millisecond)
+	all := r.signups(signup, schematest.OrLong(6, 40), 1500*time.Millisecond)
 	seen := r.sight(judgedSQL)
 	for i, x := range all {
 		want := []string{
@@ -97,7 +97,7 @@ func TestSignup_PaidBackBeforeItIsNamed_BookedUnderTheAccount(t *testing.T) {
 		refund("created", 3*time.Second, "re_1", "succeeded", "pi_1", 500),
 		dispute("created", 4*time.Second, "needs_response", []any{moved("txn_1", -1000, 4*time.Second)}),
 	})
-	all := r.signups(story, schematest.OrLong(5, 20), time.Second)
+	all := r.signups(story, schematest.OrLong(3, 20), time.Second)
 	seen := r.sight([]string{`select concat_ws(' ', kind, object, account, amount) from finance_entries`, `select concat_ws(' ', kind, account) from tasks`})
 	for i, x := range all {
 		got := slices.Sorted(slices.Values(seen[i]))
@@ -116,7 +116,7 @@ func TestSignup_NamedTooLate_Moves_NothingToRelease(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, namedWithin(2*time.Second))
 	last := len(signup) - 1
-	all := r.signups(signup[:last], schematest.OrLong(3, 5), time.Second)
+	all := r.signups(signup[:last], schematest.OrLong(2, 5), time.Second)
 	for _, account := range r.rows(`select account from subscriptions`) {
 		if !strings.HasPrefix(account, "cus_1-") {
 			t.Errorf("the subscription is of %q, want it of its customer", account)
