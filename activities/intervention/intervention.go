@@ -40,6 +40,8 @@ func Find(ctx context.Context, histories Histories, what run.Deed, workflowID, r
 	return found, ok, nil
 }
 
+const byReset = enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
+
 // read returns the intervention that an event tells. For a reset it names the run that this very reset made: a
 // history begins with a copy of the one before, which may tell of earlier resets.
 func read(event *historypb.HistoryEvent) (seen run.Intervention, tells bool) {
@@ -48,7 +50,7 @@ func read(event *historypb.HistoryEvent) (seen run.Intervention, tells bool) {
 		seen.What, seen.Who, seen.Why = run.Terminated, a.GetIdentity(), a.GetReason()
 	} else if a := event.GetWorkflowExecutionCancelRequestedEventAttributes(); a != nil {
 		seen.What, seen.Who, seen.Why = run.Cancelled, a.GetIdentity(), a.GetCause()
-	} else if a := event.GetWorkflowTaskFailedEventAttributes(); a.GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW {
+	} else if a := event.GetWorkflowTaskFailedEventAttributes(); a.GetCause() == byReset {
 		seen.What, seen.Why = run.WasReset, a.GetFailure().GetMessage()
 		seen.RunID, seen.PreviousRunID = a.GetNewRunId(), a.GetBaseRunId()
 	} else {
