@@ -10,9 +10,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
-	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/ledger"
-	"github.com/pawlhq/pawl/schema/pause"
 )
 
 // Outlooks begins previews of the activities. It sends nothing and asks nobody outside. It writes to our database to
@@ -27,9 +25,6 @@ type Outlooks struct {
 	Finance    *Finance
 	Mail       *Mail
 	Objects    *Objects
-	// Breakers and Pauses say which sinks are out or paused.
-	Breakers *breaker.Store
-	Pauses   *pause.Store
 }
 
 // outlookPatience bounds how long an outlook waits for a lock that a run holds. An outlook holds the locks of one
@@ -261,7 +256,7 @@ func (l *Outlook) waitsFor(ctx context.Context, c effect.Call, p effect.Policy, 
 		return "", nil
 	}
 	if l.held == nil {
-		if l.held, err = effect.Held(ctx, l.of.Breakers, l.of.Pauses); err != nil {
+		if l.held, err = effect.Held(ctx, l.of.DB); err != nil {
 			return "", err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -120,7 +121,7 @@ func (c *Consumers) held(ctx context.Context, in EffectInput[Delivery]) (receipt
 		return receipt.Body{}, effect.Fault("consumer %s is not configured", in.For.Consumer)
 	}
 	body, err := c.Receipts.Body(ctx, in.Effect.ReceiptID)
-	if errors.Is(err, receipt.ErrNotFound) {
+	if errors.Is(err, schema.ErrNotFound) {
 		return body, effect.Fault("the receipt's body is no longer held")
 	}
 	return body, effect.Infrastructure(err)

@@ -70,8 +70,7 @@ func grantConsole(ctx context.Context, tx pgx.Tx, role string) error {
 		statements = append(statements, "grant "+may+" to %s")
 	}
 	for _, table := range slices.Sorted(maps.Keys(hidden)) {
-		rows, _ := tx.Query(ctx, columnsBut, table, hidden[table]) // CollectRows returns its error
-		columns, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		columns, err := List[string](ctx, tx, "read the columns of "+table, columnsBut, table, hidden[table])
 		if err != nil {
 			return err
 		}
@@ -87,13 +86,12 @@ select quote_ident(attname) from pg_attribute
  order by attnum`
 
 // Confined returns the role of a connection, and whether that is a console's and no more.
-func Confined(ctx context.Context, db interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) (role string, confined bool, err error) {
-	if err = db.QueryRow(ctx, `select current_user, is_console()`).Scan(&role, &confined); err != nil {
-		err = fmt.Errorf("ask for the database's role: %w", err)
-	}
-	return role, confined, err
+func Confined(ctx context.Context, db Querier) (role string, confined bool, err error) {
+	as, err := One[struct {
+		Role     string
+		Confined bool
+	}](ctx, db, "ask for the database's role", `select current_user as role, is_console() as confined`)
+	return as.Role, as.Confined, err
 }
 
 // readers selects the views for readers outside of pawl, whose names alone begin so.
@@ -102,8 +100,7 @@ select viewname from pg_views where schemaname = 'public' and viewname like 'paw
 
 // grantReader lets role read the views for readers, and nothing else.
 func grantReader(ctx context.Context, tx pgx.Tx, role string) error {
-	rows, _ := tx.Query(ctx, readers) // CollectRows returns its error
-	views, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	views, err := List[string](ctx, tx, "list the views for readers", readers)
 	if err != nil {
 		return err
 	}

@@ -112,8 +112,8 @@ func step(ctx context.Context, conn *pgx.Conn, list []migration, log *slog.Logge
 		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(migrating)); err != nil {
 			return err
 		}
-		var fresh bool
-		if err := tx.QueryRow(ctx, `select to_regclass($1) is null`, versionTable).Scan(&fresh); err != nil {
+		fresh, err := One[bool](ctx, tx, "look for "+versionTable, `select to_regclass($1) is null`, versionTable)
+		if err != nil {
 			return err
 		}
 		if fresh { // asked first: who may not create tables may find that nothing is to be done
@@ -122,9 +122,9 @@ func step(ctx context.Context, conn *pgx.Conn, list []migration, log *slog.Logge
 				return err
 			}
 		}
-		var version int
-		if err := tx.QueryRow(ctx, `select version from `+versionTable).Scan(&version); err != nil {
-			return fmt.Errorf("read %s: %w", versionTable, err)
+		version, err := One[int](ctx, tx, "read "+versionTable, `select version from `+versionTable)
+		if err != nil {
+			return err
 		}
 		switch {
 		case version > len(list):
@@ -138,7 +138,7 @@ func step(ctx context.Context, conn *pgx.Conn, list []migration, log *slog.Logge
 			return fmt.Errorf("%s: %w", next.name, err)
 		}
 		more = true
-		_, err := tx.Exec(ctx, `update `+versionTable+` set version = $1`, version+1)
+		_, err = tx.Exec(ctx, `update `+versionTable+` set version = $1`, version+1)
 		return err
 	})
 	return more, err
@@ -191,22 +191,16 @@ func load() ([]migration, error) {
 	return list, nil
 }
 
-// Querier is a connection, a pool or a transaction of pgx.
-type Querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
 // Version returns the number of the last migration that the database has; 0 for one that was
 // never migrated. It takes no lock, so it can be asked through any pooler.
 func Version(ctx context.Context, db Querier) (int, error) {
-	var version int
-	err := db.QueryRow(ctx, "SELECT version FROM "+versionTable).Scan(&version)
+	version, err := One[int](ctx, db, "read the schema version", "select version from "+versionTable)
 	var pgErr *pgconn.PgError
 	switch {
-	case errors.As(err, &pgErr) && pgErr.Code == "42P01", errors.Is(err, pgx.ErrNoRows): // undefined_table
+	case errors.As(err, &pgErr) && pgErr.Code == "42P01", errors.Is(err, ErrNotFound): // undefined_table
 		return 0, nil
 	case err != nil:
-		return 0, fmt.Errorf("read the schema version: %w%s", err, advice(err, asked))
+		return 0, fmt.Errorf("%w%s", err, advice(err, asked))
 	}
 	return version, nil
 }

@@ -34,8 +34,8 @@ func settings(t *testing.T, db schema.Querier) map[string]string {
 	found := map[string]string{}
 	for _, list := range []schema.Settings{schema.Bounds, schema.Handling} {
 		for name := range list {
-			var value string
-			if err := db.QueryRow(t.Context(), `select current_setting($1)`, name).Scan(&value); err != nil {
+			value, err := schema.One[string](t.Context(), db, "read "+name, `select current_setting($1)`, name)
+			if err != nil {
 				t.Fatal(err)
 			}
 			found[name] = value

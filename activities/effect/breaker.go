@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/pause"
@@ -88,12 +90,12 @@ type Holding struct {
 }
 
 // Held reads which sinks are paused or out. A pause goes before an outage: only its end lets anything through.
-func Held(ctx context.Context, breakers *breaker.Store, pauses *pause.Store) (map[string]Holding, error) {
-	list, err := breakers.All(ctx)
+func Held(ctx context.Context, pool *pgxpool.Pool) (map[string]Holding, error) {
+	list, err := breaker.New(pool).All(ctx)
 	if err != nil {
 		return nil, err
 	}
-	paused, err := pauses.Now(ctx)
+	paused, err := pause.Now(ctx, pool)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/job"
@@ -133,7 +134,7 @@ func (m *many) run(cmd *cobra.Command, a *app, d decision) error {
 	err := a.asking(cmd.Context(), func(ctx context.Context, s *session) (err error) {
 		if d.Request != "" && !d.dryRun {
 			// A repeated request is not chosen, and not confirmed, again.
-			if _, err := job.New(s.db).Get(ctx, d.Request); !errors.Is(err, job.ErrNotFound) {
+			if _, err := job.New(s.db).Get(ctx, d.Request); !errors.Is(err, schema.ErrNotFound) {
 				d.yes = true
 				return err
 			}

@@ -1,13 +1,13 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Row is one action of the trail.
@@ -46,17 +46,7 @@ select id, request_id, at, actor, action, target, reason, before, after, encode(
 
 // List returns the actions that pass f, the newest first.
 func (s *Store) List(ctx context.Context, f Filter) ([]Row, error) {
-	older := f.OlderThan
-	if older == 0 {
-		older = math.MaxInt64
-	}
-	rows, err := s.pool.Query(ctx, listSQL, f.Target, f.Actor, f.Action, f.Since, older, f.Limit)
-	if err != nil {
-		return nil, fmt.Errorf("list audit trail: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Row])
-	if err != nil {
-		return nil, fmt.Errorf("list audit trail: %w", err)
-	}
-	return list, nil
+	older := cmp.Or(f.OlderThan, math.MaxInt64)
+	return schema.List[Row](ctx, s.pool, "list audit trail", listSQL, f.Target, f.Actor, f.Action, f.Since, older,
+		f.Limit)
 }

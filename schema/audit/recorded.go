@@ -4,9 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // DecisionID returns the trail's request ID of a decision about a receipt or its run.
@@ -22,13 +21,9 @@ type Recorded struct {
 
 // Recorded returns the action with this RequestID, nil if there is no such action.
 func (s *Store) Recorded(ctx context.Context, requestID string) (*Recorded, error) {
-	rows, _ := s.pool.Query(ctx, recordedSQL, requestID) // CollectOneRow returns its error
-	r, err := pgx.CollectOneRow(rows, pgx.RowToAddrOfStructByName[Recorded])
-	if errors.Is(err, pgx.ErrNoRows) {
+	r, err := schema.One[Recorded](ctx, s.pool, "read "+requestID+" from the audit trail", recordedSQL, requestID)
+	if errors.Is(err, schema.ErrNotFound) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s from the audit trail: %w", requestID, err)
-	}
-	return r, nil
+	return &r, err
 }

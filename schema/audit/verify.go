@@ -9,7 +9,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // verifyPage is how many rows are read at once: a trail of any length needs the same memory.
@@ -34,13 +34,9 @@ func (s *Store) Verify(ctx context.Context, kept string) (head string, rows int,
 	found := kept == ""
 	var prev []byte
 	for after := int64(math.MinInt64); ; {
-		read, err := s.pool.Query(ctx, pageSQL, after, s.page)
+		entries, err := schema.List[entry](ctx, s.pool, "read audit trail", pageSQL, after, s.page)
 		if err != nil {
-			return "", 0, fmt.Errorf("read audit trail: %w", err)
-		}
-		entries, err := pgx.CollectRows(read, pgx.RowToStructByName[entry])
-		if err != nil {
-			return "", 0, fmt.Errorf("read audit trail: %w", err)
+			return "", 0, err
 		}
 		for _, e := range entries {
 			if !bytes.Equal(e.PrevHash, prev) || !bytes.Equal(e.Hash, e.hash()) {

@@ -11,8 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Breaker is that of one sink.
@@ -80,15 +81,7 @@ select sink, open, since, reason, said, about, events, probes, probe_at - now() 
 
 // All returns the breakers that were ever open.
 func (s *Store) All(ctx context.Context) ([]Breaker, error) {
-	rows, err := s.pool.Query(ctx, allSQL)
-	if err != nil {
-		return nil, fmt.Errorf("read breakers: %w", err)
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[Breaker])
-	if err != nil {
-		return nil, fmt.Errorf("read breakers: %w", err)
-	}
-	return all, nil
+	return schema.List[Breaker](ctx, s.pool, "read breakers", allSQL)
 }
 
 // One that is open stays as it is: two workers may have seen the same.
@@ -102,11 +95,8 @@ values ($1, true, now(), $2, $3, $4, $5, now() + make_interval(secs => $6))
 
 // Open opens a sink's breaker, with the first probe in so long. One that is open stays as it is.
 func (s *Store) Open(ctx context.Context, sink string, f Failures, probeIn time.Duration) error {
-	if _, err := s.pool.Exec(ctx, openSQL, sink, f.Reason, f.Said, list(f.About), list(f.Events),
-		probeIn.Seconds()); err != nil {
-		return fmt.Errorf("open the breaker of %s: %w", sink, err)
-	}
-	return nil
+	return schema.Exec(ctx, s.pool, "open the breaker of "+sink, openSQL, sink, f.Reason, f.Said, list(f.About),
+		list(f.Events), probeIn.Seconds())
 }
 
 const probeSQL = `update breakers set probe_at = now() + make_interval(secs => $2) where sink = $1 and open and probe_at <= now()`
@@ -114,11 +104,7 @@ const probeSQL = `update breakers set probe_at = now() + make_interval(secs => $
 // Probe asks to be the one that probes a sink, and returns whether the caller is. Nobody else is until the lease is
 // over, which must outlast the probe.
 func (s *Store) Probe(ctx context.Context, sink string, lease time.Duration) (bool, error) {
-	tag, err := s.pool.Exec(ctx, probeSQL, sink, lease.Seconds())
-	if err != nil {
-		return false, fmt.Errorf("probe %s: %w", sink, err)
-	}
-	return tag.RowsAffected() > 0, nil
+	return schema.Changes(ctx, s.pool, "probe "+sink, probeSQL, sink, lease.Seconds())
 }
 
 const failedSQL = `
@@ -128,11 +114,8 @@ update breakers set reason = $2, said = $3, about = $4, events = $5, probes = pr
 
 // Failed records a probe that has failed, as the last of f, and when the next may go through.
 func (s *Store) Failed(ctx context.Context, sink string, f Failures, probeIn time.Duration) error {
-	if _, err := s.pool.Exec(ctx, failedSQL, sink, f.Reason, f.Said, list(f.About), list(f.Events),
-		probeIn.Seconds()); err != nil {
-		return fmt.Errorf("record a probe of %s: %w", sink, err)
-	}
-	return nil
+	return schema.Exec(ctx, s.pool, "record a probe of "+sink, failedSQL, sink, f.Reason, f.Said, list(f.About),
+		list(f.Events), probeIn.Seconds())
 }
 
 const closeSQL = `
@@ -141,9 +124,5 @@ update breakers set open = false, since = now(), reason = '', said = '', about =
 
 // Close closes a sink's breaker, and returns whether it was open: one caller is told so.
 func (s *Store) Close(ctx context.Context, sink string) (bool, error) {
-	tag, err := s.pool.Exec(ctx, closeSQL, sink)
-	if err != nil {
-		return false, fmt.Errorf("close the breaker of %s: %w", sink, err)
-	}
-	return tag.RowsAffected() > 0, nil
+	return schema.Changes(ctx, s.pool, "close the breaker of "+sink, closeSQL, sink)
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Kind is a fault of an endpoint.
@@ -77,9 +79,8 @@ select source, looked_at, off_since, off_until, findings from endpoints where so
 func Keep(ctx context.Context, pool *pgxpool.Pool, source string, found []Finding, now time.Time) (e Endpoint,
 	fresh []Finding, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		rows, _ := tx.Query(ctx, lockSQL, source) // CollectRows returns its error
-		before, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Endpoint])
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		before, err := schema.One[Endpoint](ctx, tx, "read what was found before", lockSQL, source)
+		if err != nil && !errors.Is(err, schema.ErrNotFound) {
 			return err
 		}
 		e, fresh = before.next(source, found, now)
@@ -120,10 +121,5 @@ func (e Endpoint) next(source string, found []Finding, now time.Time) (_ Endpoin
 
 // All returns the endpoints of the sources that were looked at.
 func All(ctx context.Context, pool *pgxpool.Pool, sources []string) ([]Endpoint, error) {
-	rows, _ := pool.Query(ctx, allSQL, sources) // CollectRows returns its error
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Endpoint])
-	if err != nil {
-		return nil, fmt.Errorf("read endpoints: %w", err)
-	}
-	return all, nil
+	return schema.List[Endpoint](ctx, pool, "read endpoints", allSQL, sources)
 }

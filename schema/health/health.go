@@ -8,13 +8,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/pawlhq/pawl/schema"
 )
-
-// DB is a pool or a connection of pgx.
-type DB interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
 
 // Server is how a server stands.
 type Server struct {
@@ -65,24 +60,15 @@ select split_part(current_setting('server_version'), ' ', 1) as version, current
         order by xact_start limit 1) oldest on true`
 
 // Read returns how the server stands.
-func Read(ctx context.Context, db DB) (Server, error) {
-	rows, _ := db.Query(ctx, serverSQL) // CollectExactlyOneRow returns its error
-	server, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Server])
-	if err != nil {
-		return Server{}, fmt.Errorf("read how the database stands: %w", err)
-	}
-	return server, nil
+func Read(ctx context.Context, db schema.Querier) (Server, error) {
+	return schema.One[Server](ctx, db, "read how the database stands", serverSQL)
 }
 
 // CheckDurability reports every setting of the server under which a commit that was acknowledged could be lost. A
 // process that answers providers calls it before it starts.
-func CheckDurability(ctx context.Context, db DB) error {
-	rows, _ := db.Query(ctx, offSQL) // CollectRows returns its error
-	off, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return fmt.Errorf("check durability: %w", err)
-	}
-	var faults []error
+func CheckDurability(ctx context.Context, db schema.Querier) error {
+	off, err := schema.List[string](ctx, db, "check durability", offSQL)
+	faults := []error{err}
 	for _, name := range off {
 		faults = append(faults,
 			fmt.Errorf("the database has %s = off: an acknowledged event could be lost; turn it on", name))
@@ -103,11 +89,6 @@ select format('%s on %s', lower(needs.privilege), c.relname) as lacks
  order by c.relname, needs.privilege`
 
 // Lacks lists the rights that the connection's role lacks to do what a worker and an operator do, as "insert on runs".
-func Lacks(ctx context.Context, db DB) ([]string, error) {
-	rows, _ := db.Query(ctx, rightsSQL) // CollectRows returns its error
-	lacks, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("read what the role may do: %w", err)
-	}
-	return lacks, nil
+func Lacks(ctx context.Context, db schema.Querier) ([]string, error) {
+	return schema.List[string](ctx, db, "read what the role may do", rightsSQL)
 }

@@ -4,13 +4,14 @@ package imports
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Store keeps imports in Postgres.
@@ -94,8 +95,7 @@ func Receipt(ctx context.Context, tx pgx.Tx, o Object) (id string, err error) {
 func (s *Store) Begin(ctx context.Context, source, provider string, modes []string) (i Import, err error) {
 	i.Progress = Progress{Cursor: map[string]string{}, Done: map[string]bool{}, Read: map[string]int{},
 		LeftOut: map[string]string{}}
-	i.EffectsFrom = map[string]time.Time{}
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
 		if _, err := tx.Exec(ctx, beginSQL, source, provider, modes); err != nil {
 			return err
 		}
@@ -103,18 +103,15 @@ func (s *Store) Begin(ctx context.Context, source, provider string, modes []stri
 		if err := tx.QueryRow(ctx, underWaySQL, source).Scan(&i.ID, &progress, &i.Resumed); err != nil {
 			return err
 		}
-		if err := json.Unmarshal(progress, &i.Progress); err != nil {
+		if err := json.Unmarshal(progress, &i.Progress); err != nil { // it keeps the empty maps
 			return err
 		}
-		rows, err := tx.Query(ctx, effectsFromSQL, provider)
-		if err != nil {
-			return err
-		}
-		var mode string
-		var at time.Time
-		_, err = pgx.ForEachRow(rows, []any{&mode, &at}, func() error { i.EffectsFrom[mode] = at.UTC(); return nil })
+		i.EffectsFrom, err = schema.Map[string, time.Time](ctx, tx, "read when effects began", effectsFromSQL, provider)
 		return err
 	})
+	for mode, at := range i.EffectsFrom {
+		i.EffectsFrom[mode] = at.UTC()
+	}
 	if err != nil {
 		return i, fmt.Errorf("begin import of %s: %w", source, err)
 	}
@@ -123,21 +120,10 @@ func (s *Store) Begin(ctx context.Context, source, provider string, modes []stri
 
 // Advance keeps how far the import has come.
 func (s *Store) Advance(ctx context.Context, i Import) error {
-	progress, err := json.Marshal(i.Progress)
-	read, err2 := json.Marshal(i.Read)
-	if err = errors.Join(err, err2); err == nil {
-		_, err = s.pool.Exec(ctx, advanceSQL, i.ID, progress, read)
-	}
-	if err != nil {
-		return fmt.Errorf("keep how far the import has come: %w", err)
-	}
-	return nil
+	return schema.Exec(ctx, s.pool, "keep how far the import has come", advanceSQL, i.ID, i.Progress, i.Read)
 }
 
 // Finish ends the import: the next one begins anew.
 func (s *Store) Finish(ctx context.Context, i Import) error {
-	if _, err := s.pool.Exec(ctx, finishSQL, i.ID); err != nil {
-		return fmt.Errorf("finish import: %w", err)
-	}
-	return nil
+	return schema.Exec(ctx, s.pool, "finish import", finishSQL, i.ID)
 }

@@ -2,7 +2,8 @@ package job
 
 import (
 	"context"
-	"fmt"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // takeSQL puts items after failed tries last, so that they hold up no others.
@@ -14,7 +15,7 @@ select i.target, i.name, i.attempts, i.result, i.note, i.ended_at
 // Take returns up to most items of a job that have no result, and no items if the job is not running. It claims
 // nothing: only one caller at a time may work on a job.
 func (s *Store) Take(ctx context.Context, id string, most int) ([]Item, error) {
-	return collect[Item](ctx, s.pool, "read the items of job "+id, takeSQL, id, most)
+	return schema.List[Item](ctx, s.pool, "read the items of job "+id, takeSQL, id, most)
 }
 
 const endSQL = `
@@ -27,20 +28,14 @@ update jobs
 
 // End records the result of an item. It may be called twice; the first result stays.
 func (s *Store) End(ctx context.Context, id, target string, r Result, note string) error {
-	if _, err := s.pool.Exec(ctx, endSQL, id, target, string(r), note); err != nil {
-		return fmt.Errorf("record the result of %s in job %s: %w", target, id, err)
-	}
-	return nil
+	return schema.Exec(ctx, s.pool, "record the result of "+target+" in job "+id, endSQL, id, target, string(r), note)
 }
 
 const triedSQL = `update job_items set attempts = attempts + 1, note = $3 where job = $1 and target = $2 and result = ''`
 
 // Tried records that an item was tried in vain, and why. It is tried again after the others.
 func (s *Store) Tried(ctx context.Context, id, target, note string) error {
-	if _, err := s.pool.Exec(ctx, triedSQL, id, target, note); err != nil {
-		return fmt.Errorf("record a try of %s in job %s: %w", target, id, err)
-	}
-	return nil
+	return schema.Exec(ctx, s.pool, "record a try of "+target+" in job "+id, triedSQL, id, target, note)
 }
 
 // itemsSQL puts the items that a person has to review first.
@@ -52,7 +47,7 @@ select target, name, attempts, result, note, ended_at
 // Items returns items of a job, the failed and refused ones first. only narrows them to a result, or to "open"; ""
 // means all.
 func (s *Store) Items(ctx context.Context, id, only string, limit int) ([]Item, error) {
-	return collect[Item](ctx, s.pool, "list the items of job "+id, itemsSQL, id, only, limit)
+	return schema.List[Item](ctx, s.pool, "list the items of job "+id, itemsSQL, id, only, limit)
 }
 
 // standingSQL counts events by how they stand now, and accounts that were reconciled by the first word of the note.
@@ -73,5 +68,5 @@ type Standing struct {
 
 // Standing counts the events that the job has decided about, by their present status and reason.
 func (s *Store) Standing(ctx context.Context, id string) ([]Standing, error) {
-	return collect[Standing](ctx, s.pool, "count the events of job "+id, standingSQL, id)
+	return schema.List[Standing](ctx, s.pool, "count the events of job "+id, standingSQL, id)
 }

@@ -4,7 +4,6 @@ package job
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // State is the state of a job.
@@ -122,9 +123,6 @@ type Item struct {
 	EndedAt  *time.Time `json:"ended_at"`
 }
 
-// ErrNotFound means that there is no such job.
-var ErrNotFound = errors.New("no such job")
-
 // Store is the jobs in Postgres.
 type Store struct{ pool *pgxpool.Pool }
 
@@ -135,23 +133,15 @@ const columns = `id, action, effect, reference, filter, who, asked_by, why, rate
 
 const makeSQL = `
 insert into jobs (id, action, effect, reference, filter, who, asked_by, why, rate, money, state, items)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'running', $11)`
+values ($1, $2, $3, $4, coalesce($5::jsonb, '{}'), $6, $7, $8, $9, coalesce($10::jsonb, '{}'), 'running', $11)`
 
 // MakeIn makes a running job of items in the caller's transaction. An ID that is taken is an error.
 func MakeIn(ctx context.Context, tx pgx.Tx, j Job, items []Item) error {
-	filter, err := json.Marshal(j.Filter)
-	if err != nil {
+	if err := schema.Exec(ctx, tx, "make job "+j.ID, makeSQL, j.ID, j.Action, j.Effect, j.Reference, j.Filter, j.Who,
+		j.AskedBy, j.Why, j.Rate, j.Money, len(items)); err != nil {
 		return err
 	}
-	money, err := json.Marshal(j.Money)
-	if err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, makeSQL, j.ID, j.Action, j.Effect, j.Reference, filter, j.Who, j.AskedBy, j.Why, j.Rate,
-		money, len(items)); err != nil {
-		return fmt.Errorf("make job %s: %w", j.ID, err)
-	}
-	_, err = tx.CopyFrom(ctx, pgx.Identifier{"job_items"}, []string{"job", "target", "name"},
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"job_items"}, []string{"job", "target", "name"},
 		pgx.CopyFromSlice(len(items),
 			func(i int) ([]any, error) { return []any{j.ID, items[i].Target, items[i].Name}, nil }))
 	if err != nil {
@@ -162,7 +152,7 @@ func MakeIn(ctx context.Context, tx pgx.Tx, j Job, items []Item) error {
 
 const getSQL = `select ` + columns + ` from jobs where id = $1`
 
-// Get returns a job, or [ErrNotFound].
+// Get returns a job, or [schema.ErrNotFound].
 func (s *Store) Get(ctx context.Context, id string) (*Job, error) {
 	return one(ctx, s.pool, "read job "+id, getSQL, id)
 }
@@ -173,14 +163,14 @@ const listSQL = `select ` + columns + ` from jobs j
 
 // List returns the jobs, the newest first: those behind the job after, "" for the first ones.
 func (s *Store) List(ctx context.Context, limit int, after string) ([]Job, error) {
-	return collect[Job](ctx, s.pool, "list jobs", listSQL, limit, after)
+	return schema.List[Job](ctx, s.pool, "list jobs", listSQL, limit, after)
 }
 
 const openSQL = `select ` + columns + ` from jobs where state in ('running', 'paused') order by created_at, id`
 
 // Open returns the jobs that run or are paused, the oldest first.
 func (s *Store) Open(ctx context.Context) ([]Job, error) {
-	return collect[Job](ctx, s.pool, "list open jobs", openSQL)
+	return schema.List[Job](ctx, s.pool, "list open jobs", openSQL)
 }
 
 // unstartedSQL leaves out jobs of the last seconds: their maker is just starting them.
@@ -191,17 +181,14 @@ select ` + columns + ` from jobs
 // Unstarted returns the running jobs that have no run in Temporal: Temporal was away, or the process that made the
 // job died.
 func (s *Store) Unstarted(ctx context.Context) ([]Job, error) {
-	return collect[Job](ctx, s.pool, "list jobs that are not started", unstartedSQL)
+	return schema.List[Job](ctx, s.pool, "list jobs that are not started", unstartedSQL)
 }
 
 const startedSQL = `update jobs set started_at = now() where id = $1 and started_at is null`
 
 // Started records that Temporal has taken a job's run. It may be called twice; the first time stays.
 func (s *Store) Started(ctx context.Context, id string) error {
-	if _, err := s.pool.Exec(ctx, startedSQL, id); err != nil {
-		return fmt.Errorf("record the start of job %s: %w", id, err)
-	}
-	return nil
+	return schema.Exec(ctx, s.pool, "record the start of job "+id, startedSQL, id)
 }
 
 const moveSQL = `
@@ -211,13 +198,14 @@ returning ` + columns
 
 // MoveIn brings a job that is in one of the states from into another, with a note for people, in the caller's
 // transaction. If it is in none of them, MoveIn returns the job as it is, and false.
-func MoveIn(ctx context.Context, db querier, id string, to State, note string, from ...State) (*Job, bool, error) {
+func MoveIn(ctx context.Context, db schema.Querier, id string, to State, note string,
+	from ...State) (*Job, bool, error) {
 	states := make([]string, len(from))
 	for i, f := range from {
 		states[i] = string(f)
 	}
 	j, err := one(ctx, db, "change job "+id, moveSQL, id, string(to), note, states)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, schema.ErrNotFound) {
 		j, err = one(ctx, db, "read job "+id, getSQL, id)
 		return j, false, err
 	}
@@ -232,37 +220,13 @@ returning ` + columns
 // Finish ends a running job if each of its items has a result, and returns the job in either case.
 func (s *Store) Finish(ctx context.Context, id string) (*Job, error) {
 	j, err := one(ctx, s.pool, "finish job "+id, finishSQL, id)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, schema.ErrNotFound) {
 		return s.Get(ctx, id)
 	}
 	return j, err
 }
 
-// querier is the pool, or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-func one(ctx context.Context, db querier, what, sql string, args ...any) (*Job, error) {
-	rows, _ := db.Query(ctx, sql, args...) // CollectExactlyOneRow returns its error
-	j, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[Job])
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	return j, nil
-}
-
-func collect[T any](ctx context.Context, pool *pgxpool.Pool, what, sql string, args ...any) ([]T, error) {
-	rows, _ := pool.Query(ctx, sql, args...) // CollectRows returns its error
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[T])
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	if list == nil {
-		list = []T{} // a list without rows is [] in JSON
-	}
-	return list, nil
+func one(ctx context.Context, db schema.Querier, doing, sql string, args ...any) (*Job, error) {
+	j, err := schema.One[Job](ctx, db, doing, sql, args...)
+	return &j, err
 }

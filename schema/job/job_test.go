@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -84,7 +85,7 @@ func TestMake_SameIDTwice_OneJobWithItsItems(t *testing.T) {
 	if err != nil || j.Items != 3 || j.State != job.Running || j.Money["usd"] != 100 || j.Filter["status"] != "dead" {
 		t.Errorf("made %+v, %v", j, err)
 	}
-	if _, err := r.Get(t.Context(), "y"); !errors.Is(err, job.ErrNotFound) {
+	if _, err := r.Get(t.Context(), "y"); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("y: %v, want none", err)
 	}
 }
@@ -175,7 +176,7 @@ func TestMove_OnlyFromTheStatesNamed(t *testing.T) {
 	if open, err := jobs.Open(t.Context()); err != nil || len(open) != 0 {
 		t.Errorf("open jobs %+v, %v", open, err)
 	}
-	if _, _, err := jobs.move(t, "y", job.Paused, job.Running); !errors.Is(err, job.ErrNotFound) {
+	if _, _, err := jobs.move(t, "y", job.Paused, job.Running); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("of no job: %v", err)
 	}
 }

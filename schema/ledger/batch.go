@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // batch turns a list of ops into at most one statement of each kind, and their results back into
@@ -268,60 +270,39 @@ func foreign(ctx context.Context, db Tx, claims []*Claim) (keys []string, err er
 			texts[i] = append(texts[i], v)
 		}
 	}
-	rows, err := db.Query(ctx, foreignSQL, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6])
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+	return schema.List[string](ctx, db, "compare claims with their receipts", foreignSQL, texts[0], texts[1], texts[2],
+		texts[3], texts[4], texts[5], texts[6])
 }
 
 // readHolders returns until when others hold the exclusive things. One that lapsed is let go, so that a run that was
 // terminated in the middle cannot hold it for ever. unmarked says of each what [Claim.Unmarked] does.
 func readHolders(ctx context.Context, db Tx, unmarked map[string]bool) (until map[string]time.Time, err error) {
-	rows, err := db.Query(ctx, holdersSQL, slices.Collect(maps.Keys(unmarked)))
-	if err != nil {
-		return nil, err
-	}
+	holders, err := schema.List[struct {
+		Name       string
+		LeaseUntil time.Time
+		Lapsed     bool
+	}](ctx, db, "read who holds exclusive things", holdersSQL, slices.Collect(maps.Keys(unmarked)))
 	until = map[string]time.Time{}
-	var (
-		name      string
-		leaseEnds time.Time
-		lapsed    bool
-		letGo     []string
-	)
-	if _, err = pgx.ForEachRow(rows, []any{&name, &leaseEnds, &lapsed}, func() error {
-		if until[name] = leaseEnds; lapsed {
-			letGo = append(letGo, name)
-		}
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	for _, name := range letGo {
-		if _, err := db.Exec(ctx, letGoSQL, name, unmarked[name]); err != nil {
-			return nil, err
+	for _, h := range holders {
+		if until[h.Name] = h.LeaseUntil; h.Lapsed {
+			if err := schema.Exec(ctx, db, "let go of "+h.Name, letGoSQL, h.Name, unmarked[h.Name]); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return until, nil
+	return until, err
 }
 
 func read(ctx context.Context, db Tx, list []string) (map[string]Grant, error) {
 	found := map[string]Grant{}
-	var doubtful []string
-	err := eachHeld(ctx, db, list, func(key string, g Grant, committing, lapsed bool) {
-		if g.State == Claimed && committing && lapsed {
-			doubtful = append(doubtful, key)
-			g = g.doubted()
-		}
-		found[key] = g
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, key := range doubtful {
-		if _, err := db.Exec(ctx, doubtSQL, key); err != nil {
-			return nil, err
+	rows, err := records(ctx, db, list)
+	for _, r := range rows {
+		if found[r.Key] = r.Grant; r.doubtful() {
+			found[r.Key] = r.doubted()
+			if err := schema.Exec(ctx, db, "record that "+r.Key+" is in doubt", doubtSQL, r.Key); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return found, nil
+	return found, err
 }

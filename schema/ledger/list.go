@@ -3,10 +3,9 @@ package ledger
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Listed is an effect in a list.
@@ -41,7 +40,7 @@ type Filter struct {
 }
 
 const (
-	listed = `select key, kind, state, attempts, generation, error, error_class, claimed_at, done_at, event_id, receipt_id::text, result
+	listed = `select key, kind, state, attempts, generation, error as last_error, error_class, claimed_at, done_at, event_id, receipt_id::text as receipt, result
   from effects`
 	page = ` where key > $1 and key >= $2 and key < $2 || chr(1114111) order by key limit $3`
 )
@@ -56,15 +55,10 @@ with open as materialized (select key from effects where state = $4 and state in
 ` + listed + ` join page using (key) order by key`
 
 // List returns the effects that pass f, by their keys.
-func List(ctx context.Context, db Querier, f Filter) ([]Listed, error) {
+func List(ctx context.Context, db schema.Querier, f Filter) ([]Listed, error) {
 	sql, args := listSQL, []any{f.After, f.Prefix, f.Limit}
 	if f.Open != "" {
 		sql, args = listOpenSQL, append(args, f.Open)
 	}
-	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Listed])
-	if err != nil {
-		return nil, fmt.Errorf("list effects: %w", err)
-	}
-	return found, nil
+	return schema.List[Listed](ctx, db, "list effects", sql, args...)
 }

@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Peek returns the records of the keys, as [Store.Read] does, and writes nothing: it may be called in any
@@ -15,28 +16,43 @@ import (
 // return, else [Failed], and to be tried again.
 func Peek(ctx context.Context, db Tx, keys []string) (map[string]Grant, error) {
 	found := map[string]Grant{}
-	err := eachHeld(ctx, db, keys, func(key string, g Grant, committing, lapsed bool) {
+	rows, err := records(ctx, db, keys)
+	for _, r := range rows {
+		g := r.Grant
 		switch {
-		case g.State == Claimed && lapsed && committing:
+		case r.doubtful():
 			g = g.doubted()
-		case g.State == Claimed && lapsed:
+		case g.State == Claimed && r.Lapsed:
 			g.State, g.Class, g.Error = Failed, Transient, lapsedUndone
 		}
-		found[key] = g
-	})
+		found[r.Key] = g
+	}
+	return found, err
+}
+
+// recorded is a row of readSQL.
+type recorded struct {
+	Grant
+	Key                string
+	Committing, Lapsed bool
+}
+
+func records(ctx context.Context, db schema.Querier, keys []string) ([]recorded, error) {
+	rows, _ := db.Query(ctx, readSQL, keys) // CollectRows returns its error
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[recorded])
 	if err != nil {
 		return nil, fmt.Errorf("read %d effects: %w", len(keys), err)
 	}
 	return found, nil
 }
 
+// doubtful reports whether a claim lapsed after its point of no return.
+func (r recorded) doubtful() bool { return r.State == Claimed && r.Lapsed && r.Committing }
+
 // DoneSince reports whether an effect was done after a time, or may have been. Its key is one of prefixes and a number.
-func DoneSince(ctx context.Context, db Querier, prefixes []string, at time.Time) (done bool, err error) {
-	rows, _ := db.Query(ctx, doneSinceSQL, prefixes, at) // CollectExactlyOneRow returns its error
-	if done, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool]); err != nil {
-		return false, fmt.Errorf("look for effects since %s: %w", at.UTC().Format(time.RFC3339), err)
-	}
-	return done, nil
+func DoneSince(ctx context.Context, db schema.Querier, prefixes []string, at time.Time) (done bool, err error) {
+	return schema.One[bool](ctx, db, "look for effects since "+at.UTC().Format(time.RFC3339), doneSinceSQL, prefixes,
+		at)
 }
 
 // doneSinceSQL goes by the index: a colon comes next after the digits.
@@ -44,11 +60,6 @@ const doneSinceSQL = `
 select exists (select from unnest($1::text[]) as p (prefix) cross join lateral (
     select from effects e where e.key > p.prefix and e.key < p.prefix || ':' and coalesce(e.done_at, e.claimed_at) > $2
        and (e.state in ('done', 'uncertain') or e.state = 'claimed' and e.committing) limit 1) as told)`
-
-// Querier reads.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
 
 // Claimable reports whether a claim of a round would be granted where g is what [Peek] has found: the condition of
 // claimSQL, for who only asks.
@@ -74,28 +85,6 @@ func (g Grant) KeepsKey() bool {
 func (g Grant) doubted() Grant {
 	g.State, g.Class, g.Error = Uncertain, Ambiguous, lapsedInDoubt
 	return g
-}
-
-// eachHeld reads the records of the keys.
-func eachHeld(ctx context.Context, db Tx, keys []string, f func(key string, g Grant, committing, lapsed bool)) error {
-	rows, err := db.Query(ctx, readSQL, keys)
-	if err != nil {
-		return err
-	}
-	var (
-		key                string
-		g                  Grant
-		committing, lapsed bool
-	)
-	_, err = pgx.ForEachRow(rows, []any{&key, &g.State, &committing, &g.LeaseUntil, &lapsed, &g.Generation, &g.Attempt,
-		&g.Round,
-		&g.ReceiptID, &g.EventID, &g.Result, &g.Error, &g.Class, &g.Age, &g.Trying}, func() error {
-		held := g
-		held.Result = slices.Clone(g.Result)
-		f(key, held, committing, lapsed)
-		return nil
-	})
-	return err
 }
 
 // Doubt counts the effects of one kind and mode that are in doubt.
@@ -126,13 +115,6 @@ func (s *Store) Owed(ctx context.Context, kinds []string) (count int, seconds fl
 }
 
 // Doubtful counts the effects that have been in doubt for so long. It writes nothing.
-func Doubtful(ctx context.Context, db interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}, long time.Duration) ([]Doubt, error) {
-	rows, _ := db.Query(ctx, doubtfulSQL, long) // CollectRows returns its error
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Doubt])
-	if err != nil {
-		return nil, fmt.Errorf("count effects in doubt: %w", err)
-	}
-	return found, nil
+func Doubtful(ctx context.Context, db schema.Querier, long time.Duration) ([]Doubt, error) {
+	return schema.List[Doubt](ctx, db, "count effects in doubt", doubtfulSQL, long)
 }

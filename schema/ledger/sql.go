@@ -75,7 +75,7 @@ select c.key from unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::tex
  where not (` + ofReceipt + `)`
 
 const readSQL = `
-select key, state, committing, lease_until, lease_until < now() as lapsed, generation, attempts, round, receipt_id::text, event_id, result, error, error_class,
+select key, state, committing, lease_until, lease_until < now() as lapsed, generation, attempts as attempt, round, receipt_id::text, event_id, result, error, error_class as class,
        now() - claimed_at as age, now() - tried_since as trying
   from effects where key = any($1)`
 

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/groupcommit"
 )
 
@@ -104,11 +105,7 @@ func (s *Store) Sight(ctx context.Context, sighting Sighting) error {
 // claimed. Nothing is claimed; only a claim that lapsed after its point of no return becomes uncertain, as it would
 // for the next claim.
 func (s *Store) Read(ctx context.Context, keys []string) (map[string]Grant, error) {
-	found, err := read(ctx, s.pool, keys)
-	if err != nil {
-		return nil, fmt.Errorf("read %d effects: %w", len(keys), err)
-	}
-	return found, nil
+	return read(ctx, s.pool, keys)
 }
 
 // Skip records the decision that an unfinished effect shall not be done, with the reason. An effect that is done,
@@ -136,11 +133,7 @@ func checkOwn(ctx context.Context, db Tx, c Claim) error {
 // Uncertain counts the effects that may or may not have happened: those that are uncertain, and those that will be
 // when somebody claims them next, because their claim has lapsed after the point of no return.
 func (s *Store) Uncertain(ctx context.Context) (int, error) {
-	var n int
-	if err := s.pool.QueryRow(ctx, uncertainSQL).Scan(&n); err != nil {
-		return 0, fmt.Errorf("count uncertain effects: %w", err)
-	}
-	return n, nil
+	return schema.One[int](ctx, s.pool, "count uncertain effects", uncertainSQL)
 }
 
 // flush writes all ops in one transaction and one round trip, plus one read of the keys that were
@@ -235,8 +228,7 @@ var ErrTakenOver = errors.New("the claim was taken over")
 
 // Tx is a connection inside of a transaction, or one that makes a transaction of each statement or batch.
 type Tx interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	schema.DB
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 

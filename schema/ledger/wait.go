@@ -2,10 +2,9 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Some effects come after others. A run that has to wait for such an earlier effect, the first, says so here, and
@@ -14,28 +13,18 @@ import (
 // Wait records that a run waits with an effect for the first, and returns for how long it has. It may be called again.
 // The run reads the first once more afterwards: whoever settled it before may have found nobody to wake.
 func (s *Store) Wait(ctx context.Context, key, workflowID, first string) (waited time.Duration, err error) {
-	if err := s.pool.QueryRow(ctx, waitSQL, key, workflowID, first).Scan(&waited); err != nil {
-		return 0, fmt.Errorf("record that effect %s waits for %s: %w", key, first, err)
-	}
-	return waited, nil
+	return schema.One[time.Duration](ctx, s.pool, "record that effect "+key+" waits for "+first, waitSQL, key,
+		workflowID, first)
 }
 
 // Waiting returns the workflow IDs of the runs that wait for effects.
 func (s *Store) Waiting(ctx context.Context, keys []string) ([]string, error) {
-	rows, _ := s.pool.Query(ctx, waitingSQL, keys) // CollectRows returns its error
-	waiting, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("list the runs that wait for %d effects: %w", len(keys), err)
-	}
-	return waiting, nil
+	return schema.List[string](ctx, s.pool, "list the runs that wait for effects", waitingSQL, keys)
 }
 
 // Woken forgets that a run waits for effects: it was told. One that has to wait on says so again.
 func (s *Store) Woken(ctx context.Context, keys []string, workflowID string) error {
-	if _, err := s.pool.Exec(ctx, wokenSQL, keys, workflowID); err != nil {
-		return fmt.Errorf("forget that %s waits: %w", workflowID, err)
-	}
-	return nil
+	return schema.Exec(ctx, s.pool, "forget that "+workflowID+" waits", wokenSQL, keys, workflowID)
 }
 
 // waitSQL also writes an existing row: [Store.Woken] may be about to delete it.

@@ -4,12 +4,10 @@ package look
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // recordSQL leaves out what it has just recorded: a page that renews itself looks again and again. A look holds for a
@@ -21,13 +19,8 @@ select id, $2, $3 from unnest($1::uuid[]) as of (id)
                       and l.at > now() - interval '30 seconds' offset 0)`
 
 // Record commits that somebody looks at receipts or rejections, by their IDs. db must not be a transaction.
-func Record(ctx context.Context, db interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}, who, why string, ids []string) error {
-	if _, err := db.Exec(ctx, recordSQL, ids, who, why); err != nil {
-		return fmt.Errorf("record a look at what came in: %w", err)
-	}
-	return nil
+func Record(ctx context.Context, db schema.Execer, who, why string, ids []string) error {
+	return schema.Exec(ctx, db, "record a look at what came in", recordSQL, ids, who, why)
 }
 
 // Row is one look.
@@ -68,9 +61,7 @@ select l.id, l.at, l.who, l.role, l.why, l.what::text as what, coalesce(r.event_
 )
 
 // List returns the looks that pass f, the newest first.
-func List(ctx context.Context, db interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}, f Filter) ([]Row, error) {
+func List(ctx context.Context, db schema.Querier, f Filter) ([]Row, error) {
 	sql, args := listSQL, []any{f.OlderThan, f.Limit}
 	if f.OlderThan == 0 {
 		args[0] = int64(math.MaxInt64)
@@ -81,22 +72,12 @@ func List(ctx context.Context, db interface {
 	case f.Who != "":
 		sql, args = listWhoSQL, append(args, f.Who)
 	}
-	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Row])
-	if err != nil {
-		return nil, fmt.Errorf("list looks: %w", err)
-	}
-	return found, nil
+	return schema.List[Row](ctx, db, "list looks", sql, args...)
 }
 
 const trimSQL = `select trim_looks()`
 
 // Trim deletes some of the looks that are older than 400 days. Call it again and again.
-func Trim(ctx context.Context, db interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}) error {
-	if _, err := db.Exec(ctx, trimSQL); err != nil {
-		return fmt.Errorf("trim looks: %w", err)
-	}
-	return nil
+func Trim(ctx context.Context, db schema.Execer) error {
+	return schema.Exec(ctx, db, "trim looks", trimSQL)
 }

@@ -3,10 +3,9 @@ package notice
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // takeSQL takes a sink's next message: pages first. The messages about one cause keep their order.
@@ -18,32 +17,29 @@ update notice_messages m set attempts = attempts + 1, next_at = now() + $2::inte
                                                            and e.sent_at is null and e.next_at < 'infinity')
          order by page desc, id limit 1 for no key update skip locked) next
  where m.id = next.id
-returning m.id, m.body, m.attempts, extract(epoch from now() - m.created_at)::float8`
+returning m.id, m.body, m.attempts, now() - m.created_at as age`
 
 // Take leases the next message of a sink, false if none is due. If its sender dies, it is taken again after the lease.
 func (s *Store) Take(ctx context.Context, sink string, lease time.Duration) (m Message, found bool, err error) {
-	var id int64
-	var age float64
-	var attempts int
-	err = s.pool.QueryRow(ctx, takeSQL, sink, lease).Scan(&id, &m, &attempts, &age)
-	if errors.Is(err, pgx.ErrNoRows) {
+	taken, err := schema.One[struct {
+		ID       int64
+		Body     Message
+		Attempts int
+		Age      time.Duration
+	}](ctx, s.pool, "take a message for "+sink, takeSQL, sink, lease)
+	if errors.Is(err, schema.ErrNotFound) {
 		return Message{}, false, nil
 	}
-	if err != nil {
-		return Message{}, false, fmt.Errorf("take a message for %s: %w", sink, err)
-	}
-	m.ID, m.Attempts, m.Age = id, attempts, time.Duration(age*float64(time.Second))
-	return m, true, nil
+	m = taken.Body
+	m.ID, m.Attempts, m.Age = taken.ID, taken.Attempts, taken.Age
+	return m, err == nil, err
 }
 
 const sentSQL = `update notice_messages set sent_at = now(), last_error = '' where id = $1`
 
 // Sent records that a sink has a message.
 func (s *Store) Sent(ctx context.Context, m Message) error {
-	if _, err := s.pool.Exec(ctx, sentSQL, m.ID); err != nil {
-		return fmt.Errorf("record that %s was sent: %w", m.Key, err)
-	}
-	return nil
+	return schema.Exec(ctx, s.pool, "record that "+m.Key+" was sent", sentSQL, m.ID)
 }
 
 const againSQL = `
@@ -52,10 +48,7 @@ update notice_messages set next_at = case when $2 then now() + $3::interval else
 
 // Again records why a message was not taken. It is tried again after a wait, or never where no more tries follow.
 func (s *Store) Again(ctx context.Context, m Message, wait time.Duration, more bool, why string) error {
-	if _, err := s.pool.Exec(ctx, againSQL, m.ID, more, wait, why); err != nil {
-		return fmt.Errorf("record a try of %s: %w", m.Key, err)
-	}
-	return nil
+	return schema.Exec(ctx, s.pool, "record a try of "+m.Key, againSQL, m.ID, more, wait, why)
 }
 
 const unsentSQL = `
@@ -74,10 +67,5 @@ type Unsent struct {
 // Unsent counts the messages of the last two days that sinks do not have after so long, also those that are tried no
 // more.
 func (s *Store) Unsent(ctx context.Context, after time.Duration) ([]Unsent, error) {
-	rows, _ := s.pool.Query(ctx, unsentSQL, after) // CollectRows returns its error
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Unsent])
-	if err != nil {
-		return nil, fmt.Errorf("count messages: %w", err)
-	}
-	return found, nil
+	return schema.List[Unsent](ctx, s.pool, "count messages", unsentSQL, after)
 }

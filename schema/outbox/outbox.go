@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Store is the outbox in Postgres.
@@ -145,32 +147,23 @@ func (s *Store) Take(ctx context.Context, limit int, lease time.Duration) (event
 
 // Settled says what came of an event that was taken.
 type Settled struct {
-	ID          int64
-	DeliveredTo []string
+	ID          int64    `json:"id"`
+	DeliveredTo []string `json:"delivered_to"`
 	// Published is set when every subscriber has it.
-	Published bool
+	Published bool `json:"published"`
 	// Error and RetryIn are for an event that some subscriber has not taken.
-	Error   string
-	RetryIn time.Duration
+	Error   string        `json:"error"`
+	RetryIn time.Duration `json:"retry_in"`
 }
 
-// settleSQL takes the outcomes of events as a list of [settledRow]. Published events stay as they are: the subquery
+// settleSQL takes a list of [Settled]. Published events stay as they are: the subquery
 // keeps Postgres from walking the index of unpublished ones.
 const settleSQL = `
 update outbox o set delivered_to = s.delivered_to, last_error = s.error,
        published_at = case when s.published then now() end,
-       next_at = now() + make_interval(secs => s.retry_in)
+       next_at = now() + make_interval(secs => s.retry_in / 1e9)
   from jsonb_to_recordset($1::jsonb) as s(id bigint, delivered_to text[], published boolean, error text, retry_in float8)
  where o.id = s.id and (select o.published_at is null)`
-
-// settledRow is a [Settled] as settleSQL takes it.
-type settledRow struct {
-	ID          int64    `json:"id"`
-	DeliveredTo []string `json:"delivered_to"`
-	Published   bool     `json:"published"`
-	Error       string   `json:"error"`
-	RetryIn     float64  `json:"retry_in"`
-}
 
 // callBackSQL calls back what stands behind published events: see standBackSQL. It is a statement of its own, because
 // one that has waited for who let an event stand back does not see that event.
@@ -183,14 +176,14 @@ update outbox o set next_at = now()
 
 // Settle records what came of taken events, in one commit.
 func (s *Store) Settle(ctx context.Context, settled []Settled) error {
-	var published, waiting []settledRow
+	var published, waiting []Settled
 	var ids []int64
 	for _, e := range settled {
-		row := settledRow{e.ID, append([]string{}, e.DeliveredTo...), e.Published, e.Error, e.RetryIn.Seconds()}
+		e.DeliveredTo = append([]string{}, e.DeliveredTo...) // never null
 		if e.Published {
-			published, ids = append(published, row), append(ids, e.ID)
+			published, ids = append(published, e), append(ids, e.ID)
 		} else {
-			waiting = append(waiting, row)
+			waiting = append(waiting, e)
 		}
 	}
 	batch := &pgx.Batch{}
@@ -208,15 +201,15 @@ func (s *Store) Settle(ctx context.Context, settled []Settled) error {
 }
 
 const pendingSQL = `
-select count(*), coalesce(extract(epoch from now() - min(created_at)), 0)::float8 from outbox where published_at is null`
+select count(*), coalesce(now() - min(created_at), interval '0') as oldest from outbox where published_at is null`
 
 // Pending returns how many events are unpublished, and the age of the oldest.
 func (s *Store) Pending(ctx context.Context) (count int, oldest time.Duration, err error) {
-	var seconds float64
-	if err := s.pool.QueryRow(ctx, pendingSQL).Scan(&count, &seconds); err != nil {
-		return 0, 0, fmt.Errorf("count outbox events: %w", err)
-	}
-	return count, time.Duration(seconds * float64(time.Second)), nil
+	pending, err := schema.One[struct {
+		Count  int
+		Oldest time.Duration
+	}](ctx, s.pool, "count outbox events", pendingSQL)
+	return pending.Count, pending.Oldest, err
 }
 
 // refusedSQL goes by the oldest event of each account: only that one is tried, and the others stand behind it.
@@ -239,10 +232,5 @@ type Refused struct {
 
 // Refused returns what subscribers have not taken, by their answers, the oldest first.
 func (s *Store) Refused(ctx context.Context) ([]Refused, error) {
-	rows, _ := s.pool.Query(ctx, refusedSQL) // CollectRows returns its error
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Refused])
-	if err != nil {
-		return nil, fmt.Errorf("read what subscribers refuse: %w", err)
-	}
-	return found, nil
+	return schema.List[Refused](ctx, s.pool, "read what subscribers refuse", refusedSQL)
 }

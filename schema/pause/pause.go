@@ -6,12 +6,12 @@ package pause
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Kind says whether a sink or a source is paused.
@@ -65,36 +65,17 @@ type Span struct {
 	Told bool
 }
 
-// DB is a pool, or a transaction.
-type DB interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // Store is the pauses in Postgres.
-type Store struct{ db DB }
+type Store struct{ db schema.DB }
 
 // New returns the pauses of a migrated database.
-func New(db DB) *Store { return &Store{db} }
+func New(db schema.DB) *Store { return &Store{db} }
 
 const nowSQL = `select kind, name, since, who, why from pauses where until is null order by kind, name`
 
 // Now returns the current pauses.
-func (s *Store) Now(ctx context.Context) ([]Pause, error) { return Now(ctx, s.db) }
-
-// Now returns the current pauses; db is a pool or a transaction.
-func Now(ctx context.Context, db interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}) ([]Pause, error) {
-	rows, err := db.Query(ctx, nowSQL)
-	if err != nil {
-		return nil, fmt.Errorf("read what is paused: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Pause])
-	if err != nil {
-		return nil, fmt.Errorf("read what is paused: %w", err)
-	}
-	return list, nil
+func Now(ctx context.Context, db schema.Querier) ([]Pause, error) {
+	return schema.List[Pause](ctx, db, "read what is paused", nowSQL)
 }
 
 // ofSinksSQL leaves out pauses that ended longer ago than any effect is tried.
@@ -104,15 +85,7 @@ select id, kind, name, since, who, why, now() - since as ago, coalesce(now() - u
 
 // OfSinks returns the current pauses of sinks and those that ended within 30 days.
 func (s *Store) OfSinks(ctx context.Context) ([]Span, error) {
-	rows, err := s.db.Query(ctx, ofSinksSQL)
-	if err != nil {
-		return nil, fmt.Errorf("read the pauses of sinks: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Span])
-	if err != nil {
-		return nil, fmt.Errorf("read the pauses of sinks: %w", err)
-	}
-	return list, nil
+	return schema.List[Span](ctx, s.db, "read the pauses of sinks", ofSinksSQL)
 }
 
 const beginSQL = `
@@ -120,22 +93,14 @@ insert into pauses (kind, name, who, why) values ($1, $2, $3, $4) on conflict (k
 
 // Begin begins a pause. It returns false and changes nothing if the sink or source is paused already.
 func (s *Store) Begin(ctx context.Context, p Pause) (begun bool, err error) {
-	tag, err := s.db.Exec(ctx, beginSQL, p.Kind, p.Name, p.Who, p.Why)
-	if err != nil {
-		return false, fmt.Errorf("pause %s %s: %w", p.Kind, p.Name, err)
-	}
-	return tag.RowsAffected() > 0, nil
+	return schema.Changes(ctx, s.db, fmt.Sprintf("pause %s %s", p.Kind, p.Name), beginSQL, p.Kind, p.Name, p.Who, p.Why)
 }
 
 const endSQL = `update pauses set until = now() where kind = $1 and name = $2 and until is null`
 
 // End ends a pause. It returns false if the sink or source is not paused.
 func (s *Store) End(ctx context.Context, kind Kind, name string) (ended bool, err error) {
-	tag, err := s.db.Exec(ctx, endSQL, kind, name)
-	if err != nil {
-		return false, fmt.Errorf("resume %s %s: %w", kind, name, err)
-	}
-	return tag.RowsAffected() > 0, nil
+	return schema.Changes(ctx, s.db, fmt.Sprintf("resume %s %s", kind, name), endSQL, kind, name)
 }
 
 const tellSQL = `update pauses set told = true where id = $1 and until is not null and not told`
@@ -143,19 +108,14 @@ const tellSQL = `update pauses set told = true where id = $1 and until is not nu
 // Tell returns true to exactly one caller for each pause of a sink that is over: that caller wakes the waiting
 // effects.
 func (s *Store) Tell(ctx context.Context, id int64) (bool, error) {
-	tag, err := s.db.Exec(ctx, tellSQL, id)
-	if err != nil {
-		return false, fmt.Errorf("let in who waits: %w", err)
-	}
-	return tag.RowsAffected() > 0, nil
+	return schema.Changes(ctx, s.db, "let in who waits", tellSQL, id)
 }
 
 // Find returns the pause of a sink or source in list, and false if list has none.
 func Find(list []Pause, kind Kind, name string) (Pause, bool) {
-	for _, p := range list {
-		if p.Kind == kind && p.Name == name {
-			return p, true
-		}
+	i := slices.IndexFunc(list, func(p Pause) bool { return p.Kind == kind && p.Name == name })
+	if i < 0 {
+		return Pause{}, false
 	}
-	return Pause{}, false
+	return list[i], true
 }

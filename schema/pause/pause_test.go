@@ -20,7 +20,8 @@ func TestStatements(t *testing.T) {
 // One pauses, the other ends it; both see it. What is over is kept, and one process is the one that lets in who waited.
 func TestStore_BeginsOnce_EndsOnce(t *testing.T) {
 	t.Parallel()
-	ctx, s := t.Context(), pause.New(schematest.New(t))
+	ctx, db := t.Context(), schematest.New(t)
+	s := pause.New(db)
 	begin := func(who string) bool {
 		t.Helper()
 		begun, err := s.Begin(ctx, pause.Pause{Kind: pause.Sink, Name: "finance", Who: who, Why: "the books are closed"})
@@ -32,7 +33,7 @@ func TestStore_BeginsOnce_EndsOnce(t *testing.T) {
 	if !begin("ada") || begin("eve") {
 		t.Error("want the first to pause it, and the second not")
 	}
-	now, err := s.Now(ctx)
+	now, err := pause.Now(ctx, db)
 	if err != nil || len(now) != 1 {
 		t.Fatalf("%+v, %v", now, err)
 	}

@@ -5,12 +5,9 @@ package pending
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Decision is a decision that somebody has asked for, and that nobody has made.
@@ -42,12 +39,6 @@ type Decision struct {
 // Does is the verb, in words: that of a job is the one that it decides by.
 func (d Decision) Does() string { return cmp.Or(d.Args["verb"], d.Verb) }
 
-// DB is a pool or a transaction of pgx.
-type DB interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 const (
 	// columns leaves out lapsed rows.
 	columns = `
@@ -71,54 +62,31 @@ values ($1, $2, nullif($3, '')::uuid, $4, $5, $6, $7, $8, $9, $10, $11, now() + 
 
 // Ask keeps a decision for so long. It takes the place of an older one of its verb about its subject; those whose time
 // is over go with it.
-func Ask(ctx context.Context, db DB, d Decision, lasts time.Duration) error {
-	if _, err := db.Exec(ctx, sweepSQL); err != nil {
-		return fmt.Errorf("drop what has lapsed: %w", err)
+func Ask(ctx context.Context, db schema.DB, d Decision, lasts time.Duration) error {
+	if err := schema.Exec(ctx, db, "drop what has lapsed", sweepSQL); err != nil {
+		return err
 	}
-	_, err := db.Exec(ctx, askSQL, d.ID, d.Subject, d.Receipt, d.EventAt, d.Verb, d.Target, d.Args, d.AskedBy, d.Why,
-		d.Money, d.State, lasts)
-	if err != nil {
-		return fmt.Errorf("ask for %s of %s: %w", d.Verb, d.Target, err)
-	}
-	return nil
+	return schema.Exec(ctx, db, "ask for "+d.Verb+" of "+d.Target, askSQL, d.ID, d.Subject, d.Receipt, d.EventAt,
+		d.Verb, d.Target, d.Args, d.AskedBy, d.Why, d.Money, d.State, lasts)
 }
 
-// Get returns the decision that waits under an ID, nil for none.
-func Get(ctx context.Context, db DB, id string) (*Decision, error) {
-	rows, _ := db.Query(ctx, getSQL, id) // CollectExactlyOneRow returns its error
-	d, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[Decision])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the pending decision %s: %w", id, err)
-	}
-	return d, nil
+// Get returns the decision that waits under an ID, or [schema.ErrNotFound].
+func Get(ctx context.Context, db schema.Querier, id string) (Decision, error) {
+	return schema.One[Decision](ctx, db, "read the pending decision "+id, getSQL, id)
 }
 
 // List returns the decisions that wait, the oldest first.
-func List(ctx context.Context, db DB) ([]Decision, error) { return list(ctx, db, listSQL) }
-
-// About returns those about a subject.
-func About(ctx context.Context, db DB, subject string) ([]Decision, error) {
-	return list(ctx, db, aboutSQL, subject)
+func List(ctx context.Context, db schema.Querier) ([]Decision, error) {
+	return schema.List[Decision](ctx, db, "list pending decisions", listSQL)
 }
 
-func list(ctx context.Context, db DB, sql string, args ...any) ([]Decision, error) {
-	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Decision])
-	if err != nil {
-		return nil, fmt.Errorf("list pending decisions: %w", err)
-	}
-	return found, nil
+// About returns those about a subject.
+func About(ctx context.Context, db schema.Querier, subject string) ([]Decision, error) {
+	return schema.List[Decision](ctx, db, "list pending decisions", aboutSQL, subject)
 }
 
 // End drops a decision that is made, or withdrawn. It returns false where it waits no more: of two who end it at once,
 // one does.
-func End(ctx context.Context, db DB, id string) (bool, error) {
-	tag, err := db.Exec(ctx, endSQL, id)
-	if err != nil {
-		return false, fmt.Errorf("end the pending decision %s: %w", id, err)
-	}
-	return tag.RowsAffected() == 1, nil
+func End(ctx context.Context, db schema.Execer, id string) (bool, error) {
+	return schema.Changes(ctx, db, "end the pending decision "+id, endSQL, id)
 }

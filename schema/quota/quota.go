@@ -4,13 +4,13 @@ package quota
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Store counts requests in Postgres. It is safe for concurrent use.
@@ -20,12 +20,11 @@ type Store struct{ pool *pgxpool.Pool }
 func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
 // takeSQL counts a request in the second that it is made in, or in the $3 seconds, by the database's clock, which all
-// processes share. It returns no row where these have their fill.
+// processes share. It changes no row where these have their fill.
 const takeSQL = `
 insert into quotas as q (name, second, requests) values ($1, floor(extract(epoch from clock_timestamp()) / $3)::bigint, 1)
     on conflict (name) do update set second = excluded.second, requests = case when q.second = excluded.second then q.requests + 1 else 1 end
-     where q.second <> excluded.second or q.requests < $2
-returning requests`
+     where q.second <> excluded.second or q.requests < $2`
 
 // Take waits until another request may be made under the name. There may be perSecond of them in each second. Between
 // two seconds there may be twice as many. It fails when ctx ends first.
@@ -43,12 +42,9 @@ func (s *Store) TakeHalf(ctx context.Context, name string, perSecond int) error 
 
 func (s *Store) takeEach(ctx context.Context, name string, most, seconds int) error {
 	for {
-		taken, err := s.take(ctx, name, most, seconds)
-		if err != nil {
-			return fmt.Errorf("take a request of %s: %w", name, err)
-		}
-		if taken {
-			return nil
+		taken, err := schema.Changes(ctx, s.pool, "take a request of "+name, takeSQL, name, most, seconds)
+		if taken || err != nil {
+			return err
 		}
 		// Those who wait shall not all come back in the same moment.
 		select {
@@ -57,13 +53,4 @@ func (s *Store) takeEach(ctx context.Context, name string, most, seconds int) er
 			return fmt.Errorf("%s: more than %d requests in %d s: %w", name, most, seconds, ctx.Err())
 		}
 	}
-}
-
-func (s *Store) take(ctx context.Context, name string, most, seconds int) (bool, error) {
-	var requests int
-	err := s.pool.QueryRow(ctx, takeSQL, name, most, seconds).Scan(&requests)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
 }

@@ -3,6 +3,8 @@ package receipt
 import (
 	"context"
 	"time"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 const backlogSQL = `select count(*), min(received_at) as oldest from receipts where status = 'received' and dispatch_at < 'infinity'`
@@ -16,5 +18,5 @@ type Backlog struct {
 
 // Backlog counts the receipts that wait for their workflow.
 func (r Reader) Backlog(ctx context.Context) (Backlog, error) {
-	return one[Backlog](ctx, r, "count the backlog", backlogSQL)
+	return schema.One[Backlog](ctx, r.db, "count the backlog", backlogSQL)
 }

@@ -2,10 +2,10 @@ package receipt
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Clock names an account's due rows of one time, with the receipt of the fact that made them due.
@@ -30,24 +30,12 @@ returning ` + PendingColumns + `, d.account as due_account, d.at as due_at,
 // Clock leases up to limit due rows, one for each account and time. It leaves out rows whose receipt's source is
 // paused: events that wait there may change them.
 func (s *Store) Clock(ctx context.Context, limit int) ([]Clock, error) {
-	for {
-		found, err := query[struct {
-			Clock
-			Paused bool
-		}](ctx, s.Reader, "take what is due", clockSQL, limit)
-		if err != nil {
-			return nil, err
-		}
-		var due []Clock
-		for _, f := range found {
-			if !f.Paused {
-				due = append(due, f.Clock)
-			}
-		}
-		if len(due) > 0 || len(found) < limit {
-			return due, nil
-		}
-	}
+	return unpaused(ctx, s.db, "take what is due", clockSQL, limit, func(row struct {
+		Clock
+		Paused bool
+	}) (Clock, bool) {
+		return row.Clock, row.Paused
+	})
 }
 
 // beginSQL reopens a receipt for a run of the clock, unless another run of it is at work or parked.
@@ -57,7 +45,7 @@ update receipts r set status = 'processing', reason = '', last_error = '', updat
        workflow_id = case when held.status <> 'processing' and exists (select from runs where workflow_id = $2 and closed_at is not null)
                           then $3 else $2 end
   from held where r.id = held.id and (held.status in ('processed', 'compensated') or held.status = 'processing' and held.workflow_id = $2)
-returning held.status, r.workflow_id`
+returning held.status as was, r.workflow_id`
 
 // Begun is a receipt that was given to a run of the clock: the status that it had, and the run's workflow ID.
 type Begun struct {
@@ -73,29 +61,23 @@ func (s *Store) Begin(ctx context.Context, id, workflowID, anew string) (Begun, 
 	if err != nil {
 		return Begun{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	var begun Begun
-	err = s.pool.QueryRow(ctx, beginSQL, [16]byte(u), workflowID, anew).Scan(&begun.Was, &begun.WorkflowID)
-	if err != nil && !notFound(err) {
-		return Begun{}, fmt.Errorf("reopen receipt %s for what is due: %w", id, err)
+	begun, err := schema.One[Begun](ctx, s.db, "reopen receipt "+id+" for what is due", beginSQL, [16]byte(u),
+		workflowID, anew)
+	if errors.Is(err, schema.ErrNotFound) {
+		err = nil
 	}
-	return begun, nil
+	return begun, err
 }
 
 // overdueSQL uses the index of next_at: each lease moves next_at, so a row that no run has taken is at most one lease
 // ahead.
 const overdueSQL = `
-select coalesce(extract(epoch from now() - min(d.at)), 0)::float8 as seconds
+select coalesce(now() - min(d.at), interval '0')
   from due d join receipts r on r.id = d.receipt_id
  where d.next_at <= now() + $1::interval and d.at <= now() and r.status not in ('needs_review', 'dead')`
 
 // Overdue returns how long the oldest due row has waited for a run, 0 if no row is due. Rows of parked receipts do
 // not count: a person is asked about them already.
-func Overdue(ctx context.Context, pool *pgxpool.Pool) (time.Duration, error) {
-	var seconds float64
-	if err := pool.QueryRow(ctx, overdueSQL, Lease).Scan(&seconds); err != nil {
-		return 0, fmt.Errorf("ask since when something is due: %w", err)
-	}
-	return time.Duration(seconds * float64(time.Second)), nil
+func Overdue(ctx context.Context, db schema.Querier) (time.Duration, error) {
+	return schema.One[time.Duration](ctx, db, "ask since when something is due", overdueSQL, Lease)
 }

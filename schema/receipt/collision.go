@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -101,7 +102,7 @@ func (s *Store) lookAt(ctx context.Context, in *insertion, outcomes []Outcome) e
 			r.occurred()).QueryRow(func(found pgx.Row) error {
 			var id [16]byte
 			err := found.Scan(&id, &o.Status, &o.Reason, &o.other, &o.wanted)
-			if notFound(err) {
+			if errors.Is(err, pgx.ErrNoRows) {
 				return nil
 			}
 			o.ReceiptID, o.again = uuid.UUID(id).String(), !o.other && !o.wanted

@@ -3,12 +3,10 @@ package receipt
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Counted is what a [SourceCount] counts.
@@ -65,7 +63,7 @@ func (s *Store) CountSources(ctx context.Context, counts []SourceCount) error {
 		}
 		days, sums, last = append(days, c.Day), append(sums, c.Count), append(last, c.Last)
 	}
-	return s.exec(ctx, "count requests", countSourcesSQL, texts[0], texts[1], texts[2], days, sums, last)
+	return schema.Exec(ctx, s.db, "count requests", countSourcesSQL, texts[0], texts[1], texts[2], days, sums, last)
 }
 
 // countsKept is how long before the last of its name a day's count is kept, and hoursKept how long before the source's
@@ -88,11 +86,8 @@ delete from source_counts c
  where (l.source, l.what, l.name) = (c.source, c.what, c.name) and c.day < l.last - $1::interval`
 
 // TrimCounts deletes the counts that nothing reads any more.
-func TrimCounts(ctx context.Context, pool *pgxpool.Pool) error {
-	if _, err := pool.Exec(ctx, trimCountsSQL, countsKept, hoursKept); err != nil {
-		return fmt.Errorf("trim counts: %w", err)
-	}
-	return nil
+func TrimCounts(ctx context.Context, db schema.Execer) error {
+	return schema.Exec(ctx, db, "trim counts", trimCountsSQL, countsKept, hoursKept)
 }
 
 // SecretUse is how often a source's secret has admitted a request within the 90 days until LastUsed.
@@ -110,7 +105,7 @@ select source, name as label, sum(count)::bigint as uses, max(last) as last_used
 // SecretUses returns the uses of each secret. A secret without any use is missing, and so may be the uses of
 // the last few seconds.
 func (r Reader) SecretUses(ctx context.Context) ([]SecretUse, error) {
-	return query[SecretUse](ctx, r, "read uses of secrets", secretUsesSQL)
+	return schema.List[SecretUse](ctx, r.db, "read uses of secrets", secretUsesSQL)
 }
 
 // Silence is a source that has delivered nothing since Last, and how many deliveries were to be expected since.
@@ -141,11 +136,6 @@ select e.source, (e.count / e.weeks)::int as expected,
 
 // Silent returns the silent ones of the sources: they have delivered for 14 days or more, and nothing since at least
 // ten deliveries were to be expected.
-func Silent(ctx context.Context, pool *pgxpool.Pool, sources []string) ([]Silence, error) {
-	rows, _ := pool.Query(ctx, silentSQL, sources) // CollectRows returns its error
-	silent, err := pgx.CollectRows(rows, pgx.RowToStructByName[Silence])
-	if err != nil {
-		return nil, fmt.Errorf("look for silent sources: %w", err)
-	}
-	return silent, nil
+func Silent(ctx context.Context, db schema.Querier, sources []string) ([]Silence, error) {
+	return schema.List[Silence](ctx, db, "look for silent sources", silentSQL, sources)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/groupcommit"
 )
 
@@ -59,7 +60,7 @@ func (s *Store) count(ctx context.Context, again repeats) ([]Outcome, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.readTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Within)
 		defer cancel()
 		held, err := s.duplicates.Do(ctx, again)
 		done <- result{held, err}
@@ -112,7 +113,7 @@ func (s *Store) flushDuplicates(ctx context.Context, reqs []repeats) ([][]Outcom
 	held := make([]Outcome, n)
 	for i := range held {
 		// This stays for a receipt that was erased after the insert had met it.
-		held[i] = Outcome{Uncounted: ErrNotFound}
+		held[i] = Outcome{Uncounted: schema.ErrNotFound}
 	}
 	var at int
 	var id [16]byte

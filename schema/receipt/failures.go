@@ -2,11 +2,9 @@ package receipt
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Failures are authentic deliveries of a source that we answered with 5xx, in a row.
@@ -79,18 +77,13 @@ func (s *Store) CountAnswers(ctx context.Context, answers []Answers) error {
 	if len(sources) == 0 {
 		return nil
 	}
-	return s.exec(ctx, "count answers", countAnswersSQL, sources, failures, since, last, recovered)
+	return schema.Exec(ctx, s.db, "count answers", countAnswersSQL, sources, failures, since, last, recovered)
 }
 
 const failingSQL = `
 select source, failures, since, last from source_failures where failures > 0 and source = any($1) order by source`
 
 // Failing returns the failures of those of the sources whose last answer was one.
-func Failing(ctx context.Context, pool *pgxpool.Pool, sources []string) ([]Failures, error) {
-	rows, _ := pool.Query(ctx, failingSQL, sources) // CollectRows returns its error
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Failures])
-	if err != nil {
-		return nil, fmt.Errorf("read the failures of sources: %w", err)
-	}
-	return all, nil
+func Failing(ctx context.Context, db schema.Querier, sources []string) ([]Failures, error) {
+	return schema.List[Failures](ctx, db, "read the failures of sources", failingSQL, sources)
 }

@@ -1,6 +1,10 @@
 package receipt
 
-import "context"
+import (
+	"context"
+
+	"github.com/pawlhq/pawl/schema"
+)
 
 const heldSQL = `
 select i.n from unnest($1::text[], $2::text[], $3::text[], $4::text[]) with ordinality as i(provider, account, mode, event_id, n)
@@ -14,11 +18,11 @@ func (r Reader) Held(ctx context.Context, keys []Key) ([]bool, error) {
 			texts[i] = append(texts[i], v)
 		}
 	}
-	found, err := query[struct{ N int }](ctx, r, "read which events are held", heldSQL,
-		texts[0], texts[1], texts[2], texts[3])
+	found, err := schema.List[int](ctx, r.db, "read which events are held", heldSQL, texts[0], texts[1],
+		texts[2], texts[3])
 	held := make([]bool, len(keys))
-	for _, f := range found {
-		held[f.N-1] = true
+	for _, n := range found {
+		held[n-1] = true
 	}
 	return held, err
 }

@@ -37,18 +37,25 @@ const PendingColumns = `
 // Due leases up to limit receipts whose workflow nobody has started, for [Lease]. It postpones those of a paused
 // source until [Store.LetIn].
 func (s *Store) Due(ctx context.Context, limit int) ([]Pending, error) {
+	return unpaused(ctx, s.db, "take due receipts", dueSQL, limit, func(row struct {
+		Pending
+		Paused bool
+	}) (Pending, bool) {
+		return row.Pending, row.Paused
+	})
+}
+
+// unpaused leases up to limit rows, again and again until some of them are not of a paused source: it returns those.
+func unpaused[Row, T any](ctx context.Context, db schema.Querier, doing, sql string, limit int,
+	read func(Row) (_ T, paused bool)) (due []T, err error) {
 	for {
-		found, err := query[struct {
-			Pending
-			Paused bool
-		}](ctx, s.Reader, "take due receipts", dueSQL, limit)
+		found, err := schema.List[Row](ctx, db, doing, sql, limit)
 		if err != nil {
 			return nil, err
 		}
-		var due []Pending
-		for _, f := range found {
-			if !f.Paused {
-				due = append(due, f.Pending)
+		for _, row := range found {
+			if of, paused := read(row); !paused {
+				due = append(due, of)
 			}
 		}
 		if len(due) > 0 || len(found) < limit {
@@ -76,5 +83,5 @@ func (s *Store) Release(ctx context.Context, ids ...string) error {
 		}
 		uuids[i] = u
 	}
-	return s.exec(ctx, "release due receipts", releaseSQL, uuids)
+	return schema.Exec(ctx, s.db, "release due receipts", releaseSQL, uuids)
 }

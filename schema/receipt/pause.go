@@ -1,6 +1,10 @@
 package receipt
 
-import "context"
+import (
+	"context"
+
+	"github.com/pawlhq/pawl/schema"
+)
 
 // pauseWords say who began pause p, when and why. They follow a source's name.
 const pauseWords = `'is paused since ' || to_char(p.since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') || ' by ' || p.who || ': ' || p.why`
@@ -20,7 +24,7 @@ select p.name, bool_or(p.until is null) as paused,
 
 // SourcePauses returns the sources that are paused, or were before.
 func (r Reader) SourcePauses(ctx context.Context) ([]SourcePause, error) {
-	return query[SourcePause](ctx, r, "read which sources are paused", sourcePausesSQL)
+	return schema.List[SourcePause](ctx, r.db, "read which sources are paused", sourcePausesSQL)
 }
 
 const letInSQL = `
@@ -32,20 +36,12 @@ update receipts r set dispatch_at = now(), reason = '', updated_at = now()
 
 // LetIn makes due up to limit receipts that waited for the end of a source's pause, the oldest first.
 func (s *Store) LetIn(ctx context.Context, source string, limit int) error {
-	return s.exec(ctx, "let in what has waited for source "+source, letInSQL, source, limit)
+	return schema.Exec(ctx, s.db, "let in what has waited for source "+source, letInSQL, source, limit)
 }
 
 const sourceWaitersSQL = `select source, count(*) from receipts where status = 'received' and dispatch_at = 'infinity' group by 1`
 
 // SourceWaiters counts the receipts that wait for the end of each source's pause.
 func (r Reader) SourceWaiters(ctx context.Context) (map[string]int, error) {
-	waiters, err := query[struct {
-		Source string
-		Count  int
-	}](ctx, r, "count what waits for paused sources", sourceWaitersSQL)
-	counts := map[string]int{}
-	for _, w := range waiters {
-		counts[w.Source] = w.Count
-	}
-	return counts, err
+	return schema.Map[string, int](ctx, r.db, "count what waits for paused sources", sourceWaitersSQL)
 }

@@ -2,8 +2,9 @@ package receipt
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Probe is a delivery without an event. An operator sent it to see whether deliveries arrive.
@@ -21,17 +22,12 @@ on conflict (source, id) do nothing`
 
 // KeepProbe commits that a probe has arrived. It may be called twice.
 func (s *Store) KeepProbe(ctx context.Context, p Probe) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	if _, err := s.pool.Exec(ctx, keepProbeSQL, p.ID, p.Source, p.ReceivedAt, p.SecretLabel); err != nil {
-		return fmt.Errorf("keep probe of %s: %w", p.Source, err)
-	}
-	return nil
+	return schema.Exec(ctx, s.db, "keep probe of "+p.Source, keepProbeSQL, p.ID, p.Source, p.ReceivedAt, p.SecretLabel)
 }
 
 const probeSQL = `select id, source, received_at, secret_label from probes where source = $2 and id = $1`
 
-// Probe returns a probe of a source, or [ErrNotFound] if no probe of this ID has arrived.
+// Probe returns a probe of a source, or [schema.ErrNotFound] if no probe of this ID has arrived.
 func (r Reader) Probe(ctx context.Context, source, id string) (Probe, error) {
-	return one[Probe](ctx, r, "read probe of "+source, probeSQL, id, source)
+	return schema.One[Probe](ctx, r.db, "read probe of "+source, probeSQL, id, source)
 }

@@ -162,13 +162,13 @@ func (r Receipt) Ref() event.Ref {
 
 // Body is an event's bytes as received, with the headers that were kept.
 type Body struct {
-	Bytes  []byte
-	header []byte
+	Bytes   []byte `db:"body"`
+	Headers []byte // as JSON
 }
 
 // Header decodes the headers that were kept, which few callers need.
 func (b Body) Header() (h http.Header, err error) {
-	if err := json.Unmarshal(b.header, &h); err != nil {
+	if err := json.Unmarshal(b.Headers, &h); err != nil {
 		return nil, fmt.Errorf("read kept headers: %w", err)
 	}
 	return h, nil

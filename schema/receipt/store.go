@@ -9,19 +9,18 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/groupcommit"
 )
 
-// ErrNotFound means that there is no such receipt.
-var ErrNotFound = errors.New("no such receipt")
+// Within bounds each read, and each write that no delivery waits for.
+const Within = 5 * time.Second
 
 // Options tunes a [Store]; the zero value is right for production.
 type Options struct {
-	// Timeout bounds each write, commit included; default 700 ms, which with the ingress' own deadline makes a stuck
-	// lock or commit a 503 within a second. Large writes get longer.
+	// Timeout bounds what a delivery waits for, and each group commit; default 700 ms, which with the ingress' own
+	// deadline makes a stuck lock or commit a 503 within a second. Large writes get longer.
 	Timeout time.Duration
-	// ReadTimeout bounds each read; default 5 s.
-	ReadTimeout time.Duration
 	// Commit bounds the group commits.
 	Commit groupcommit.Config
 }
@@ -31,26 +30,21 @@ func (o Options) WithDefaults() Options {
 	if o.Timeout <= 0 {
 		o.Timeout = 700 * time.Millisecond
 	}
-	if o.ReadTimeout <= 0 {
-		o.ReadTimeout = 5 * time.Second
-	}
 	o.Commit.Timeout = o.Timeout
 	return o
 }
 
 // Reader reads receipts. There may be any number of them, and none has to be closed.
-type Reader struct {
-	pool        *pgxpool.Pool
-	readTimeout time.Duration
-}
+type Reader struct{ db schema.Bounded }
 
 // NewReader returns a reader on pool.
-func NewReader(pool *pgxpool.Pool) Reader { return Reader{pool, Options{}.WithDefaults().ReadTimeout} }
+func NewReader(pool *pgxpool.Pool) Reader { return Reader{schema.Bounded{Pool: pool, Within: Within}} }
 
 // Store reads and writes receipts. Make one per process with [NewStore]: callers of one Store
 // share commits. It is safe for concurrent use.
 type Store struct {
 	Reader
+	pool    *pgxpool.Pool
 	timeout time.Duration
 
 	inserts *groupcommit.Committer[*insertion, []Outcome]
@@ -64,7 +58,7 @@ type Store struct {
 // the server is back.
 func NewStore(pool *pgxpool.Pool, o Options) *Store {
 	o = o.WithDefaults()
-	s := &Store{Reader: Reader{pool, o.ReadTimeout}, timeout: o.Timeout}
+	s := &Store{Reader: NewReader(pool), pool: pool, timeout: o.Timeout}
 	s.inserts = groupcommit.New(o.Commit.Named("receipts"), s.flushInserts)
 	s.bulk = groupcommit.New(o.Commit.Named("large"), s.flushInserts)
 	s.duplicates = groupcommit.New(o.Commit.Named("duplicates"), s.flushDuplicates)
@@ -113,11 +107,11 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// ParseID parses a receipt's ID. Its error is [ErrNotFound]: a malformed ID belongs to no receipt.
+// ParseID parses a receipt's ID. Its error is [schema.ErrNotFound]: a malformed ID belongs to no receipt.
 func ParseID(id string) (uuid.UUID, error) {
 	u, err := uuid.Parse(id)
 	if err != nil {
-		return u, fmt.Errorf("receipt %q: %w", id, ErrNotFound)
+		return u, fmt.Errorf("receipt %q: %w", id, schema.ErrNotFound)
 	}
 	return u, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -423,7 +424,7 @@ func TestTransition_FollowsNext(t *testing.T) {
 			}
 		}
 	}
-	if err := s.Transition(t.Context(), uuid.NewString(), receipt.Dead, "", ""); !errors.Is(err, receipt.ErrNotFound) {
+	if err := s.Transition(t.Context(), uuid.NewString(), receipt.Dead, "", ""); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("got %v, want ErrNotFound", err)
 	}
 }

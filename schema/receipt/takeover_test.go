@@ -131,7 +131,7 @@ func TestInsert_IgnoredReceiptLocked_NotAcknowledged(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), `select from receipts where id = $1 for update`, id); err != nil {
 		t.Fatal(err)
 	}
-	short := receipt.NewStore(pool, receipt.Options{Timeout: 300 * time.Millisecond, ReadTimeout: 300 * time.Millisecond})
+	short := receipt.NewStore(pool, receipt.Options{Timeout: 300 * time.Millisecond})
 	defer short.Close()
 	if out, err := short.Insert(t.Context(), through("relay", receipt.Received, event("evt_1"))); err == nil {
 		t.Errorf("got %+v, want an error", out)

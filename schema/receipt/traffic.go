@@ -2,10 +2,8 @@ package receipt
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Traffic is what came to a source of late.
@@ -27,11 +25,6 @@ select s.source,
   from unnest($1::text[]) s (source) order by s.source`
 
 // ReadTraffic returns the traffic of each of the sources.
-func ReadTraffic(ctx context.Context, pool *pgxpool.Pool, sources []string) ([]Traffic, error) {
-	rows, _ := pool.Query(ctx, trafficSQL, sources) // CollectRows returns its error
-	traffic, err := pgx.CollectRows(rows, pgx.RowToStructByName[Traffic])
-	if err != nil {
-		return nil, fmt.Errorf("read what comes to the sources: %w", err)
-	}
-	return traffic, nil
+func ReadTraffic(ctx context.Context, db schema.Querier, sources []string) ([]Traffic, error) {
+	return schema.List[Traffic](ctx, db, "read what comes to the sources", trafficSQL, sources)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // ErrOutrun is returned for a status that a workflow task has written after a later one had written
@@ -23,7 +25,7 @@ with held as materialized (
       from held where r.id = held.id and held.status = any($5::text[]) and not held.outrun
     returning r.id
 )
-select held.status, held.outrun, exists (select from moved) from held`
+select held.status, held.outrun, exists (select from moved) as moved from held`
 
 // Transition sets a receipt's status, with its reason and last error ("" for none). A receipt that becomes received
 // is due for dispatch at once. A status that the graph does not allow changes nothing and returns a
@@ -99,22 +101,18 @@ func (s *Store) transition(ctx context.Context, asOf time.Time, id string, to St
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	var from Status
-	var outrun, moved bool
-	err = s.pool.QueryRow(ctx, transitionSQL, [16]byte(u), string(to), reason, lastError, MayPrecede(to), Fence(asOf),
-		waits).Scan(&from, &outrun, &moved)
+	doing := "move receipt " + id + " to " + string(to)
+	held, err := schema.One[struct {
+		Status        Status
+		Outrun, Moved bool
+	}](ctx, s.db, doing, transitionSQL, [16]byte(u), string(to), reason, lastError, MayPrecede(to), Fence(asOf), waits)
 	switch {
-	case notFound(err):
-		err = ErrNotFound
-	case err == nil && outrun:
-		err = ErrOutrun
-	case err == nil && !moved:
-		err = &TransitionError{From: from, To: to}
-	}
-	if err != nil {
-		return fmt.Errorf("move receipt %s to %s: %w", id, to, err)
+	case err != nil:
+		return err
+	case held.Outrun:
+		return fmt.Errorf("%s: %w", doing, ErrOutrun)
+	case !held.Moved:
+		return fmt.Errorf("%s: %w", doing, &TransitionError{From: held.Status, To: to})
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -169,7 +170,7 @@ func (s *Store) flushFinished(ctx context.Context, reqs []Finished) ([]ended, er
 		results[i].apiVersion = st.api
 		switch {
 		case !held:
-			results[i].refused = receipt.ErrNotFound
+			results[i].refused = schema.ErrNotFound
 		case !f.AsOf.IsZero() && st.fence != nil && st.fence.After(f.AsOf):
 			results[i].refused = receipt.ErrOutrun
 		case !st.moved:
@@ -183,10 +184,5 @@ const compensatedSQL = `select count(*) from runs where outcome = 'compensated' 
 
 // Compensated counts the runs that ended within the time d by taking back what they had done.
 func (s *Store) Compensated(ctx context.Context, d time.Duration) (n int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	if err := s.pool.QueryRow(ctx, compensatedSQL, d).Scan(&n); err != nil {
-		return 0, fmt.Errorf("count compensated runs: %w", err)
-	}
-	return n, nil
+	return schema.One[int](ctx, s.db, "count compensated runs", compensatedSQL, d)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -65,11 +66,6 @@ func (s *Store) Intervened(ctx context.Context, i Intervention) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	if _, err := s.pool.Exec(ctx, intervenedSQL, [16]byte(id), i.WorkflowID, i.RunID, string(i.What), i.At, i.Who,
-		i.Why, i.PreviousRunID); err != nil {
-		return fmt.Errorf("record that run %s was %s: %w", i.RunID, i.What, err)
-	}
-	return nil
+	return schema.Exec(ctx, s.db, fmt.Sprintf("record that run %s was %s", i.RunID, i.What), intervenedSQL,
+		[16]byte(id), i.WorkflowID, i.RunID, string(i.What), i.At, i.Who, i.Why, i.PreviousRunID)
 }

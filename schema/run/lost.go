@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -36,16 +35,7 @@ select r.id::text from receipts r where ` + quietAndParked
 // Quiet returns the IDs of the receipts that were silent for the time d, though they have not come to rest and a run
 // of theirs should go on: working, or parked.
 func (s *Store) Quiet(ctx context.Context, d time.Duration) (ids []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	rows, err := s.pool.Query(ctx, quietSQL, d)
-	if err == nil {
-		ids, err = pgx.CollectRows(rows, pgx.RowTo[string])
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list quiet receipts: %w", err)
-	}
-	return ids, nil
+	return schema.List[string](ctx, s.db, "list quiet receipts", quietSQL, d)
 }
 
 const openSQL = `
@@ -54,11 +44,7 @@ select ` + openColumns + ` from receipts r
 
 // Open returns those of the receipts ids that have not come to rest.
 func (s *Store) Open(ctx context.Context, ids []string) ([]Open, error) {
-	open, err := query[Open](ctx, s, openSQL, ids)
-	if err != nil {
-		return nil, fmt.Errorf("read open receipts: %w", err)
-	}
-	return open, nil
+	return schema.List[Open](ctx, s.db, "read open receipts", openSQL, ids)
 }
 
 const quietSampleSQL = `
@@ -69,11 +55,7 @@ union all
 // QuietSample returns some of the receipts that Quiet lists, by chance: up to n of those that work, and as many of
 // those that are parked.
 func (s *Store) QuietSample(ctx context.Context, d time.Duration, n int) ([]Open, error) {
-	sample, err := query[Open](ctx, s, quietSampleSQL, d, n)
-	if err != nil {
-		return nil, fmt.Errorf("choose quiet receipts: %w", err)
-	}
-	return sample, nil
+	return schema.List[Open](ctx, s.db, "choose quiet receipts", quietSampleSQL, d, n)
 }
 
 const parkOpenSQL = `
@@ -90,13 +72,8 @@ func (s *Store) ParkOpen(ctx context.Context, o Open, reason string) (parked boo
 	if err != nil {
 		return false, fmt.Errorf("park receipt: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	tag, err := s.pool.Exec(ctx, parkOpenSQL, [16]byte(id), string(o.Status), o.Reason, reason)
-	if err != nil {
-		return false, fmt.Errorf("park receipt %s: %w", o.ReceiptID, err)
-	}
-	return tag.RowsAffected() > 0, nil
+	return schema.Changes(ctx, s.db, "park receipt "+o.ReceiptID, parkOpenSQL, [16]byte(id), string(o.Status),
+		o.Reason, reason)
 }
 
 // settleOpenSQL gives a receipt back the outcome that its run has recorded with its end.
@@ -115,11 +92,6 @@ func (s *Store) SettleOpen(ctx context.Context, o Open, runID string) (settled b
 	if err != nil {
 		return false, fmt.Errorf("settle receipt: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	tag, err := s.pool.Exec(ctx, settleOpenSQL, [16]byte(id), string(o.Status), o.Reason, o.WorkflowID, runID)
-	if err != nil {
-		return false, fmt.Errorf("settle receipt %s: %w", o.ReceiptID, err)
-	}
-	return tag.RowsAffected() > 0, nil
+	return schema.Changes(ctx, s.db, "settle receipt "+o.ReceiptID, settleOpenSQL, [16]byte(id), string(o.Status),
+		o.Reason, o.WorkflowID, runID)
 }

@@ -2,9 +2,8 @@ package run
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // waitsForSettledSQL looks only at receipts that have tried one of the effects: effects share no other link.
@@ -18,15 +17,5 @@ select r.workflow_id from receipts r
 // WaitsForSettled returns the workflow IDs of other receipts' parked runs that wait for nothing but effects that are
 // done or skipped by now, some of the keys among them.
 func (s *Store) WaitsForSettled(ctx context.Context, receiptID string, keys []string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	rows, err := s.pool.Query(ctx, waitsForSettledSQL, keys, receiptID)
-	if err != nil {
-		return nil, fmt.Errorf("list the runs that wait for %d effects: %w", len(keys), err)
-	}
-	waiting, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("list the runs that wait for %d effects: %w", len(keys), err)
-	}
-	return waiting, nil
+	return schema.List[string](ctx, s.db, "list the runs that wait for effects", waitsForSettledSQL, keys, receiptID)
 }

@@ -5,13 +5,13 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // OutReason is the reason of a receipt whose run waits for a sink that is out, and PausedReason of one whose sink is
-// paused; [Store.SinkWaiters] and [Store.WaitsForSink] read them.
+// paused; [SinkWaiters] and [Store.WaitsForSink] read them.
 func OutReason(sink, words string) string { return receipt.SinkOut + ": " + sink + " " + words }
 
 // PausedReason is described at OutReason.
@@ -21,23 +21,15 @@ const sinkWaitersSQL = `
 select split_part(substr(reason, length(reason_code) + 3), ' ', 1) as sink, count(*)
   from receipts where status = 'retrying' and reason_code in ($1, $2) group by 1`
 
-// SinkWaiters counts the runs that wait for each sink that is out or paused.
+// SinkWaiters is the function of that name, bounded.
 func (s *Store) SinkWaiters(ctx context.Context) (map[string]int, error) {
-	return SinkWaiters(ctx, s.pool)
+	return SinkWaiters(ctx, s.db)
 }
 
-// SinkWaiters is [Store.SinkWaiters] of a database.
-func SinkWaiters(ctx context.Context, db *pgxpool.Pool) (map[string]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, receipt.Options{}.WithDefaults().ReadTimeout)
-	defer cancel()
-	rows, _ := db.Query(ctx, sinkWaitersSQL, receipt.SinkOut, receipt.Paused) // ForEachRow returns its error
-	counts := map[string]int{}
-	var sink string
-	var n int
-	if _, err := pgx.ForEachRow(rows, []any{&sink, &n}, func() error { counts[sink] = n; return nil }); err != nil {
-		return nil, fmt.Errorf("count the runs that wait for sinks: %w", err)
-	}
-	return counts, nil
+// SinkWaiters counts the runs that wait for each sink that is out or paused.
+func SinkWaiters(ctx context.Context, db schema.Querier) (map[string]int, error) {
+	return schema.Map[string, int](ctx, db, "count the runs that wait for sinks", sinkWaitersSQL, receipt.SinkOut,
+		receipt.Paused)
 }
 
 const waitsForSinkSQL = `
@@ -50,12 +42,7 @@ func (s *Store) WaitsForSink(ctx context.Context, sink, after string, most int) 
 	if after == "" {
 		after = "00000000-0000-0000-0000-000000000000"
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	rows, err := s.pool.Query(ctx, waitsForSinkSQL, OutReason(sink, ""), PausedReason(sink, ""), after, most)
-	if err != nil {
-		return nil, nil, fmt.Errorf("list the runs that wait for %s: %w", sink, err)
-	}
+	rows, _ := s.db.Query(ctx, waitsForSinkSQL, OutReason(sink, ""), PausedReason(sink, ""), after, most)
 	var id, workflow string
 	if _, err := pgx.ForEachRow(rows, []any{&id, &workflow}, func() error {
 		ids, workflows = append(ids, id), append(workflows, workflow)

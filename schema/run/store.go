@@ -6,12 +6,9 @@
 package run
 
 import (
-	"context"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/groupcommit"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -30,9 +27,8 @@ const (
 // Store reads and writes runs. Make one per process with [NewStore]: callers of one Store share commits. It is safe for
 // concurrent use.
 type Store struct {
-	pool        *pgxpool.Pool
-	timeout     time.Duration
-	readTimeout time.Duration
+	pool *pgxpool.Pool
+	db   schema.Bounded
 
 	started  *groupcommit.Committer[Started, struct{}]
 	finished *groupcommit.Committer[Finished, ended]
@@ -41,7 +37,7 @@ type Store struct {
 // NewStore returns a store on pool; see [receipt.NewStore].
 func NewStore(pool *pgxpool.Pool, o receipt.Options) *Store {
 	o = o.WithDefaults()
-	s := &Store{pool: pool, timeout: o.Timeout, readTimeout: o.ReadTimeout}
+	s := &Store{pool: pool, db: schema.Bounded{Pool: pool, Within: receipt.Within}}
 	s.started = groupcommit.New(o.Commit.Named("starts"), s.flushStarted)
 	s.finished = groupcommit.New(o.Commit.Named("ends"), s.flushFinished)
 	return s
@@ -51,15 +47,4 @@ func NewStore(pool *pgxpool.Pool, o receipt.Options) *Store {
 func (s *Store) Close() {
 	s.started.Close()
 	s.finished.Close()
-}
-
-// query collects the rows of a statement, which has the read time-out.
-func query[T any](ctx context.Context, s *Store, sql string, args ...any) ([]T, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	rows, err := s.pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByName[T])
 }

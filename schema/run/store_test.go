@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/run"
@@ -176,7 +177,7 @@ func TestMarkFinished_RefusedAndUnknown(t *testing.T) {
 		t.Errorf("status %s, want ignored", r.Status)
 	}
 	_, err = s.MarkFinished(t.Context(), run.Finished{Ref: event.Ref{ReceiptID: uuid.NewString()}, WorkflowID: "w", RunID: "r", StartedAt: time.Now(), Status: receipt.Processed})
-	if !errors.Is(err, receipt.ErrNotFound) {
+	if !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("got %v, want ErrNotFound", err)
 	}
 }

@@ -6,19 +6,13 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Idle is how long a session lasts without a request.
 const Idle = 2 * time.Hour
-
-// ErrNone means that a secret is no session's, or that the session is over.
-var ErrNone = errors.New("nobody is signed in by that")
 
 // Session is somebody who has signed in.
 type Session struct {
@@ -29,17 +23,11 @@ type Session struct {
 	EndsAt time.Time
 }
 
-// DB is a pool or a transaction.
-type DB interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // Store is the sessions in Postgres.
-type Store struct{ db DB }
+type Store struct{ db schema.DB }
 
 // New returns the sessions of a migrated database.
-func New(db DB) *Store { return &Store{db} }
+func New(db schema.DB) *Store { return &Store{db} }
 
 const (
 	beginSQL = `
@@ -61,46 +49,26 @@ select name, roles, via, ends_at from found`
 // Begin signs somebody in for so long at most, and returns the secret for the browser. Sessions that are over are
 // deleted on the way.
 func (s *Store) Begin(ctx context.Context, in Session, lasts time.Duration) (secret string, err error) {
-	if _, err := s.db.Exec(ctx, sweepSQL, Idle); err != nil {
-		return "", fmt.Errorf("begin a session: %w", err)
+	if err := schema.Exec(ctx, s.db, "end old sessions", sweepSQL, Idle); err != nil {
+		return "", err
 	}
 	secret = rand.Text() + rand.Text()
-	if _, err := s.db.Exec(ctx, beginSQL, id(secret), in.Name, in.Roles, in.Via, lasts); err != nil {
-		return "", fmt.Errorf("begin a session: %w", err)
-	}
-	return secret, nil
+	return secret, schema.Exec(ctx, s.db, "begin a session", beginSQL, id(secret), in.Name, in.Roles, in.Via, lasts)
 }
 
-// Find returns the session of a secret. The error is [ErrNone] if there is none, or not any more.
-func (s *Store) Find(ctx context.Context, secret string) (*Session, error) {
-	rows, err := s.db.Query(ctx, findSQL, id(secret), Idle)
-	if err != nil {
-		return nil, fmt.Errorf("find a session: %w", err)
-	}
-	found, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[Session])
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil, ErrNone
-	case err != nil:
-		return nil, fmt.Errorf("find a session: %w", err)
-	}
-	return found, nil
+// Find returns the session of a secret, or [schema.ErrNotFound] if there is none, or not any more.
+func (s *Store) Find(ctx context.Context, secret string) (Session, error) {
+	return schema.One[Session](ctx, s.db, "find a session", findSQL, id(secret), Idle)
 }
 
 // End ends the session of a secret; one that is over stays so.
 func (s *Store) End(ctx context.Context, secret string) error {
-	if _, err := s.db.Exec(ctx, endSQL, id(secret)); err != nil {
-		return fmt.Errorf("end a session: %w", err)
-	}
-	return nil
+	return schema.Exec(ctx, s.db, "end a session", endSQL, id(secret))
 }
 
 // EndAll ends every session of a name.
 func (s *Store) EndAll(ctx context.Context, name string) error {
-	if _, err := s.db.Exec(ctx, endAllSQL, name); err != nil {
-		return fmt.Errorf("end the sessions of %s: %w", name, err)
-	}
-	return nil
+	return schema.Exec(ctx, s.db, "end the sessions of "+name, endAllSQL, name)
 }
 
 func id(secret string) []byte {

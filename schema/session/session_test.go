@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/session"
 )
@@ -35,14 +36,14 @@ func TestSession_LivesAndEnds(t *testing.T) {
 		t.Fatalf("found %+v, %v", found, err)
 	}
 	for name, secret := range map[string]string{"of nobody": "x", "empty": ""} {
-		if _, err := s.Find(t.Context(), secret); !errors.Is(err, session.ErrNone) {
+		if _, err := s.Find(t.Context(), secret); !errors.Is(err, schema.ErrNotFound) {
 			t.Errorf("a secret %s: %v", name, err)
 		}
 	}
 	if err := s.End(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Find(t.Context(), first); !errors.Is(err, session.ErrNone) {
+	if _, err := s.Find(t.Context(), first); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("after its end: %v", err)
 	}
 	if _, err := s.Find(t.Context(), second); err != nil {
@@ -51,7 +52,7 @@ func TestSession_LivesAndEnds(t *testing.T) {
 	if err := s.EndAll(t.Context(), "ada"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Find(t.Context(), second); !errors.Is(err, session.ErrNone) {
+	if _, err := s.Find(t.Context(), second); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("after the end of all: %v", err)
 	}
 }
@@ -71,7 +72,7 @@ func TestSession_OverOrIdle_IsNone(t *testing.T) {
 		if _, err := db.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Find(t.Context(), secret); !errors.Is(err, session.ErrNone) {
+		if _, err := s.Find(t.Context(), secret); !errors.Is(err, schema.ErrNotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

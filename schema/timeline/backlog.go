@@ -2,10 +2,11 @@ package timeline
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Backlog counts the open events, as of one moment.
@@ -102,35 +103,28 @@ select r.id::text as id, r.event_id, r.type, r.status, r.reason_code, r.received
 func ReadBacklog(ctx context.Context, db DB) (*Backlog, error) {
 	b := &Backlog{Parked: []Cause{}}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) (err error) {
-		parked, err := collect[Parked](ctx, tx, parkedSQL, nil, mostSummed)
+	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) error {
+		parked, err := ReadParked(ctx, tx, nil)
 		if err != nil {
 			return err
 		}
 		for _, p := range parked {
 			b.Parked = append(b.Parked, p.Cause)
 		}
-		if b.Waiting, err = collect[Cause](ctx, tx, waitingSQL); err != nil {
+		if b.Waiting, err = schema.List[Cause](ctx, tx, "read what waits", waitingSQL); err != nil {
 			return err
 		}
-		oldest, err := collect[Open](ctx, tx, oldestSQL)
+		oldest, err := schema.List[Open](ctx, tx, "read the oldest event", oldestSQL)
 		if len(oldest) > 0 {
 			b.Oldest = &oldest[0]
 		}
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read what is open: %w", err)
-	}
-	return b, nil
+	return b, err
 }
 
 // ReadParked counts the parked events by cause, mode and whether money hangs on them: their types match a pattern of
 // SQL's. Their money is not summed if more than 5,000 are parked.
-func ReadParked(ctx context.Context, db DB, financial []string) ([]Parked, error) {
-	parked, err := collect[Parked](ctx, db, parkedSQL, financial, mostSummed)
-	if err != nil {
-		return nil, fmt.Errorf("read what is parked: %w", err)
-	}
-	return parked, nil
+func ReadParked(ctx context.Context, db schema.Querier, financial []string) ([]Parked, error) {
+	return schema.List[Parked](ctx, db, "read what is parked", parkedSQL, financial, mostSummed)
 }

@@ -2,8 +2,9 @@ package timeline
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Due is what the clock will do because of an event.
@@ -39,10 +40,6 @@ const dueSQL = `
 select at, why, object from due where account = $1 and mode = $2 and receipt_id = $3::uuid order by at, object limit 20`
 
 // DueOf returns what the clock will do because of a receipt's event, the next first.
-func DueOf(ctx context.Context, db DB, r Receipt) ([]Due, error) {
-	due, err := collect[Due](ctx, db, dueSQL, r.OurAccount, r.Mode, r.ID)
-	if err != nil {
-		return nil, fmt.Errorf("read what is due of receipt %s: %w", r.ID, err)
-	}
-	return due, nil
+func DueOf(ctx context.Context, db schema.Querier, r Receipt) ([]Due, error) {
+	return schema.List[Due](ctx, db, "read what is due of receipt "+r.ID, dueSQL, r.OurAccount, r.Mode, r.ID)
 }

@@ -1,10 +1,17 @@
 package timeline
 
 // ListStatement is what a list asks, with its arguments.
-func ListStatement(f Filter) (sql string, args []any) { return f.statement() }
+func ListStatement(f Filter) (sql string, args []any) {
+	found, args := f.found()
+	return found + shown, args
+}
 
-// Sums are the statements that sum what a list shows, by name.
-func Sums() map[string]string {
-	return map[string]string{"sum": summed(listSQL), "sum open": summed(listOpenSQL), "sum reason": summed(listReasonSQL),
-		"sum kind": summed(listKindSQL), "sum about": summed(listAboutSQL)}
+// Lists are the statements of lists and of what sums them up, by name.
+func Lists() map[string]string {
+	all := map[string]string{}
+	for way, found := range map[string]string{"": findAll, " open": findOpen, " reason": findReason, " kind": findKind,
+		" about": findAbout} {
+		all["list"+way], all["sum"+way] = found+shown, found+summed
+	}
+	return all
 }

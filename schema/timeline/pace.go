@@ -2,8 +2,9 @@ package timeline
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Pace is how fast events came in and were done with of late.
@@ -48,14 +49,11 @@ select kind, count(*)::int as effects, percentile_cont(0.5) within group (order 
  group by kind order by kind`
 
 // ReadPace returns the pace of now.
-func ReadPace(ctx context.Context, db DB) (p Pace, err error) {
-	if p.Hours, err = collect[Hour](ctx, db, hoursSQL); err == nil {
-		p.Speeds, err = collect[Speed](ctx, db, speedsSQL, MostPaced)
+func ReadPace(ctx context.Context, db schema.Querier) (p Pace, err error) {
+	if p.Hours, err = schema.List[Hour](ctx, db, "count the deliveries by hour", hoursSQL); err == nil {
+		p.Speeds, err = schema.List[Speed](ctx, db, "read how long effects took", speedsSQL, MostPaced)
 	}
-	if err != nil {
-		return p, fmt.Errorf("read the pace: %w", err)
-	}
-	return p, nil
+	return p, err
 }
 
 // Took is how long the calls of a sink took that had an answer, of the newest [MostPaced] events, as in a [Speed].
@@ -75,10 +73,6 @@ select k.sink, percentile_cont(0.5) within group (order by took) as median, perc
  group by k.sink order by k.sink`
 
 // ReadTook returns how long calls took, by sink: the n-th of kinds, in the n-th mode, goes to the n-th of sinks.
-func ReadTook(ctx context.Context, db DB, kinds, modes, sinks []string) ([]Took, error) {
-	took, err := collect[Took](ctx, db, tookSQL, MostPaced, kinds, modes, sinks)
-	if err != nil {
-		return nil, fmt.Errorf("read how long calls took: %w", err)
-	}
-	return took, nil
+func ReadTook(ctx context.Context, db schema.Querier, kinds, modes, sinks []string) ([]Took, error) {
+	return schema.List[Took](ctx, db, "read how long calls took", tookSQL, MostPaced, kinds, modes, sinks)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -84,10 +85,6 @@ func idAt(at time.Time) string {
 
 // Find returns the receipts that id names: as receipt ID, as event ID (which two providers, accounts or modes may
 // share), as the ID of a workflow that was started for it, or as the key of an effect that it claimed.
-func Find(ctx context.Context, db DB, id string) ([]Receipt, error) {
-	receipts, err := collect[Receipt](ctx, db, findSQL, id)
-	if err != nil {
-		return nil, fmt.Errorf("find %q: %w", id, err)
-	}
-	return receipts, nil
+func Find(ctx context.Context, db schema.Querier, id string) ([]Receipt, error) {
+	return schema.List[Receipt](ctx, db, fmt.Sprintf("find %q", id), findSQL, id)
 }

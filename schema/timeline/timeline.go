@@ -12,12 +12,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // DB is a pool or a connection of pgx.
 type DB interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	schema.Querier
 	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
 }
 
@@ -97,8 +98,7 @@ type Entry struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// Show returns everything about the receipt with that ID, as of one moment. The error is [pgx.ErrNoRows] if there is
-// no such receipt.
+// Show returns everything about the receipt with that ID, as of one moment, or [schema.ErrNotFound].
 func Show(ctx context.Context, db DB, receiptID string) (*Event, error) {
 	var event *Event
 	// One snapshot, so that an effect is never done in one part and not claimed in another.
@@ -116,24 +116,23 @@ func Show(ctx context.Context, db DB, receiptID string) (*Event, error) {
 func show(ctx context.Context, tx pgx.Tx, id string) (*Event, error) {
 	e := new(Event)
 	var err error
-	rows, _ := tx.Query(ctx, receiptSQL, id) // CollectOneRow returns its error
-	if e.Receipt, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Receipt]); err != nil {
+	if e.Receipt, err = schema.One[Receipt](ctx, tx, "read the receipt", receiptSQL, id); err != nil {
 		return nil, err
 	}
-	if e.Deliveries, err = collect[Delivery](ctx, tx, deliveriesSQL, id); err != nil {
+	if e.Deliveries, err = schema.List[Delivery](ctx, tx, "read its deliveries", deliveriesSQL, id); err != nil {
 		return nil, err
 	}
-	if e.Runs, err = collect[Run](ctx, tx, runsSQL, id); err != nil {
+	if e.Runs, err = schema.List[Run](ctx, tx, "read its runs", runsSQL, id); err != nil {
 		return nil, err
 	}
-	if e.Effects, err = collect[Effect](ctx, tx, effectsSQL, id); err != nil {
+	if e.Effects, err = schema.List[Effect](ctx, tx, "read its effects", effectsSQL, id); err != nil {
 		return nil, err
 	}
-	steps, err := collect[Entry](ctx, tx, stepsSQL, id)
+	steps, err := schema.List[Entry](ctx, tx, "read the steps of its effects", stepsSQL, id)
 	if err != nil {
 		return nil, err
 	}
-	actions, err := collect[Entry](ctx, tx, actionsSQL, id)
+	actions, err := schema.List[Entry](ctx, tx, "read what operators did", actionsSQL, id)
 	if err != nil {
 		return nil, err
 	}
@@ -228,15 +227,4 @@ func signedWith(label string) string {
 		return ", shown by the provider's API and not signed"
 	}
 	return ", signed with " + label
-}
-
-func collect[T any](ctx context.Context, db interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}, sql string, args ...any) ([]T, error) {
-	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[T])
-	if all == nil {
-		all = []T{} // a list without rows is [] in JSON
-	}
-	return all, err
 }

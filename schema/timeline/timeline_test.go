@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -58,7 +58,7 @@ func TestStatements(t *testing.T) {
 	// an index.
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{
 		Walks: []string{"list", "sum", "speeds", "took"}, Open: []string{"list kind", "list open", "sum kind", "sum open", "parked", "waiting", "oldest"},
-		Made: timeline.Sums(),
+		Made: timeline.Lists(),
 	})
 }
 
@@ -252,8 +252,8 @@ func TestShow_EffectOfAnotherEvent_SatisfiedBy(t *testing.T) {
 func TestShow_Unknown_NoRows(t *testing.T) {
 	t.Parallel()
 	_, err := timeline.Show(context.Background(), schematest.New(t), first)
-	if !errors.Is(err, pgx.ErrNoRows) {
-		t.Errorf("err = %v, want pgx.ErrNoRows", err)
+	if !errors.Is(err, schema.ErrNotFound) {
+		t.Errorf("err = %v, want schema.ErrNotFound", err)
 	}
 }
 

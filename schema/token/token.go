@@ -6,16 +6,13 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"errors"
-	"fmt"
 	"hash/crc32"
 	"math/big"
 	"net/netip"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // A token is "pawl_", 256 random bits and the CRC-32 of their digits, both in base 62. Scanners of repositories find it
@@ -84,39 +81,23 @@ func (t Token) From(address netip.Addr) bool {
 	return len(t.Networks) == 0
 }
 
-// DB is a pool or a transaction of pgx.
-type DB interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-// ErrNotFound means that there is no such token.
-var ErrNotFound = errors.New("no such token")
-
 const makeSQL = `
 insert into tokens (name, hash, role, networks, made_by, expires_at) values ($1, $2, $3, $4, $5, $6) on conflict (name) do nothing`
 
 // Make keeps a new token. It returns false if the name is taken, also by one that has ended.
-func Make(ctx context.Context, db DB, t Token, hash [sha256.Size]byte) (bool, error) {
+func Make(ctx context.Context, db schema.Execer, t Token, hash [sha256.Size]byte) (bool, error) {
 	if t.Networks == nil {
 		t.Networks = []netip.Prefix{}
 	}
-	tag, err := db.Exec(ctx, makeSQL, t.Name, hash[:], t.Role, t.Networks, t.MadeBy, t.ExpiresAt)
-	if err != nil {
-		return false, fmt.Errorf("make token %s: %w", t.Name, err)
-	}
-	return tag.RowsAffected() == 1, nil
+	return schema.Changes(ctx, db, "make token "+t.Name, makeSQL, t.Name, hash[:], t.Role, t.Networks, t.MadeBy,
+		t.ExpiresAt)
 }
 
 const revokeSQL = `update tokens set revoked_at = now() where name = $1 and revoked_at is null`
 
 // Revoke ends a token. It returns false if none has the name that was not revoked.
-func Revoke(ctx context.Context, db DB, name string) (bool, error) {
-	tag, err := db.Exec(ctx, revokeSQL, name)
-	if err != nil {
-		return false, fmt.Errorf("revoke token %s: %w", name, err)
-	}
-	return tag.RowsAffected() == 1, nil
+func Revoke(ctx context.Context, db schema.Execer, name string) (bool, error) {
+	return schema.Changes(ctx, db, "revoke token "+name, revokeSQL, name)
 }
 
 const columns = `name, role, networks, made_by, made_at, expires_at, used_at, revoked_at from tokens`
@@ -124,28 +105,16 @@ const columns = `name, role, networks, made_by, made_at, expires_at, used_at, re
 // findSQL looks the hash up in an index. How long that takes says something about hashes, and nothing about tokens.
 const findSQL = `select ` + columns + ` where hash = $1`
 
-// Find returns the token with a hash, also one that has ended, or [ErrNotFound].
-func Find(ctx context.Context, db DB, hash [sha256.Size]byte) (*Token, error) {
-	return one(ctx, db, "find a token", findSQL, hash[:])
+// Find returns the token with a hash, also one that has ended, or [schema.ErrNotFound].
+func Find(ctx context.Context, db schema.Querier, hash [sha256.Size]byte) (Token, error) {
+	return schema.One[Token](ctx, db, "find a token", findSQL, hash[:])
 }
 
 const getSQL = `select ` + columns + ` where name = $1`
 
-// Get returns the token with a name, or [ErrNotFound].
-func Get(ctx context.Context, db DB, name string) (*Token, error) {
-	return one(ctx, db, "read token "+name, getSQL, name)
-}
-
-func one(ctx context.Context, db DB, what, sql string, arg any) (*Token, error) {
-	rows, _ := db.Query(ctx, sql, arg) // CollectExactlyOneRow returns its error
-	t, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[Token])
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	return t, nil
+// Get returns the token with a name, or [schema.ErrNotFound].
+func Get(ctx context.Context, db schema.Querier, name string) (Token, error) {
+	return schema.One[Token](ctx, db, "read token "+name, getSQL, name)
 }
 
 // usedSQL writes once a minute at most, whatever a token is used for.
@@ -153,21 +122,13 @@ const usedSQL = `
 update tokens set used_at = now() where name = $1 and (used_at is null or used_at < now() - interval '1 minute')`
 
 // Used records that a token is in use.
-func Used(ctx context.Context, db DB, name string) error {
-	if _, err := db.Exec(ctx, usedSQL, name); err != nil {
-		return fmt.Errorf("record the use of token %s: %w", name, err)
-	}
-	return nil
+func Used(ctx context.Context, db schema.Execer, name string) error {
+	return schema.Exec(ctx, db, "record the use of token "+name, usedSQL, name)
 }
 
 const listSQL = `select ` + columns + ` order by revoked_at is not null, name`
 
 // List returns all tokens: first those that are not revoked, by name.
-func List(ctx context.Context, db DB) ([]Token, error) {
-	rows, _ := db.Query(ctx, listSQL) // CollectRows returns its error
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[Token])
-	if err != nil {
-		return nil, fmt.Errorf("list tokens: %w", err)
-	}
-	return all, nil
+func List(ctx context.Context, db schema.Querier) ([]Token, error) {
+	return schema.List[Token](ctx, db, "list tokens", listSQL)
 }

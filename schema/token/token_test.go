@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/token"
 )
@@ -65,7 +66,7 @@ func TestToken_MadeFoundUsedRevoked(t *testing.T) {
 	if !found.From(netip.MustParseAddr("::ffff:10.1.2.3")) || found.From(netip.MustParseAddr("192.0.2.1")) || found.From(netip.Addr{}) {
 		t.Errorf("%v lets another network in, or not its own", found.Networks)
 	}
-	if _, err := token.Find(t.Context(), db, token.Hash(token.New())); !errors.Is(err, token.ErrNotFound) {
+	if _, err := token.Find(t.Context(), db, token.Hash(token.New())); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("one that was never made: %v", err)
 	}
 	// A use is written once a minute.

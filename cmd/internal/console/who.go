@@ -12,13 +12,13 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/role"
-	"github.com/pawlhq/pawl/schema/session"
+	"github.com/pawlhq/pawl/schema"
 )
 
 // door lets people in: it knows who sends a request, and signs people in and out.
 type door struct {
 	cfg    *config.Config
-	db     session.DB
+	db     schema.DB
 	log    *slog.Logger
 	token  func(ctx context.Context, token, address string) (*operator.Person, error)
 	users  *Users

@@ -65,7 +65,7 @@ func (f *findings) migrations(version int) {
 	}
 }
 
-func (f *findings) role(ctx context.Context, db health.DB, server health.Server, version int, dev bool) {
+func (f *findings) role(ctx context.Context, db schema.DB, server health.Server, version int, dev bool) {
 	lacks, err := health.Lacks(ctx, db)
 	switch {
 	case err != nil:

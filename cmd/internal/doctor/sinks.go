@@ -16,7 +16,7 @@ func (d *Doctor) sinks(ctx context.Context, f *findings) error {
 	if err != nil {
 		return err
 	}
-	pauses, err := pause.New(d.Pool).Now(ctx)
+	pauses, err := pause.Now(ctx, d.Pool)
 	if err != nil {
 		return err
 	}

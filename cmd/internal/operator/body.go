@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -66,7 +67,7 @@ func (o *Operator) readBody(ctx context.Context, r *timeline.Receipt, why string
 		return nil, err
 	}
 	kept, err := receipt.NewReader(o.DB).Body(ctx, r.ID)
-	if errors.Is(err, receipt.ErrNotFound) {
+	if errors.Is(err, schema.ErrNotFound) {
 		return nil, unknown("the body of %s is erased; its receipt, its facts and what was done remain: pawl events show %[1]s", r.EventID)
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -169,13 +171,13 @@ func waits(ctx context.Context, d *Decision, rec recorded) (*Answer, error) {
 		return nil, err
 	}
 	p, err := pending.Get(ctx, d.o.DB, after.Pending)
-	if err != nil {
+	over := errors.Is(err, schema.ErrNotFound)
+	if err != nil && !over {
 		return nil, err
 	}
-	a := &Answer{Verb: d.Verb, Target: rec.Target, Request: d.Request, Who: rec.Actor, Repeated: rec.repeated,
-		Pending: p}
+	a := &Answer{Verb: d.Verb, Target: rec.Target, Request: d.Request, Who: rec.Actor, Repeated: rec.repeated}
 	switch {
-	case p == nil:
+	case over:
 		a.Says = "it waits for a second person no more: it was decided or withdrawn, or it has lapsed"
 	case after.InsteadOf != "":
 		a.Says = "nothing is done yet: what " + after.InsteadOf + " had asked for has changed since, so that another " +
@@ -183,7 +185,8 @@ func waits(ctx context.Context, d *Decision, rec recorded) (*Answer, error) {
 	default:
 		a.Says = "nothing is done until a second person decides the same"
 	}
-	if p != nil {
+	if !over {
+		a.Pending = &p
 		a.Says += ", before " + timeOf(p.Until)
 	}
 	return a, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.temporal.io/sdk/client"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
@@ -252,7 +253,7 @@ func (o *Operator) ShowJob(ctx context.Context, id, only string, limit int) (*Jo
 
 func (o *Operator) getJob(ctx context.Context, id string) (*job.Job, error) {
 	j, err := job.New(o.DB).Get(ctx, id)
-	if errors.Is(err, job.ErrNotFound) {
+	if errors.Is(err, schema.ErrNotFound) {
 		return nil, unknown("no job %q: pawl jobs list shows them", id)
 	}
 	return j, err

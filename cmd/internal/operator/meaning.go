@@ -240,8 +240,8 @@ func (s *MeaningSwitch) runIgnored(ctx context.Context, tx pgx.Tx, d *Decision) 
 		if err != nil {
 			return err
 		}
-		for _, ids := range list {
-			items = append(items, job.Item{Target: ids[0], Name: ids[1]})
+		for _, r := range list {
+			items = append(items, job.Item{Target: r.ID, Name: r.EventID})
 		}
 	}
 	if len(items) == 0 {

@@ -2,23 +2,25 @@ package operator
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/pending"
 )
 
 // withdrawRule drops a decision that waits for a second person.
-var withdrawRule = rule[*pending.Decision, *pending.Decision]{
-	find: func(ctx context.Context, d *Decision) (*pending.Decision, string, error) {
+var withdrawRule = rule[pending.Decision, *pending.Decision]{
+	find: func(ctx context.Context, d *Decision) (pending.Decision, string, error) {
 		p, err := pending.Get(ctx, d.o.DB, d.Target)
-		if err == nil && p == nil {
+		if errors.Is(err, schema.ErrNotFound) {
 			err = unknown("no decision %q waits for a second person: pawl status lists those that do",
 				d.Target)
 		}
 		return p, "pending/" + d.Target, err
 	},
-	check: func(_ context.Context, d *Decision, p *pending.Decision) (*change, error) {
+	check: func(_ context.Context, d *Decision, p pending.Decision) (*change, error) {
 		needs := VerbNamed(p.Does())
 		if d.By != nil && !d.By.May(needs.Right()) {
 			return nil, Forbids(d.Verb+" of "+needs.Name, needs.Right())
@@ -36,8 +38,8 @@ var withdrawRule = rule[*pending.Decision, *pending.Decision]{
 				return err
 			}}, nil
 	},
-	answer: func(_ context.Context, _ *Decision, p *pending.Decision, _ recorded) (string, *pending.Decision, error) {
-		return p.Does() + " of " + p.Target + " waits for a second person no more", p, nil
+	answer: func(_ context.Context, _ *Decision, p pending.Decision, _ recorded) (string, *pending.Decision, error) {
+		return p.Does() + " of " + p.Target + " waits for a second person no more", &p, nil
 	},
 }
 

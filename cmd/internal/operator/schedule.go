@@ -10,6 +10,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/workflows"
@@ -57,7 +58,7 @@ func (s *Scheduled) ReconcileDue(ctx context.Context, in workflows.ReconcileInpu
 		return r, err
 	}
 	_, err = job.New(s.Operator.DB).Get(ctx, id)
-	if errors.Is(err, job.ErrNotFound) && len(made.Others) == 0 {
+	if errors.Is(err, schema.ErrNotFound) && len(made.Others) == 0 {
 		r.Says = "no account is due to be compared"
 		return r, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/role"
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/session"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -23,7 +24,7 @@ var ErrNobody = errors.New("nobody is signed in")
 
 // SignIn keeps a person signed in for so long at most, and returns the secret of the session. It refuses a name that
 // the audit trail could take for somebody else's.
-func SignIn(ctx context.Context, db session.DB, p Person, via string, lasts time.Duration) (secret string, err error) {
+func SignIn(ctx context.Context, db schema.DB, p Person, via string, lasts time.Duration) (secret string, err error) {
 	if err := CheckName(p.Name); err != nil {
 		return "", err
 	}
@@ -49,9 +50,9 @@ func CheckName(name string) error {
 }
 
 // SignedIn returns the person of a session, and how the name was verified. The error is [ErrNobody] for none.
-func SignedIn(ctx context.Context, db session.DB, secret string) (p *Person, via string, err error) {
+func SignedIn(ctx context.Context, db schema.DB, secret string) (p *Person, via string, err error) {
 	found, err := session.New(db).Find(ctx, secret)
-	if errors.Is(err, session.ErrNone) {
+	if errors.Is(err, schema.ErrNotFound) {
 		return nil, "", ErrNobody
 	}
 	if err != nil {

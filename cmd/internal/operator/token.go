@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/role"
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/token"
 )
 
@@ -108,15 +109,15 @@ var newTokenRule = rule[*newToken, *TokenResult]{
 	},
 }
 
-var revokeTokenRule = rule[*token.Token, *TokenResult]{
-	find: func(ctx context.Context, d *Decision) (*token.Token, string, error) {
+var revokeTokenRule = rule[token.Token, *TokenResult]{
+	find: func(ctx context.Context, d *Decision) (token.Token, string, error) {
 		t, err := token.Get(ctx, d.o.DB, d.Target)
-		if errors.Is(err, token.ErrNotFound) {
+		if errors.Is(err, schema.ErrNotFound) {
 			err = unknown("no token %q: pawl tokens list shows them", d.Target)
 		}
 		return t, "token/" + d.Target, err
 	},
-	check: func(_ context.Context, d *Decision, t *token.Token) (*change, error) {
+	check: func(_ context.Context, d *Decision, t token.Token) (*change, error) {
 		revoked := d.refuse("is revoked already")
 		if t.RevokedAt != nil {
 			return nil, revoked
@@ -133,7 +134,7 @@ var revokeTokenRule = rule[*token.Token, *TokenResult]{
 			},
 		}, nil
 	},
-	answer: func(_ context.Context, _ *Decision, t *token.Token, _ recorded) (string, *TokenResult, error) {
+	answer: func(_ context.Context, _ *Decision, t token.Token, _ recorded) (string, *TokenResult, error) {
 		return "it is accepted no more", &TokenResult{Name: t.Name}, nil
 	},
 }
@@ -195,16 +196,10 @@ type Tokens struct {
 func NewTokens(db *pgxpool.Pool, stale time.Duration) *Tokens {
 	read := func(ctx context.Context, hash [sha256.Size]byte) (token.Token, time.Time, error) {
 		t, err := token.Find(ctx, db, hash)
-		if errors.Is(err, token.ErrNotFound) {
-			return token.Token{}, time.Time{}, ErrToken
+		if errors.Is(err, schema.ErrNotFound) || err == nil && t.Ended(time.Now()) {
+			err = ErrToken
 		}
-		if err != nil {
-			return token.Token{}, time.Time{}, err
-		}
-		if t.Ended(time.Now()) {
-			return token.Token{}, time.Time{}, ErrToken
-		}
-		return *t, time.Time{}, nil
+		return t, time.Time{}, err
 	}
 	return &Tokens{db: db, known: newRecall(mostTokens, tokenFresh, stale, read)}
 }

@@ -246,7 +246,7 @@ func (e *exporter) readSinks(_ context.Context, set set) error {
 }
 
 func (e *exporter) readPauses(ctx context.Context, set set) error {
-	stopped, err := pause.New(e.Pool).Now(ctx)
+	stopped, err := pause.Now(ctx, e.Pool)
 	for _, s := range stopped {
 		set("pawl_paused", sinceThen(s.Since), attribute.String("kind", string(s.Kind)),
 			attribute.String("name", s.Name))

@@ -8,10 +8,8 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/billing"
-	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
-	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -28,7 +26,7 @@ func (n *Node) receivers(effects *effect.Runner, announced func()) (*activities.
 		ByName: sinks.consumers, BySource: Relays(c),
 	}
 	return &activities.Outlooks{
-		DB: n.Pool, Breakers: breaker.New(n.Pool), Pauses: pause.New(n.Pool),
+		DB: n.Pool,
 		Billing: &activities.Billing{
 			Effects: effects, Receipts: n.Receipts, Facts: state, Policy: BillingPolicy(c), Planning: planning(c),
 			Sinks: sinks.settings, Consumers: consumers, Fetches: fetches(c), Announced: announced,

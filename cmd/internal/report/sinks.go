@@ -68,7 +68,7 @@ func ReadSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Sin
 	if err != nil {
 		return nil, err
 	}
-	pauses, err := pause.New(db).Now(ctx)
+	pauses, err := pause.Now(ctx, db)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func ReadSources(ctx context.Context, cfg *config.Config, db *pgxpool.Pool, unus
 	if err != nil {
 		return nil, err
 	}
-	paused, err := pause.New(db).Now(ctx)
+	paused, err := pause.Now(ctx, db)
 	if err != nil {
 		return nil, err
 	}

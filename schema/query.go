@@ -1,0 +1,120 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Querier reads: a pool, a connection or a transaction of pgx.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Execer writes: a pool, a connection or a transaction of pgx.
+type Execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// DB reads and writes.
+type DB interface {
+	Querier
+	Execer
+}
+
+// ErrNotFound means that no row has what was asked for.
+var ErrNotFound = errors.New("not found")
+
+// List returns the rows of a statement, never nil. A T that is a struct takes the columns by its fields' names, any
+// other the only column. doing begins the error, here as below.
+func List[T any](ctx context.Context, db Querier, doing, sql string, args ...any) ([]T, error) {
+	rows, _ := db.Query(ctx, sql, args...) // AppendRows returns its error
+	list, err := pgx.AppendRows([]T{}, rows, rowTo[T])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return list, nil
+}
+
+// One returns the only row of a statement, as [List] does, or [ErrNotFound].
+func One[T any](ctx context.Context, db Querier, doing, sql string, args ...any) (one T, err error) {
+	rows, _ := db.Query(ctx, sql, args...) // CollectExactlyOneRow returns its error
+	if one, err = pgx.CollectExactlyOneRow(rows, rowTo[T]); errors.Is(err, pgx.ErrNoRows) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", doing, err)
+	}
+	return one, err
+}
+
+func rowTo[T any](row pgx.CollectableRow) (T, error) {
+	if reflect.TypeFor[T]().Kind() == reflect.Struct {
+		return pgx.RowToStructByName[T](row)
+	}
+	return pgx.RowTo[T](row)
+}
+
+// Map returns the rows of a statement with two columns, the second by the first.
+func Map[K comparable, V any](ctx context.Context, db Querier, doing, sql string, args ...any) (map[K]V, error) {
+	rows, _ := db.Query(ctx, sql, args...) // ForEachRow returns its error
+	values, key, value := map[K]V{}, *new(K), *new(V)
+	if _, err := pgx.ForEachRow(rows, []any{&key, &value}, func() error {
+		values[key] = value
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return values, nil
+}
+
+// Exec runs a statement.
+func Exec(ctx context.Context, db Execer, doing, sql string, args ...any) error {
+	_, err := Changes(ctx, db, doing, sql, args...)
+	return err
+}
+
+// Changes runs a statement and reports whether it has changed a row.
+func Changes(ctx context.Context, db Execer, doing, sql string, args ...any) (bool, error) {
+	tag, err := db.Exec(ctx, sql, args...)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", doing, err)
+	}
+	return tag.RowsAffected() > 0, nil
+}
+
+// Bounded is a pool whose statements each have a deadline.
+type Bounded struct {
+	*pgxpool.Pool
+	Within time.Duration
+}
+
+// Exec is a pool's, with the deadline.
+func (b Bounded) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.Within)
+	defer cancel()
+	return b.Pool.Exec(ctx, sql, args...)
+}
+
+// Query is a pool's, with a deadline until its rows are closed.
+func (b Bounded) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.Within)
+	rows, err := b.Pool.Query(ctx, sql, args...)
+	return boundedRows{rows, cancel}, err
+}
+
+type boundedRows struct {
+	pgx.Rows
+	cancel context.CancelFunc
+}
+
+func (r boundedRows) Close() {
+	r.Rows.Close()
+	r.cancel()
+}
