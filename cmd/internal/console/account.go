@@ -10,13 +10,6 @@ import (
 	"github.com/pawlhq/pawl/schema/account"
 )
 
-// accountsPage is a list of accounts.
-type accountsPage struct {
-	Filters []filter
-	Rows    shownTable
-	Older   string
-}
-
 func (s *Server) accounts(v *visit) error {
 	q := func(name string) string { return strings.TrimSpace(v.FormValue(name)) }
 	f := account.Filter{Mode: q("mode"), Access: q("access"), Plan: q("plan"), Status: q("status"), Limit: listed + 1}
@@ -25,18 +18,18 @@ func (s *Server) accounts(v *visit) error {
 	if err != nil {
 		return err
 	}
-	page := accountsPage{Filters: []filter{
+	page := listPage{Filters: []filter{
 		{"mode", "mode", f.Mode, []string{"live", "test"}},
 		{"access", "access", f.Access, []string{"active", "suspended", "none"}},
 		{"plan", "plan", f.Plan, nil}, {"status", "subscription", f.Status, nil},
-	}}
+	}, Empty: "No account passes these filters. Accounts appear with their first billing event, or by pawl import."}
 	if len(found) > listed {
 		found = found[:listed]
 		last := found[listed-1]
 		page.Older = older("/accounts", page.Filters, "after", last.Mode+"/"+last.ID)
 	}
 	page.Rows = newTable(tables.Accounts(found))
-	return s.render(v, http.StatusOK, "accounts", "Accounts", page)
+	return s.render(v, http.StatusOK, "list", "Accounts", page)
 }
 
 // accountPage is everything about one account.

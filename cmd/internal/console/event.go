@@ -20,14 +20,6 @@ import (
 // listed is how many rows a list has on one page.
 const listed = 50
 
-// eventsPage is a list of events.
-type eventsPage struct {
-	Filters []filter
-	Rows    shownTable
-	Older   string // the link to the next page, "" at the end
-	Many    []button
-}
-
 // filter is one way to narrow a list.
 type filter struct {
 	Name, Label, Value string
@@ -67,7 +59,7 @@ func (s *Server) events(v *visit) error {
 	if err != nil {
 		return err
 	}
-	var page eventsPage
+	page := listPage{Empty: "No event passes these filters. Clear one, or look for an object by the field above."}
 	for _, name := range operator.Criteria {
 		one := filter{Name: name, Label: name, Value: q[name]}
 		if name == "status" {
@@ -83,7 +75,7 @@ func (s *Server) events(v *visit) error {
 	}
 	page.Rows = newReceipts(found)
 	page.Many = manyButtons(v.person, f.Status, q)
-	return s.render(v, http.StatusOK, "events", "Events", page)
+	return s.render(v, http.StatusOK, "list", "Events", page)
 }
 
 // manyButtons are the decisions about all events of a list.

@@ -24,9 +24,10 @@ type listPage struct {
 	Rows    shownTable
 	More    shownTable
 	Empty   string
-	Older   string
+	Older   string // the link to the next page, "" at the end
 	Renews  bool
-	// Choices are folded under Decides.
+	// Many are the decisions about all of its rows. Choices are folded under Decides.
+	Many    []button
 	Decides string
 	Choices []button
 }
