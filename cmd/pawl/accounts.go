@@ -61,7 +61,7 @@ func accountsShow(a *app) *cobra.Command {
 		Long: `Show what an account may use and why, its subscriptions and invoices, what was booked for it, and what a person
 has to do about it. ID is our ID of the account, or what a customer quotes: a customer, a subscription, an invoice, a payment or a charge by the provider's ID,
 an invoice's number, or an e-mail address.`,
-		Args: oneID("accounts show"),
+		Args: oneID,
 	}
 	modeFlag(cmd, &mode, "live or test, where both have the ID")
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (*account.Account, error) {

@@ -78,7 +78,7 @@ func consoleAddUser(a *app) *cobra.Command {
 	var prints bool
 	cmd := &cobra.Command{
 		Use: "adduser NAME --role ROLE", Short: "Let a person sign in to the console with a password",
-		Args: oneID("console adduser"),
+		Args: oneID,
 		Long: `Let a person sign in to the console with a password, which is asked for, or read from standard input. It goes into the
 file console.users as a hash of argon2id. A person who is there gets the new password and roles, at once and everywhere.
 
@@ -129,7 +129,7 @@ file console.users as a hash of argon2id. A person who is there gets the new pas
 
 func consoleRemoveUser(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "removeuser NAME", Short: "Take a person out of console.users", Args: oneID("console removeuser"),
+		Use: "removeuser NAME", Short: "Take a person out of console.users", Args: oneID,
 		Long: "Take a person out of console.users. Whoever is signed in by that name is out at the next request.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			users, err := a.consoleUsers()

@@ -135,7 +135,7 @@ func eventsBody(a *app) *cobra.Command {
 	d := decision{Decision: operator.Decision{Verb: operator.VerbReveal}}
 	cmd := &cobra.Command{
 		Use: "body ID", Short: "Show the payload of an event, masked unless asked otherwise",
-		Args: oneID("events body"),
+		Args: oneID,
 		Long: `Show the payload that was kept of an event. Possible personal data is masked: shown are the shape, true, false and
 null, IDs of Stripe's and UUIDs, words under keys such as type, status and currency, times under keys such as
 created_at, and numbers under keys such as amount and quantity. Under keys that may hold personal data, a secret, or

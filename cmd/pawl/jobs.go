@@ -26,7 +26,7 @@ func jobsList(a *app) *cobra.Command {
 func jobsShow(a *app) *cobra.Command {
 	var only string
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "Show a bulk job, and what came of its events", Args: oneID("jobs show"),
+		Use: "show ID", Short: "Show a bulk job, and what came of its events", Args: oneID,
 		Long: `Show a bulk job: how far it is, how the events stand now about which it has decided, and the events themselves, those
 first that failed or were refused. done: the decision was taken. refused: it could not be taken, and nothing was
 changed. failed: it was tried in vain.`,

@@ -82,7 +82,7 @@ func isMany(cmd *cobra.Command) bool {
 // targets wants what a verb is about: one ID, or none and a filter if it can be about many.
 func targets(v operator.Verb) cobra.PositionalArgs {
 	if len(v.Many) == 0 && !v.ManyTasks {
-		return oneID(v.Command)
+		return oneID
 	}
 	return func(cmd *cobra.Command, args []string) error {
 		switch many := isMany(cmd); {

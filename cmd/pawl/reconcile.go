@@ -52,7 +52,7 @@ Exit code 0 when there is no difference, or it was filed, 1 when there is one.`,
 			if r.all {
 				return noArgument(cmd, args)
 			}
-			return oneID("reconcile")(cmd, args)
+			return oneID(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := r.accountable(a, "reconcile"); err != nil {

@@ -53,7 +53,7 @@ func rejectionsShow(a *app) *cobra.Command {
 	var request, reveal bool
 	d := decision{Decision: operator.Decision{Verb: operator.VerbRevealRejection}}
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "Show a refused request, masked unless asked otherwise", Args: oneID("rejections show"),
+		Use: "show ID", Short: "Show a refused request, masked unless asked otherwise", Args: oneID,
 		Long: `Show a refused request. Its body and its headers are masked as pawl events body masks them. A body that is neither
 JSON nor a form, or was cut, is not shown.
 

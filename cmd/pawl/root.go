@@ -177,13 +177,11 @@ func noArgument(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func oneID(command string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return usagef("%s needs one ID", command)
-		}
-		return nil
+func oneID(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usagef("%s needs one ID", strings.TrimPrefix(cmd.CommandPath(), "pawl "))
 	}
+	return nil
 }
 
 func (a *app) setLogger() error {

@@ -30,7 +30,7 @@ func tasksList(a *app) *cobra.Command {
 func tasksShow(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show OBJECT", Short: "Show the tasks about an object, and what was done about each",
-		Args: oneID("tasks show"),
+		Args: oneID,
 		Long: `Show the tasks about an object, open or closed, and what was done about each: who took it, noted something or closed it.
 OBJECT is what pawl tasks list shows.`,
 	}
