@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // ErrNoBinaries is returned when no server binaries are found and none can be downloaded.
@@ -25,55 +23,29 @@ type binaries struct {
 
 func (b binaries) path(program string) string { return filepath.Join(b.dir, program) }
 
-// finder looks for binaries. Its two sources are fields so that a machine without any can be
-// tried on one that has them.
-type finder struct {
-	dirs  []string
-	fetch func(context.Context) (binaries, error)
-}
-
-func newFinder(ctx context.Context, acc account, log *slog.Logger) finder {
-	return finder{
-		dirs:  binaryDirs(ctx),
-		fetch: func(ctx context.Context) (binaries, error) { return download(ctx, acc, log) },
-	}
-}
-
-// find returns the binaries of major version want, or of any version when want is 0, that acc can run. If none match,
-// it returns the best others and false. If the machine has no binaries, it downloads some.
-func (f finder) find(ctx context.Context, acc account, want int) (binaries, bool, error) {
-	var others []binaries
-	for _, dir := range f.dirs {
+// find returns the binaries in dirs of major version want, or of any version when want is 0, that acc can run. If none
+// match, it returns the best others. It returns the zero value if there are none.
+func find(ctx context.Context, acc account, dirs []string, want int) (best binaries) {
+	for _, dir := range dirs {
 		b, err := inspect(ctx, acc, dir)
-		if err != nil {
-			continue
+		if err == nil && (want == 0 || b.major == want) {
+			return b
 		}
-		if want == 0 || b.major == want {
-			return b, true, nil
+		if err == nil && best.dir == "" {
+			best = b
 		}
-		others = append(others, b)
 	}
-	if len(others) > 0 {
-		return others[0], false, nil
-	}
-	b, err := f.fetch(ctx)
-	if err != nil {
-		return binaries{}, false, fmt.Errorf("%w (and downloading them failed: %v)", ErrNoBinaries, err)
-	}
-	return b, want == 0 || b.major == want, nil
+	return best
 }
 
 // binaryDirs lists where server binaries may be, the best first.
-func binaryDirs(ctx context.Context) []string {
+func binaryDirs() []string {
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
 		if real, err := filepath.EvalSymlinks(path); err == nil {
 			dirs = append(dirs, filepath.Dir(real))
 		}
 		dirs = append(dirs, filepath.Dir(path))
-	}
-	if out, err := exec.CommandContext(ctx, "pg_config", "--bindir").Output(); err == nil {
-		dirs = append(dirs, strings.TrimSpace(string(out)))
 	}
 	for _, pattern := range []string{
 		"/usr/lib/postgresql/*/bin",            // Debian, Ubuntu

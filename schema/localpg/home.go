@@ -9,18 +9,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
-
-	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
 // Files of a state directory, and of a home outside of it.
 const (
-	lockFile     = "lock"     // held with flock while a server runs
 	passwordFile = "password" // of the superuser
-	locationFile = "location" // the home, when it is outside
-	ownerFile    = "owner"    // in an outside home: the state directory that it belongs to
+	homeLink     = "home"     // leads to the home, when it is outside
+	stateLink    = "state"    // in an outside home: leads to the state directory that it belongs to
 	logName      = "postgres.log"
 )
 
@@ -32,22 +28,22 @@ const outside = "/var/tmp"
 const homePattern = "pawl-"
 
 // findHome returns the directory for the data of state directory dir: dir itself, or where acc
-// cannot reach it (below root's home, say) one in /var/tmp that belongs to acc. The place is
-// recorded in dir: the next start finds it, and whoever deletes dir begins empty.
+// cannot reach it (below root's home, say) one in /var/tmp that belongs to acc. A link in dir leads there: the next
+// start finds it, and whoever deletes dir begins empty.
 func findHome(ctx context.Context, dir string, acc account, log *slog.Logger) (string, error) {
 	if acc.cred == nil {
 		return dir, nil
 	}
 	removeForsaken(acc, log)
-	recorded, err := os.ReadFile(filepath.Join(dir, locationFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	if home := strings.TrimSpace(string(recorded)); home != "" {
+	link := filepath.Join(dir, homeLink)
+	if home, err := os.Readlink(link); err == nil {
 		if ownedBy(home, acc) {
-			return home, recordOwner(home, dir)
+			return home, nil
 		}
 		log.Warn("the recorded data directory is gone, beginning with an empty one", "state", dir, "gone", home)
+		if err := os.Remove(link); err != nil {
+			return "", err
+		}
 	}
 	data := filepath.Join(dir, "data")
 	if reachable(ctx, data, acc) {
@@ -60,14 +56,10 @@ func findHome(ctx context.Context, dir string, acc account, log *slog.Logger) (s
 	if err != nil {
 		return "", err
 	}
-	// Location before owner: a home without an owner is never swept, and a crash between the two
-	// is repaired above.
-	if err := os.WriteFile(filepath.Join(dir, locationFile), []byte(home+"\n"), 0o600); err != nil {
-		return "", err
-	}
 	log.Info("data directory lies outside of the state directory, which the server's user cannot reach",
 		"user", acc.name, "state", dir, "data", home)
-	return home, recordOwner(home, dir)
+	// In this order: a home that leads nowhere is never swept.
+	return home, errors.Join(os.Symlink(home, link), os.Symlink(dir, filepath.Join(home, stateLink)))
 }
 
 // reachable makes the directory data for acc and reports whether acc can use it. If acc cannot, nothing is left
@@ -96,29 +88,16 @@ func makeHome(base string, acc account) (string, error) {
 	return home, nil
 }
 
-func recordOwner(home, dir string) error {
-	return os.WriteFile(filepath.Join(home, ownerFile), []byte(dir+"\n"), 0o600)
-}
-
-// removeForsaken removes homes whose state directory is gone or refers to another home.
+// removeForsaken removes homes whose state directory is gone or leads to another home.
 func removeForsaken(acc account, log *slog.Logger) {
 	homes, _ := filepath.Glob(filepath.Join(outside, homePattern+"*"))
 	for _, home := range homes {
-		if !ownedBy(home, acc) {
+		dir, err := os.Readlink(filepath.Join(home, stateLink))
+		if err != nil || !ownedBy(home, acc) {
 			continue
 		}
-		owner, err := os.ReadFile(filepath.Join(home, ownerFile))
-		if err != nil {
-			continue
-		}
-		recorded, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(owner)), locationFile))
-		if err == nil && strings.TrimSpace(string(recorded)) == home {
-			continue
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			continue // not readable is not gone
-		}
-		if pid := postmasterPID(filepath.Join(home, "data")); isPostmaster(pid, filepath.Join(home, "data")) {
+		linked, err := os.Readlink(filepath.Join(dir, homeLink))
+		if linked == home || err != nil && !errors.Is(err, fs.ErrNotExist) { // not readable is not gone
 			continue
 		}
 		if err := os.RemoveAll(home); err != nil {
@@ -170,15 +149,6 @@ func ephemeralHome(ctx context.Context, acc account) (string, error) {
 		_ = os.Remove(home)
 	}
 	return "", fmt.Errorf("neither %s nor %s can be used by user %q", os.TempDir(), outside, acc.name)
-}
-
-// lockDir takes the lock of a state directory.
-func lockDir(dir string) (*os.File, error) {
-	f, err := keeper.TryLock(filepath.Join(dir, lockFile))
-	if errors.Is(err, keeper.ErrLocked) {
-		return nil, fmt.Errorf("%s is in use by another running pawl: stop it, or use another state directory", dir)
-	}
-	return f, err
 }
 
 // loadPassword reads the password, or makes one: 26 letters of 128 random bits.

@@ -17,15 +17,16 @@ func (s *Server) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bin, fits, err := newFinder(ctx, s.acc, s.log).find(ctx, s.acc, have)
-	if err != nil {
-		return err
+	s.bin = find(ctx, s.acc, binaryDirs(), have)
+	if s.bin.dir == "" {
+		if s.bin, err = download(ctx, s.acc, s.log); err != nil {
+			return fmt.Errorf("%w (and downloading them failed: %v)", ErrNoBinaries, err)
+		}
 	}
-	if !fits {
+	if have != 0 && s.bin.major != have {
 		return fmt.Errorf("%s was made by PostgreSQL %d and only PostgreSQL %d is installed: install PostgreSQL %d, or delete %s to begin empty",
-			s.data, have, bin.major, have, s.opts.Dir)
+			s.data, have, s.bin.major, have, s.opts.Dir)
 	}
-	s.bin = bin
 	if have != 0 {
 		return nil
 	}

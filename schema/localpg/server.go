@@ -1,11 +1,13 @@
 package localpg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -75,9 +77,6 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	if err := s.install(ctx); err != nil {
 		return nil, err
 	}
-	if err := stopOrphan(ctx, s.data); err != nil {
-		return nil, err
-	}
 	if err := s.Resume(ctx); err != nil {
 		return nil, err
 	}
@@ -113,7 +112,7 @@ func (s *Server) settleIn(ctx context.Context) (err error) {
 	if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
 		return err
 	}
-	if s.lock, err = lockDir(s.opts.Dir); err != nil {
+	if s.lock, err = keeper.Claim(s.opts.Dir); err != nil {
 		return err
 	}
 	if s.acc, err = serverAccount(filepath.Join(s.opts.Dir, "data")); err != nil {
@@ -147,10 +146,8 @@ func (s *Server) Resume(ctx context.Context) error {
 			s.port = port
 		}
 		err := s.launch(ctx)
-		if err == nil {
-			return nil
-		}
-		if !passing(err) {
+		// Somebody may have taken the port since we looked.
+		if err == nil || !strings.Contains(err.Error(), "Address already in use") {
 			return err
 		}
 		select {
@@ -161,16 +158,14 @@ func (s *Server) Resume(ctx context.Context) error {
 	}
 }
 
-// passing reports whether a failed start may succeed if it is tried again: somebody took the
-// port since we looked, or backends of a killed server are still leaving.
-func passing(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "Address already in use") ||
-		strings.Contains(text, "pre-existing shared memory block")
-}
-
-// launch runs postgres once and waits until it takes connections.
+// launch runs postgres once, after a former one in the same home has ended, and waits until it takes connections.
 func (s *Server) launch(ctx context.Context) error {
+	if err := keeper.Await(ctx, s.home); err != nil {
+		return err
+	}
+	if err := s.forgetPID(); err != nil {
+		return err
+	}
 	logPath := filepath.Join(s.opts.Dir, logName)
 	// One generation of log is kept: enough to see why the last server ended, and bounded.
 	if err := os.Rename(logPath, logPath+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -185,6 +180,7 @@ func (s *Server) launch(ctx context.Context) error {
 		Path:       s.bin.path("postgres"),
 		Args:       s.args(),
 		Env:        serverEnv(),
+		Dir:        s.home,
 		Output:     logFile,
 		Credential: s.acc.cred,
 		Signal:     "INT", // fast shutdown: clients are disconnected, data is written
@@ -204,6 +200,25 @@ func (s *Server) launch(ctx context.Context) error {
 	}
 	s.proc = proc
 	return nil
+}
+
+// forgetPID removes the pid file of a server that was killed. PostgreSQL takes any process that has its number by now
+// for that server. The process of a PostgreSQL is left to its own, closer look.
+func (s *Server) forgetPID() error {
+	file := filepath.Join(s.data, "postmaster.pid")
+	content, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	pid, _, _ := strings.Cut(string(content), "\n")
+	if command, err := os.ReadFile(filepath.Join("/proc", pid, "comm")); err == nil &&
+		strings.HasPrefix(string(command), "postgres") {
+		return nil
+	}
+	return os.Remove(file)
 }
 
 // args are the settings of the server, on its command line so that nothing is left in files.
@@ -226,9 +241,7 @@ func (s *Server) args() []string {
 		settings["synchronous_commit"] = "off"
 		settings["full_page_writes"] = "off"
 	}
-	for name, value := range s.opts.Settings {
-		settings[name] = value
-	}
+	maps.Copy(settings, s.opts.Settings)
 	args := []string{"-D", s.data}
 	for name, value := range settings {
 		args = append(args, "-c", name+"="+value)
@@ -238,25 +251,20 @@ func (s *Server) args() []string {
 
 // ready waits until the server takes connections, or has ended.
 func (s *Server) ready(ctx context.Context, proc *keeper.Process) error {
-	if _, err := pgx.ParseConfig(s.DSN("postgres")); err != nil {
-		return err // no waiting mends it
-	}
+	var last error
 	for {
 		select {
 		case <-proc.Done():
 			return fmt.Errorf("it ended at once: %w", proc.Ended())
 		case <-ctx.Done():
-			return fmt.Errorf("it did not take connections: %w", ctx.Err())
+			return fmt.Errorf("it did not take connections: %w", cmp.Or(last, ctx.Err()))
 		case <-time.After(25 * time.Millisecond):
 		}
 		conn, err := pgx.Connect(ctx, s.DSN("postgres"))
 		if err == nil {
 			return conn.Close(ctx)
 		}
-		var refused *pgconn.PgError
-		if errors.As(err, &refused) && refused.Code == "28P01" {
-			return fmt.Errorf("the password in %s is not the server's", filepath.Join(s.opts.Dir, passwordFile))
-		}
+		last = err
 	}
 }
 
@@ -326,8 +334,7 @@ func (s *Server) EnsureDatabase(ctx context.Context, name string) error {
 	}
 	defer func() { _ = conn.Close(ctx) }()
 	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && pgErr.Code == "42P04" { // duplicate_database
+	if refused, is := errors.AsType[*pgconn.PgError](err); is && refused.Code == "42P04" { // duplicate_database
 		return nil
 	}
 	if err != nil {

@@ -81,6 +81,14 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
+// postmasterPID returns the process that the pid file in data names, 0 for none.
+func postmasterPID(data string) int {
+	content, _ := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	line, _, _ := strings.Cut(string(content), "\n")
+	pid, _ := strconv.Atoi(line)
+	return pid
+}
+
 func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 func missing(path string) bool {
@@ -234,71 +242,27 @@ func TestStop_Ephemeral_NothingLeft(t *testing.T) {
 	stop(t, s) // may be called twice
 }
 
-func TestStart_OrphanPostmaster_IsStopped(t *testing.T) {
+// Two servers on one data directory would destroy it.
+func TestStart_SomebodysServerOnTheData_Refused(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
 	s := start(t, dir)
 	stop(t, s)
-	// The same server without a keeper, as if that had been killed too.
 	port, err := keeper.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
 	options := "-p " + strconv.Itoa(port) + " -c unix_socket_directories= -c listen_addresses=127.0.0.1"
-	cmd := s.acc.command(t.Context(), s.bin.path("pg_ctl"), "start", "-D", s.data, "-w", "-o", options, "-l", filepath.Join(s.data, "orphan.log"))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("pg_ctl start: %v: %s", err, out)
+	control := func(args ...string) {
+		cmd := s.acc.command(context.Background(), s.bin.path("pg_ctl"), append(args, "-D", s.data, "-w")...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("pg_ctl %v: %v: %s", args, err, out)
+		}
 	}
-	orphan := postmasterPID(s.data)
-
-	again := start(t, dir)
-	if isPostmaster(orphan, s.data) {
-		t.Errorf("orphan %d still runs", orphan)
-	}
-	if err := execSQL(t, again, "SELECT 1"); err != nil {
-		t.Error(err)
-	}
-}
-
-// The server's own keeper stops it at the same time: between our look at the pid file and our signal, the
-// file may go, and the process may.
-func TestStopPostmaster_OnItsWayDown(t *testing.T) {
-	t.Parallel()
-	for name, script := range map[string]string{
-		"without its pid file": `trap 'sleep 0.2; exit 0' INT; echo ready; while :; do sleep 0.02; done`,
-		"gone":                 `echo ready`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			data := t.TempDir()
-			cmd := exec.Command("/bin/sh", "-c", script)
-			cmd.Dir = data
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := out.Read(make([]byte, 16)); err != nil {
-				t.Fatal(err)
-			}
-			ended := make(chan error, 1)
-			if name == "gone" {
-				ended <- cmd.Wait()
-			} else {
-				go func() { ended <- cmd.Wait() }()
-			}
-			if err := stopPostmaster(t.Context(), cmd.Process.Pid, data); err != nil {
-				t.Error(err)
-			}
-			if isPostmaster(cmd.Process.Pid, data) {
-				t.Error("it still runs")
-			}
-			if err := <-ended; err != nil {
-				t.Errorf("it ended with %v, want that it was asked to", err)
-			}
-		})
+	control("start", "-o", options, "-l", filepath.Join(s.data, "other.log"))
+	defer control("stop", "-m", "fast")
+	if _, err := Start(t.Context(), Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "postmaster.pid") {
+		t.Errorf("Start() = %v, want that another server runs there", err)
 	}
 }
 

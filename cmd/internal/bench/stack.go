@@ -274,7 +274,7 @@ func (c *child) ready(ctx context.Context) error {
 		}
 		select {
 		case <-c.proc.Done():
-			return c.failed(fmt.Errorf("it ended: %w", c.proc.Err()))
+			return c.failed(fmt.Errorf("it ended: %w", c.proc.Ended()))
 		case <-ctx.Done():
 			return c.failed(ctx.Err())
 		case <-time.After(20 * time.Millisecond):

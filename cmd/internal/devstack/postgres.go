@@ -30,13 +30,13 @@ const historyShards = 512
 // services has a pool for its store and one for visibility.
 var PostgresSettings = map[string]string{"max_connections": "300"}
 
-// TemporalOnPostgresOptions say what to start. All but Progress must be set.
+// TemporalOnPostgresOptions say what to start. All must be set.
 type TemporalOnPostgresOptions struct {
 	// Dir holds the server's settings and log; it is made when it does not exist.
 	Dir string
 	// Postgres has no database of Temporal's yet.
 	Postgres *localpg.Server
-	// Progress is told about a long build; nil means silence.
+	// Progress is told about a long build.
 	Progress io.Writer
 }
 
@@ -44,15 +44,11 @@ type TemporalOnPostgresOptions struct {
 // process, and returns when it has its namespace. It has no UI. On error nothing is left running;
 // the server ends with this process.
 func StartTemporalOnPostgres(ctx context.Context, opts TemporalOnPostgresOptions) (_ *Temporal, err error) {
-	progress := opts.Progress
-	if progress == nil {
-		progress = io.Discard
-	}
-	path, err := temporalServer.find(ctx, progress)
+	path, err := temporalServer.find(ctx, opts.Progress)
 	if err != nil {
 		return nil, err
 	}
-	sql, err := temporalSQL.find(ctx, progress)
+	sql, err := temporalSQL.find(ctx, opts.Progress)
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +158,7 @@ func (t *Temporal) registered(ctx context.Context) error {
 	_, err = c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
 		Namespace: namespace, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
 	})
-	var exists *serviceerror.NamespaceAlreadyExists
-	if errors.As(err, &exists) {
+	if _, exists := errors.AsType[*serviceerror.NamespaceAlreadyExists](err); exists {
 		return nil
 	}
 	return err

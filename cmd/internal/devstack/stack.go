@@ -28,6 +28,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/localpg"
+	"github.com/pawlhq/pawl/schema/localpg/keeper"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -61,6 +62,7 @@ type Stack struct {
 	Sandbox  *sandbox.Sandbox
 	dsn      string
 	postgres *localpg.Server
+	lock     *os.File
 }
 
 // Start makes the state directory, or checks that it is one, and starts the stack. An error comes with
@@ -71,8 +73,11 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	if s.Dir, err = stateDir(o.State); err != nil {
 		return s, err
 	}
+	if s.lock, err = keeper.Claim(s.Dir); err != nil {
+		return s, err
+	}
 	// A dev that was killed a moment ago may have left its Temporal on the way down, on these ports.
-	if err := AwaitStopped(ctx, filepath.Join(s.Dir, "temporal")); err != nil {
+	if err := keeper.Await(ctx, filepath.Join(s.Dir, "temporal")); err != nil {
 		return s, err
 	}
 	if _, err := s.content(config.DevParams{}); err != nil { // first: a start takes a while
@@ -194,12 +199,11 @@ func (s *Stack) startTemporal(ctx context.Context) error {
 // explain says in one sentence that the state is of a newer pawl, or, without the password, that the user's
 // own database cannot be reached.
 func (s *Stack) explain(err error) error {
-	var newer *schema.NewerError
-	if s.postgres != nil && errors.As(err, &newer) {
+	if newer, is := errors.AsType[*schema.NewerError](err); is && s.postgres != nil {
 		return fmt.Errorf("%s was made by another version of pawl: %w, or another --state", s.Dir, newer)
 	}
-	var connect *pgconn.ConnectError
-	if s.postgres != nil || !errors.As(err, &connect) {
+	connect, is := errors.AsType[*pgconn.ConnectError](err)
+	if s.postgres != nil || !is {
 		return err
 	}
 	return fmt.Errorf("the database of DATABASE_URL cannot be reached: %s (unset DATABASE_URL to have one started)", output.FirstLine(connect.Unwrap()))
@@ -319,7 +323,7 @@ func (s *Stack) Watch(ctx context.Context) error {
 	}
 }
 
-// Stop ends the servers, Postgres last.
+// Stop ends the servers, Postgres last, and gives the state directory back.
 func (s *Stack) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -332,6 +336,9 @@ func (s *Stack) Stop() error {
 	}
 	if s.postgres != nil {
 		errs = append(errs, s.postgres.Stop(ctx))
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -44,7 +43,7 @@ const partitions = 1
 // namespace is the one that a dev server always has.
 const namespace = "default"
 
-// TemporalOptions say what to start. Dir must be set.
+// TemporalOptions say what to start. Dir and Progress must be set.
 type TemporalOptions struct {
 	// Dir holds the server's database and log; it is made when it does not exist. One server
 	// uses it at a time.
@@ -55,7 +54,7 @@ type TemporalOptions struct {
 	SearchAttributes map[string]string
 	// Sync says when commits reach the disk; "" is SyncCheckpoints. No choice loses anything to kill -9.
 	Sync Sync
-	// Progress is told about a long build; nil means silence.
+	// Progress is told about a long build.
 	Progress io.Writer
 }
 
@@ -92,11 +91,7 @@ func (t *Temporal) CPU() (time.Duration, error) { return t.proc.CPU() }
 // It learns of search attributes that are registered later within seconds, as a server in production does. By default
 // a dev server reads its namespace again for each attribute of a request.
 func StartTemporal(ctx context.Context, opts TemporalOptions) (_ *Temporal, err error) {
-	progress := opts.Progress
-	if progress == nil {
-		progress = io.Discard
-	}
-	path, err := FindTemporal(ctx, progress)
+	path, err := FindTemporal(ctx, opts.Progress)
 	if err != nil {
 		return nil, err
 	}
@@ -110,85 +105,26 @@ func StartTemporal(ctx context.Context, opts TemporalOptions) (_ *Temporal, err 
 		return nil, fmt.Errorf("start Temporal: %w", err)
 	}
 	t := &Temporal{log: filepath.Join(dir, "temporal.log")}
-	t.lock, err = keeper.TryLock(filepath.Join(dir, "lock"))
-	if errors.Is(err, keeper.ErrLocked) {
-		return nil, fmt.Errorf("%s is in use by another running pawl: stop it, or use another state directory", dir)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("start Temporal: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			_ = t.lock.Close()
-		}
-	}()
-	for try := 1; ; try++ {
-		err = t.run(ctx, path, dir, opts)
-		// The server takes some ports of its own choice, which somebody else may have taken since it
-		// looked. Those that were asked for are checked before each try.
-		if err == nil || try == portTries || !errors.Is(err, errPortTaken) {
-			break
-		}
-	}
-	if err != nil {
+	if t.lock, err = keeper.Claim(dir); err != nil {
 		return nil, err
 	}
-	if err := closeToOthers(dir); err != nil {
-		t.abandon(ctx)
-		return nil, fmt.Errorf("start Temporal: %w", err)
-	}
-	return t, nil
-}
-
-// closeToOthers takes the server's database and log from everybody else, for when they are copied out of their
-// directory: the server makes them with the umask's mode. Files that SQLite adds later get the mode of its database.
-func closeToOthers(dir string) error {
-	files, err := filepath.Glob(filepath.Join(dir, "temporal.*"))
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		if err := os.Chmod(file, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+	for try := 1; ; try++ {
+		err = t.run(ctx, path, dir, opts)
+		if err == nil {
+			return t, nil
+		}
+		// The server takes some ports of its own choice, which somebody else may have taken since it
+		// looked. Those that were asked for are checked before each try.
+		log, _ := os.ReadFile(t.log)
+		if try == portTries || !bytes.Contains(log, []byte("address already in use")) {
+			_ = t.lock.Close()
+			return nil, err
 		}
 	}
-	return nil
-}
-
-// AwaitStopped returns when the server that a killed pawl left in dir has ended, so that its ports can be taken
-// again. It returns at once when no server runs there, or when a running pawl uses dir; [StartTemporal] reports the
-// latter.
-func AwaitStopped(ctx context.Context, dir string) error {
-	lock, err := keeper.TryLock(filepath.Join(dir, "lock"))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, keeper.ErrLocked) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("find a Temporal server: %w", err)
-	}
-	defer func() { _ = lock.Close() }()
-	running, err := lockRunning(ctx, dir)
-	if err != nil {
-		return err
-	}
-	return running.Close()
-}
-
-// lockRunning waits until no server runs in dir, and keeps others from starting one.
-func lockRunning(ctx context.Context, dir string) (*os.File, error) {
-	ctx, cancel := context.WithTimeout(ctx, temporalGrace+5*time.Second)
-	defer cancel()
-	running, err := keeper.Lock(ctx, filepath.Join(dir, "running"))
-	if err != nil {
-		return nil, fmt.Errorf("wait for the Temporal server of the run before to end: %w", err)
-	}
-	return running, nil
 }
 
 // portTries is how often a start may meet a port that was taken meanwhile.
 const portTries = 3
-
-var errPortTaken = errors.New("a port was taken meanwhile")
 
 // run launches the server and returns when it is ready, or has ended.
 func (t *Temporal) run(ctx context.Context, path, dir string, opts TemporalOptions) error {
@@ -199,11 +135,7 @@ func (t *Temporal) run(ctx context.Context, path, dir string, opts TemporalOptio
 	if err == nil {
 		return nil
 	}
-	content := t.abandon(ctx)
-	if bytes.Contains(content, []byte("address already in use")) {
-		err = fmt.Errorf("%w: %w", errPortTaken, err)
-	}
-	return fmt.Errorf("start Temporal: %w: %s (log: %s)", err, keeper.LastLines(content, 3), t.log)
+	return fmt.Errorf("start Temporal: %w: %s (log: %s)", err, keeper.LastLines(t.abandon(ctx), 3), t.log)
 }
 
 // abandon stops a server that has failed to start, and returns its log.
@@ -228,11 +160,9 @@ func (t *Temporal) begin(c keeper.Command) (err error) {
 
 // launch runs the server, after a former one in the same directory has ended.
 func (t *Temporal) launch(ctx context.Context, path, dir string, opts TemporalOptions) (err error) {
-	running, err := lockRunning(ctx, dir)
-	if err != nil {
+	if err := keeper.Await(ctx, dir); err != nil {
 		return err
 	}
-	defer func() { _ = running.Close() }() // the server has it by then
 	if t.port, err = choosePort("--temporal-port", opts.Port); err != nil {
 		return err
 	}
@@ -244,7 +174,7 @@ func (t *Temporal) launch(ctx context.Context, path, dir string, opts TemporalOp
 		env = append(env, "GOGC=300")
 	}
 	return t.begin(keeper.Command{Path: path, Args: t.args(filepath.Join(dir, "temporal.db"), opts), Env: env,
-		Lock: running})
+		Dir: dir})
 }
 
 func (t *Temporal) args(database string, opts TemporalOptions) []string {

@@ -149,7 +149,7 @@ func TestStartTemporal_DirInUse_OneClearSentence(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	start(t, devstack.TemporalOptions{Dir: dir})
-	_, err := devstack.StartTemporal(t.Context(), devstack.TemporalOptions{Dir: dir})
+	_, err := devstack.StartTemporal(t.Context(), devstack.TemporalOptions{Dir: dir, Progress: os.Stderr})
 	if err == nil || !strings.Contains(err.Error(), dir+" is in use by another running pawl") {
 		t.Errorf("StartTemporal() = %v; want the directory and that it is in use", err)
 	}
@@ -164,8 +164,8 @@ func TestStartTemporal_PortTaken_NamesTheFlag(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	port := l.Addr().(*net.TCPAddr).Port
 	for flag, opts := range map[string]devstack.TemporalOptions{
-		"--temporal-port":    {Dir: t.TempDir(), Port: port},
-		"--temporal-ui-port": {Dir: t.TempDir(), UIPort: port},
+		"--temporal-port":    {Dir: t.TempDir(), Port: port, Progress: os.Stderr},
+		"--temporal-ui-port": {Dir: t.TempDir(), UIPort: port, Progress: os.Stderr},
 	} {
 		_, err := devstack.StartTemporal(t.Context(), opts)
 		want := "port " + strconv.Itoa(port) + " is taken (flag " + flag + ")"
@@ -213,7 +213,7 @@ func TestStartTemporal_EndsAtOnceWithoutError_SaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	_, err := devstack.StartTemporal(t.Context(), devstack.TemporalOptions{Dir: t.TempDir()})
+	_, err := devstack.StartTemporal(t.Context(), devstack.TemporalOptions{Dir: t.TempDir(), Progress: os.Stderr})
 	if err == nil || !strings.Contains(err.Error(), "it ended at once: exit status 0: bye") {
 		t.Errorf("StartTemporal() = %v, want how it ended", err)
 	}

@@ -11,6 +11,7 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ type Command struct {
 	Args []string
 	// Env is the whole environment; nil means the parent's.
 	Env []string
-	// Dir is the working directory; empty means "/", which every account can enter.
+	// Dir is a directory that the command has for itself, see [Await]; empty means none.
 	Dir string
 	// Output receives standard output and standard error. It is a file and not an [io.Writer], so
 	// that nothing has to be copied by a parent that may be gone.
@@ -38,20 +39,20 @@ type Command struct {
 	// Signal asks the command to stop: "INT" or "TERM". The shell starts the command with INT
 	// ignored; a program that does not install its own handler for it (any Go program) needs TERM.
 	Signal string
-	// Grace is how long the command may take after Signal before it is killed; 0 means 30 s.
+	// Grace is how long the command may take after Signal before it is killed; 0 means [defaultGrace].
 	Grace time.Duration
 	// RemoveOnDeath is a directory that is removed when the parent dies without Stop; it must
 	// belong to Credential. Empty means none.
 	RemoveOnDeath string
-	// Lock is a lock file that is passed on: it stays locked until keeper and command have both
-	// ended, so that a successor can wait for them with [Lock]. Start closes it. Nil means none.
-	Lock *os.File
 }
+
+const defaultGrace = 30 * time.Second
 
 // script is the shell between parent and command. Its arguments: signal, grace in seconds,
 // directory to remove, then the command. File descriptor 3 is the pipe: a line on it means an
-// orderly stop, its end without a line means that the parent died.
+// orderly stop, its end without a line means that the parent died. Files of the command are its account's alone.
 const script = `
+umask 077
 signal=$1 grace=$2 remove=$3
 shift 3
 "$@" 3<&- &
@@ -92,22 +93,20 @@ func Start(c Command) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
 	defer func() { _ = watched.Close() }()
-	grace := c.Grace
-	if grace == 0 {
-		grace = 30 * time.Second
-	}
-	seconds := max(1, int(grace/time.Second))
+	seconds := max(1, int(cmp.Or(c.Grace, defaultGrace)/time.Second))
 	args := []string{"-c", script, "keeper", c.Signal, strconv.Itoa(seconds), c.RemoveOnDeath, c.Path}
 	cmd := exec.Command("/bin/sh", append(args, c.Args...)...) //nolint:noctx // it ends with Stop or this process
-	cmd.Env, cmd.Dir = c.Env, c.Dir
-	if cmd.Dir == "" {
-		cmd.Dir = "/"
-	}
+	cmd.Env, cmd.Dir = c.Env, "/"                              // which every account can enter
 	cmd.Stdout, cmd.Stderr = c.Output, c.Output
 	cmd.ExtraFiles = []*os.File{watched}
-	if c.Lock != nil {
-		defer func() { _ = c.Lock.Close() }()
-		cmd.ExtraFiles = append(cmd.ExtraFiles, c.Lock)
+	if c.Dir != "" {
+		lock, err := tryLock(running(c.Dir))
+		if err != nil {
+			_ = alive.Close()
+			return nil, fmt.Errorf("start %s: %w", c.Path, err)
+		}
+		defer func() { _ = lock.Close() }() // keeper and command have it by then
+		cmd.ExtraFiles = append(cmd.ExtraFiles, lock)
 	}
 	// A session of its own: the terminal's Ctrl-C goes to the parent alone, which stops its
 	// children in order; kill -9 of the parent's process group does not take the keeper along.
@@ -127,10 +126,7 @@ func Start(c Command) (*Process, error) {
 // Done is closed when the command has ended, for whatever reason.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err says how the command ended; it may be called after Done is closed.
-func (p *Process) Err() error { return p.err }
-
-// Ended is [Process.Err] for a command that was not to end: exit status 0 is a reason, too.
+// Ended says how the command ended, exit status 0 as well; it may be called after Done is closed.
 func (p *Process) Ended() error {
 	if p.err == nil {
 		return errors.New("exit status 0")

@@ -2,7 +2,6 @@ package keeper_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,40 +86,41 @@ func TestDone_CommandEndsByItself(t *testing.T) {
 	t.Parallel()
 	p, _ := run(t, `echo ready; exit 3`, 0)
 	<-p.Done()
-	if err := p.Err(); err == nil || err.Error() != "exit status 3" {
-		t.Errorf("Err() = %v; want exit status 3", err)
+	if err := p.Ended(); err.Error() != "exit status 3" {
+		t.Errorf("Ended() = %v; want exit status 3", err)
 	}
 }
 
-func TestCommandLock_HeldUntilTheCommandEnded(t *testing.T) {
+func TestAwait_UntilTheCommandHasEnded(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "lock")
-	lock, err := keeper.TryLock(path)
-	if err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	if err := keeper.Await(t.Context(), filepath.Join(dir, "none")); err != nil {
+		t.Errorf("Await() = %v for a directory that is not there", err)
 	}
 	output, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = output.Close() }()
-	p, err := keeper.Start(keeper.Command{Path: "/bin/sh", Args: []string{"-c", polite}, Output: output, Signal: "TERM", Lock: lock})
+	command := keeper.Command{Path: "/bin/sh", Args: []string{"-c", polite}, Output: output, Signal: "TERM", Dir: dir}
+	p, err := keeper.Start(command)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keeper.TryLock(path); !errors.Is(err, keeper.ErrLocked) {
-		t.Errorf("TryLock() = %v while the command runs; want ErrLocked", err)
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := keeper.Await(short, dir); err == nil {
+		t.Error("Await() = nil while the command runs")
+	}
+	if _, err := keeper.Start(command); err == nil {
+		t.Error("two commands run in one directory")
 	}
 	if err := p.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	after, err := keeper.Lock(ctx, path)
-	if err != nil {
-		t.Fatalf("Lock() = %v after the command ended", err)
+	if err := keeper.Await(t.Context(), dir); err != nil {
+		t.Errorf("Await() = %v after the command ended", err)
 	}
-	_ = after.Close()
 }
 
 // The command's own memory counts, not only the shell's before it.

@@ -4,18 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 )
 
-// ErrLocked is returned by [TryLock] when somebody else holds the lock.
-var ErrLocked = errors.New("locked by another process")
+// errLocked says that somebody else holds a lock.
+var errLocked = errors.New("locked by another process")
 
-// TryLock takes the lock file at path, which is made when it does not exist. Closing the file
+// tryLock takes the lock file at path, which is made when it does not exist. Closing the file
 // gives the lock back, and so does the kernel when this process ends; processes that it starts
 // do not hold it, unless the file is passed on to them.
-func TryLock(path string) (*os.File, error) {
+func tryLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -26,16 +28,16 @@ func TryLock(path string) (*os.File, error) {
 	}
 	_ = f.Close()
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, fmt.Errorf("%s: %w", path, ErrLocked)
+		err = errLocked
 	}
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }
 
-// Lock is [TryLock] that waits for the lock until ctx ends.
+// Lock waits for the lock file at path until ctx ends. Closing the file gives it back.
 func Lock(ctx context.Context, path string) (*os.File, error) {
 	for {
-		f, err := TryLock(path)
-		if !errors.Is(err, ErrLocked) {
+		f, err := tryLock(path)
+		if !errors.Is(err, errLocked) {
 			return f, err
 		}
 		select {
@@ -44,4 +46,35 @@ func Lock(ctx context.Context, path string) (*os.File, error) {
 		case <-time.After(50 * time.Millisecond): // flock has no wait that a context could end
 		}
 	}
+}
+
+// Claim takes the state directory dir for this process, until the file is closed or the process ends. If another
+// process has it, the error says so in a sentence.
+func Claim(dir string) (*os.File, error) {
+	f, err := tryLock(filepath.Join(dir, "lock"))
+	if errors.Is(err, errLocked) {
+		return nil, fmt.Errorf("%s is in use by another running pawl: stop it, or use another state directory", dir)
+	}
+	return f, err
+}
+
+// running is locked in a command's Dir by its keeper, the command and what that has started.
+func running(dir string) string { return filepath.Join(dir, "running") }
+
+// awaitPatience is the grace of a command that was told to stop, and some more.
+const awaitPatience = defaultGrace + 5*time.Second
+
+// Await returns when no command runs with this Dir. One whose parent was killed is on its way down. The caller has
+// claimed the directory, so that nobody starts another.
+func Await(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, awaitPatience)
+	defer cancel()
+	f, err := Lock(ctx, running(dir))
+	if errors.Is(err, fs.ErrNotExist) { // nor is there a directory
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("wait for the server of the run before to end: %w", err)
+	}
+	return f.Close()
 }

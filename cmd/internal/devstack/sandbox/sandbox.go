@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -95,11 +94,7 @@ func (s *Sandbox) open(cfg Config) (err error) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return err
 	}
-	s.lock, err = keeper.TryLock(filepath.Join(dir, "lock"))
-	if errors.Is(err, keeper.ErrLocked) {
-		return fmt.Errorf("%s is in use by another running sandbox", dir)
-	}
-	if err != nil {
+	if s.lock, err = keeper.Claim(dir); err != nil {
 		return err
 	}
 	for _, service := range services {
