@@ -294,7 +294,7 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				_, events := a.purchase()
 				a.deliver(a.in, events[0])
 				a.status(events[0], processed)
-				a.fault(`{"service":"email","next":1,"drop":"after"}`)
+				a.fault(`{"service":"email","next":1,"mode":"drop_after_accept"}`)
 				mail = events[1]
 				a.deliver(a.in, mail)
 				a.status(mail, "needs_review")

@@ -131,7 +131,7 @@ func TestDrill(t *testing.T) {
 
 	// A mail of which nobody knows.
 	doubtful := events[refused+later]
-	w.fault(`{"service":"email","next":1,"drop":"after"}`)
+	w.fault(`{"service":"email","next":1,"mode":"drop_after_accept"}`)
 	w.deliver(in, doubtful)
 	w.awaitStatus(2*patience, []invoice{doubtful}, "needs_review")
 	w.clearFaults()

@@ -68,7 +68,7 @@ func TestKill_IngressBeforeMark_ParkedRunTakesDecision(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, short)
 	w.worker("")
-	w.fault(`{"service":"email","drop":"after"}`)
+	w.fault(`{"service":"email","mode":"drop_after_accept"}`)
 	const point = "dispatch-after-start"
 	in := w.ingress(point)
 	e := newInvoice(t, nil)

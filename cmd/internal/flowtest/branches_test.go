@@ -80,7 +80,7 @@ func healthy(pairs ...string) map[string]string {
 const (
 	financeDown   = `{"service":"finance","next":3,"status":503}`
 	refuse        = `{"service":"workspaces","status":422}`
-	tooLate       = `{"service":"email","drop":"after"}`
+	tooLate       = `{"service":"email","mode":"drop_after_accept"}`
 	financePasses = `{"service":"finance","latency_ms":1}`
 	tokenExpired  = `{"service":"workspaces","status":401}`
 )

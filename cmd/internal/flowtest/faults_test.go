@@ -45,13 +45,13 @@ func troubles() []trouble {
 			add("", effect, "done", `{"service":%q,"status":%d}`, service, status)
 		}
 		for _, how := range []string{
-			`"drop":"before"`, `"drop":"after"`, `"mode":"hang_after_accept"`, `"mode":"status_after_accept","status":500`,
+			`"mode":"drop_before_accept"`, `"mode":"drop_after_accept"`, `"mode":"hang_after_accept"`, `"mode":"status_after_accept","status":500`,
 			fmt.Sprintf(`"latency_ms":%d`, short), fmt.Sprintf(`"latency_ms":%d`, long),
 		} {
 			add("", effect, "done", `{"service":%q,%s}`, service, how)
 		}
 		// The last try is the third one; see TestMatrix_TimeUsedUp.
-		add("", effect, "done", `{"service":%q,"next":2,"drop":"after"}`, service)
+		add("", effect, "done", `{"service":%q,"next":2,"mode":"drop_after_accept"}`, service)
 	}
 	// A refusal is what the sink declares; every other 4xx is a fault of ours, or of the deployment's.
 	for _, status := range []int{402, 422, 451} {
@@ -66,7 +66,7 @@ func troubles() []trouble {
 		add(receipt.Dead, "finance-export", "failed", `{"service":"finance","status":%d}`, status)
 		add(receipt.Dead, "provision-workspace", "failed", `{"service":"workspaces","status":%d}`, status)
 	}
-	for _, how := range []string{`"status":500`, `"drop":"before"`, `"drop":"after"`, `"mode":"hang_after_accept"`, `"mode":"status_after_accept","status":503`} {
+	for _, how := range []string{`"status":500`, `"mode":"drop_before_accept"`, `"mode":"drop_after_accept"`, `"mode":"hang_after_accept"`, `"mode":"status_after_accept","status":503`} {
 		add("", "", "", `{"service":"events",%s}`, how)
 	}
 	for _, stage := range []string{"mail", "rcpt", "data"} {
@@ -78,12 +78,12 @@ func troubles() []trouble {
 		}
 		add(parks, "receipt-email", "failed", `{"service":"email","smtp":%q,"status":550}`, stage)
 	}
-	add("", "receipt-email", "done", `{"service":"email","smtp":"mail","drop":"before"}`)
-	add("", "receipt-email", "done", `{"service":"email","smtp":"rcpt","drop":"before"}`)
+	add("", "receipt-email", "done", `{"service":"email","smtp":"mail","mode":"drop_before_accept"}`)
+	add("", "receipt-email", "done", `{"service":"email","smtp":"rcpt","mode":"drop_before_accept"}`)
 	add("", "receipt-email", "done", `{"service":"email","smtp":"rcpt","latency_ms":%d}`, long)
 	// After the final dot nobody knows; a short message is sent to its end before the break shows.
-	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","smtp":"data","drop":"before"}`)
-	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","drop":"after"}`)
+	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","smtp":"data","mode":"drop_before_accept"}`)
+	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","mode":"drop_after_accept"}`)
 	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","mode":"hang_after_accept"}`)
 	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","smtp":"data","latency_ms":%d}`, long)
 	return all
@@ -192,7 +192,7 @@ func TestInvoicePaid_EveryRefusalOfProvisioning_Compensates(t *testing.T) {
 func TestInvoicePaid_RefusedAfterBrokenAnswer_Parks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.fault(`{"service":"workspaces","drop":"after"}`, `{"service":"workspaces","status":422}`)
+	r.fault(`{"service":"workspaces","mode":"drop_after_accept"}`, `{"service":"workspaces","status":422}`)
 	e := purchase(t, uuid.NewString()[:8], "invoice.paid", "starter")
 	id := r.receive(e)
 	r.status(e, receipt.Dead)

@@ -29,7 +29,7 @@ func TestUndecided_StripeDecides_OrTheModel(t *testing.T) {
 		{"no key", false, nil, "pro", ""},
 		{"a key", true, nil, "starter", "done"},
 		{"too many requests", true, []string{`{"service":"stripe","status":429,"retry_after":1}`}, "starter", "done"},
-		{"no answer", true, []string{`{"service":"stripe","drop":"before"}`}, "starter", "done"},
+		{"no answer", true, []string{`{"service":"stripe","mode":"drop_before_accept"}`}, "starter", "done"},
 		{"not there", true, []string{`{"service":"stripe","mode":"missing"}`}, "pro", "skipped"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

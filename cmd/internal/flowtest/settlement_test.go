@@ -63,7 +63,7 @@ func TestSettlement_AskedBeforeTheEntry(t *testing.T) {
 		{"known at once", "usd", true, nil, known, false},
 		{"another currency", "eur", true, nil, []string{"payment 4900eur: 6125 - 207 = 5918usd", "refund 4900eur: -6125 - 0 = -6125usd"}, false},
 		{"known later", "usd", true, []string{fmt.Sprintf(charges, 1, `"mode":"unsettled"`), fmt.Sprintf(refunds, 1, `"mode":"unsettled"`)}, known, true},
-		{"no answer at first", "usd", true, []string{fmt.Sprintf(charges, 1, `"status":503`), fmt.Sprintf(refunds, 1, `"drop":"before"`)}, known, true},
+		{"no answer at first", "usd", true, []string{fmt.Sprintf(charges, 1, `"status":503`), fmt.Sprintf(refunds, 1, `"mode":"drop_before_accept"`)}, known, true},
 		{"never known", "usd", true, []string{fmt.Sprintf(charges, 1000, `"mode":"unsettled"`), fmt.Sprintf(refunds, 1000, `"mode":"unsettled"`)}, unknown("not_told"), true},
 		{"not permitted", "usd", true, []string{fmt.Sprintf(charges, 1, `"status":403`)}, unknown("not_permitted"), false},
 		{"not there", "usd", true, []string{fmt.Sprintf(charges, 1, `"mode":"missing"`), fmt.Sprintf(refunds, 1, `"mode":"missing"`)}, unknown("no_payment"), false},

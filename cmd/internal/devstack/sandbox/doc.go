@@ -28,9 +28,10 @@
 // it before it delivers. Under /stripe/v1 the objects of these events are answered as their last event showed them, in
 // the shape of the Stripe-Version that is asked for (without one, in that of the event; credit notes always): GET
 // customers, subscriptions, invoices, invoice_payments, charges, credit_notes, refunds, disputes,
-// radar/early_fraud_warnings, checkout/sessions and events, each as a list and by ID, and invoices/ID/lines. Lists take limit, starting_after, ending_before, created[gte] and the like, and the filters that
-// pawl asks with; any other parameter is refused. An invoice carries its first ten lines. A customer whom an object
-// names is there without an event of its own, and so is the charge of a payment, where it is listed by payment_intent.
+// radar/early_fraud_warnings, checkout/sessions and events, each as a list and by ID, and invoices/ID/lines. Lists take
+// limit, starting_after, created[gte], created[lte], and the filters that pawl asks with; any other parameter is
+// refused. An invoice carries its first ten lines. A customer whom an object names is there without an event of its
+// own, and so is the charge of a payment, where it is listed by payment_intent.
 // expand[]=balance_transaction shows the balance transaction of a charge or a refund, on a balance in dollars.
 // invoice_payments are there for a Stripe-Version from 2025-03-31 on. A key is rk_ or sk_ and anything; with _live_ or
 // _test_ in it shows that mode, else both. Stripe-Account asks a connected account. The events are kept in
@@ -38,8 +39,8 @@
 //
 // # Journal
 //
-// Each accepted request is one line in DIR/{email,workspaces,finance,events,relayed}.jsonl, on the disk
-// before the answer goes out:
+// Each accepted request is one line in DIR/{email,workspaces,finance,events,relayed}.jsonl, written before the answer
+// goes out (kill -9 loses none, a power failure may):
 //
 //	{"at":"2026-01-02T15:04:05.678Z","key":"…","first":true,"account":"…","body":{…}}
 //
@@ -58,7 +59,7 @@
 //
 //	{"service":"workspaces", "next":3, "status":503, "retry_after":2}
 //	{"service":"finance", "latency_ms":5000}
-//	{"service":"finance", "drop":"after"}
+//	{"service":"finance", "mode":"drop_after_accept"}
 //	{"service":"email", "status":451, "smtp":"rcpt"}
 //	{"service":"workspaces", "latency_ms":5000, "ignore_version":true}
 //	{"service":"stripe", "status":429, "retry_after":1, "next":3}
@@ -70,21 +71,20 @@
 //	account      whose workspace, or entries: requests about others do not meet it (workspaces and finance only)
 //	plan         a plan, as pro or with its seats as pro:50: requests for others do not meet it (workspaces only)
 //	path         the objects that are asked for, as charges or charges:ch_1 (stripe only)
-//	mode         what happens; follows from status, drop, latency_ms or ignore_version when it is not given:
+//	mode         what happens; follows from status or latency_ms when it is not given:
 //	  status               refuse with status, nothing accepted
 //	  status_after_accept  accept, then say status all the same
 //	  latency              wait latency_ms, then go on as usual
-//	  drop_before_accept   close the connection, nothing accepted   (drop: "before")
-//	  drop_after_accept    accept, then close without an answer     (drop: "after")
+//	  drop_before_accept   close the connection, nothing accepted
+//	  drop_after_accept    accept, then close without an answer
 //	  hang_after_accept    accept, then never answer
-//	  ignore_version       go on as usual, and apply a target although it is older
 //	  stale                answer with the objects as they were before their last event (stripe only)
 //	  missing              answer as if there were no such objects (stripe only)
 //	  unsettled            answer without balance transactions, as Stripe does before it has them (stripe only)
 //	status       HTTP 300 to 599, SMTP 400 to 599
 //	retry_after  seconds, the header Retry-After beside status (HTTP only)
 //	latency_ms   also beside every other mode
-//	ignore_version  also beside every other mode: an API that knows no versions
+//	ignore_version  an API that knows no versions: a target is applied although it is older
 //	smtp         where in an SMTP transaction: mail, rcpt or data
 //
 // For mail, status answers the command named by smtp (default data: the answer to the final dot, as

@@ -35,14 +35,13 @@ const (
 	modeDropBeforeAccept  mode = "drop_before_accept"
 	modeDropAfterAccept   mode = "drop_after_accept"
 	modeHangAfterAccept   mode = "hang_after_accept"
-	modeIgnoreVersion     mode = "ignore_version"
 	modeStale             mode = "stale"
 	modeMissing           mode = "missing"
 	modeUnsettled         mode = "unsettled"
 )
 
 var modes = []mode{modeStatus, modeStatusAfterAccept, modeLatency, modeDropBeforeAccept, modeDropAfterAccept,
-	modeHangAfterAccept, modeIgnoreVersion, modeStale, modeMissing, modeUnsettled}
+	modeHangAfterAccept, modeStale, modeMissing, modeUnsettled}
 
 // stage is a point of an SMTP transaction.
 type stage string
@@ -64,7 +63,7 @@ const (
 type fault struct {
 	Service    string `json:"service"`
 	Next       int    `json:"next"`
-	Mode       mode   `json:"mode"`
+	Mode       mode   `json:"mode,omitempty"`
 	Status     int    `json:"status,omitempty"`
 	RetryAfter int    `json:"retry_after,omitempty"`
 	LatencyMS  int    `json:"latency_ms,omitempty"`
@@ -82,117 +81,73 @@ type fault struct {
 
 func (f fault) latency() time.Duration { return time.Duration(f.LatencyMS) * time.Millisecond }
 
-// parseFault reads a fault and reports everything that is wrong with it at once.
+// parseFault reads a fault, fills in what follows from the other fields, and reports everything that is wrong with it
+// at once.
 func parseFault(body []byte) (fault, error) {
-	in := struct {
-		fault
-		Drop string `json:"drop"`
-	}{fault: fault{Next: 1}}
+	f := fault{Next: 1}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&in); err != nil {
-		return fault{}, fmt.Errorf("want a JSON object with service, next, mode, status, retry_after, latency_ms, drop, smtp, only, account, plan, path, ignore_version: %w", err)
+	if err := decoder.Decode(&f); err != nil {
+		return fault{}, fmt.Errorf("want a JSON object with service, next, mode, status, retry_after, latency_ms, smtp, only, account, plan, path, ignore_version: %w", err)
 	}
-	f := in.fault
-	var errs []error
-	switch in.Drop {
-	case "":
-	case "before", "after":
-		implied := mode("drop_" + in.Drop + "_accept")
-		if f.Mode != "" && f.Mode != implied {
-			errs = append(errs, fmt.Errorf("drop %q means mode %q, but mode is %q", in.Drop, implied, f.Mode))
-		}
-		f.Mode = implied
-	default:
-		errs = append(errs, fmt.Errorf(`drop is %q: want "before" or "after"`, in.Drop))
-	}
-	f.inferMode()
-	return f, errors.Join(append(errs, f.validate()...)...)
-}
-
-// inferMode sets the mode that the other fields imply.
-func (f *fault) inferMode() {
 	switch {
 	case f.Mode != "":
 	case f.Status != 0:
 		f.Mode = modeStatus
 	case f.LatencyMS != 0:
 		f.Mode = modeLatency
-	case f.IgnoreVersion:
-		f.Mode = modeIgnoreVersion
 	}
-	f.IgnoreVersion = f.IgnoreVersion || f.Mode == modeIgnoreVersion
 	if f.Service == email && f.SMTP == "" {
 		f.SMTP = stageData
 		if f.Mode == modeDropBeforeAccept {
 			f.SMTP = stageRcpt
 		}
 	}
+	return f, f.validate()
 }
 
-func (f *fault) validate() (errs []error) {
-	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if !slices.Contains(faultable, f.Service) {
-		fail("service is %q: want one of %s", f.Service, strings.Join(faultable, ", "))
-	}
-	if f.Next < 1 || f.Next > maxNext {
-		fail("next is %d: want 1 to %d", f.Next, maxNext)
-	}
-	switch {
-	case f.Mode == "":
-		fail("nothing would happen: give mode, status, latency_ms, drop or ignore_version")
-	case !slices.Contains(modes, f.Mode):
-		fail("mode is %q: want one of %v", f.Mode, modes)
-	}
-	f.validateStatus(fail)
-	if f.Only != "" && (f.Service == email || f.Only != "live" && f.Only != "test") {
-		fail(`only is %q: want "live" or "test", and another service than email`, f.Only)
-	}
-	if f.Account != "" && f.Service != workspaces && f.Service != finance {
-		fail("account is for the services workspaces and finance only")
-	}
-	if f.Plan != "" && f.Service != workspaces {
-		fail("plan is for service workspaces only")
-	}
-	if f.IgnoreVersion && f.Service != workspaces {
-		fail("ignore_version is for service workspaces only")
-	}
-	if ofStripe := f.Mode == modeStale || f.Mode == modeMissing || f.Mode == modeUnsettled || f.Path != ""; ofStripe &&
-		f.Service != stripe {
-		fail("path, and the modes stale, missing and unsettled, are for service stripe only")
-	}
-	if f.LatencyMS < 0 || f.LatencyMS > maxLatencyMS || f.Mode == modeLatency && f.LatencyMS == 0 {
-		fail("latency_ms is %d: want 1 to %d", f.LatencyMS, maxLatencyMS)
-	}
-	switch {
-	case f.Service != email && f.SMTP != "":
-		fail("smtp is for service email only")
-	case f.Service == email && !slices.Contains([]stage{stageMail, stageRcpt, stageData}, f.SMTP):
-		fail("smtp is %q: want mail, rcpt or data", f.SMTP)
-	case f.Service == email && strings.HasSuffix(string(f.Mode), "_after_accept") && f.SMTP != stageData:
-		fail("smtp is %q, but a message is accepted at data only", f.SMTP)
-	}
-	return errs
-}
-
-func (f *fault) validateStatus(fail func(format string, args ...any)) {
-	wants := f.Mode == modeStatus || f.Mode == modeStatusAfterAccept
-	lowest := 300
-	if f.Service == email {
+func (f fault) validate() error {
+	lowest, mail, workspace := 300, f.Service == email, f.Service == workspaces
+	if mail {
 		lowest = 400
 	}
-	switch {
-	case wants && (f.Status < lowest || f.Status > 599):
-		fail("status is %d: want %d to 599", f.Status, lowest)
-	case !wants && f.Status != 0:
-		fail("status does not go with mode %s", f.Mode)
+	answers := f.Mode == modeStatus || f.Mode == modeStatusAfterAccept
+	ofStripe := f.Mode == modeStale || f.Mode == modeMissing || f.Mode == modeUnsettled || f.Path != ""
+	var errs []error
+	for _, rule := range []struct {
+		broken bool
+		text   string
+	}{
+		{!slices.Contains(faultable, f.Service),
+			fmt.Sprintf("service is %q: want one of %s", f.Service, strings.Join(faultable, ", "))},
+		{f.Next < 1 || f.Next > maxNext, fmt.Sprintf("next is %d: want 1 to %d", f.Next, maxNext)},
+		{f.Mode == "" && !f.IgnoreVersion, "nothing would happen: give mode, status, latency_ms or ignore_version"},
+		{f.Mode != "" && !slices.Contains(modes, f.Mode), fmt.Sprintf("mode is %q: want one of %v", f.Mode, modes)},
+		{answers && (f.Status < lowest || f.Status > 599),
+			fmt.Sprintf("status is %d: want %d to 599", f.Status, lowest)},
+		{!answers && f.Status != 0, fmt.Sprintf("status does not go with mode %s", f.Mode)},
+		{f.RetryAfter < 0, fmt.Sprintf("retry_after is %d: want seconds", f.RetryAfter)},
+		{f.RetryAfter > 0 && (!answers || mail), "retry_after goes with an HTTP status only"},
+		{f.Only != "" && (mail || f.Only != "live" && f.Only != "test"),
+			fmt.Sprintf(`only is %q: want "live" or "test", and another service than email`, f.Only)},
+		{f.Account != "" && !workspace && f.Service != finance, "account is for the services workspaces and finance only"},
+		{f.Plan != "" && !workspace, "plan is for service workspaces only"},
+		{f.IgnoreVersion && !workspace, "ignore_version is for service workspaces only"},
+		{ofStripe && f.Service != stripe,
+			"path, and the modes stale, missing and unsettled, are for service stripe only"},
+		{f.LatencyMS < 0 || f.LatencyMS > maxLatencyMS || f.Mode == modeLatency && f.LatencyMS == 0,
+			fmt.Sprintf("latency_ms is %d: want 1 to %d", f.LatencyMS, maxLatencyMS)},
+		{!mail && f.SMTP != "", "smtp is for service email only"},
+		{mail && !slices.Contains([]stage{stageMail, stageRcpt, stageData}, f.SMTP),
+			fmt.Sprintf("smtp is %q: want mail, rcpt or data", f.SMTP)},
+		{mail && strings.HasSuffix(string(f.Mode), "_after_accept") && f.SMTP != stageData,
+			fmt.Sprintf("smtp is %q, but a message is accepted at data only", f.SMTP)},
+	} {
+		if rule.broken {
+			errs = append(errs, errors.New(rule.text))
+		}
 	}
-	switch {
-	case f.RetryAfter < 0:
-		fail("retry_after is %d: want seconds", f.RetryAfter)
-	case f.RetryAfter > 0 && (!wants || f.Service == email):
-		fail("retry_after goes with an HTTP status only")
-	}
+	return errors.Join(errs...)
 }
 
 // faults are those still to come. The zero value is ready to use.

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -26,17 +27,21 @@ func (s *Sandbox) routes() http.Handler {
 			return s.receive(v, r, body, f)
 		}))
 	}
-	mux.HandleFunc("GET /workspaces/{account}", s.getWorkspace)
-	mux.HandleFunc("GET /workspaces",
-		func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.sinks[workspaces].states()) })
-	mux.HandleFunc("GET /entries", s.list(finance))
-	mux.HandleFunc("GET /events", s.list(events))
-	mux.HandleFunc("GET /relayed", s.list(relayed))
-	mux.HandleFunc("GET /emails", s.list(email))
-	mux.HandleFunc("POST /_faults", s.postFault)
-	mux.HandleFunc("GET /_faults",
-		func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.faults.pending()) })
-	mux.HandleFunc("DELETE /_faults", s.deleteFaults)
+	for pattern, handle := range map[string]func(*http.Request) reply{
+		"GET /workspaces/{account}": s.getWorkspace,
+		"GET /workspaces": func(*http.Request) reply {
+			return reply{status: http.StatusOK, body: s.journals[workspaces].states()}
+		},
+		"GET /entries": s.list(finance), "GET /events": s.list(events), "GET /relayed": s.list(relayed),
+		"GET /emails": s.list(email),
+		"GET /_faults": func(*http.Request) reply {
+			return reply{status: http.StatusOK, body: s.faults.pending()}
+		},
+		"DELETE /_faults": s.deleteFaults,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { handle(r).send(w) })
+	}
+	mux.HandleFunc("POST /_faults", answering(maxBody, s.postFault))
 	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(docs.Sinks) // the client may be gone, which is its own affair
@@ -49,29 +54,49 @@ func (s *Sandbox) routes() http.Handler {
 
 // reply is an answer that is not sent yet: a fault may stand between.
 type reply struct {
-	status int
-	body   any
-	replay bool
+	status     int
+	body       any
+	replay     bool
+	retryAfter int // in seconds, 0 for none
 }
 
 func refuse(status int, reason string) reply {
 	return reply{status: status, body: map[string]string{"error": reason}}
 }
 
-// faulty runs handle, or what a fault makes of it. A reply below 300 means that the request was
-// accepted.
-func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byte, f fault) reply) http.HandlerFunc {
+// send sends the reply as JSON. The client may be gone, which is its own affair.
+func (rep reply) send(w http.ResponseWriter) {
+	if rep.replay {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	if rep.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(rep.retryAfter))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(rep.status)
+	_ = json.NewEncoder(w).Encode(rep.body)
+}
+
+// answering is a handler of a request's body, of at most so many bytes.
+func answering(most int64, handle func(r *http.Request, body []byte) reply) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-		if err != nil {
-			var tooLarge *http.MaxBytesError
-			if errors.As(err, &tooLarge) {
-				answer(w, http.StatusRequestEntityTooLarge, refuse(0, "the body is over 1 MiB").body)
-				return
-			}
-			answer(w, http.StatusBadRequest, refuse(0, "the body cannot be read").body)
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+			refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is over %d MiB", most>>20)).send(w)
 			return
 		}
+		if err != nil {
+			refuse(http.StatusBadRequest, "the body cannot be read").send(w)
+			return
+		}
+		handle(r, body).send(w)
+	}
+}
+
+// faulty runs handle, or what a fault makes of it. A reply below 300 means that the request was
+// accepted. A panic with http.ErrAbortHandler has net/http close the connection without an answer.
+func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byte, f fault) reply) http.HandlerFunc {
+	return answering(maxBody, func(r *http.Request, body []byte) reply {
 		account, what := r.PathValue("account"), planIn(body)
 		switch service {
 		case finance:
@@ -79,27 +104,26 @@ func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byt
 		case stripe:
 			what = strings.ReplaceAll(strings.TrimPrefix(r.URL.Path, "/stripe/v1/"), "/", ":")
 		}
-		f := s.faults.take(service, "", modeOf(r), account, what)
-		if f.Mode != "" {
-			s.log.Info("sandbox fault", "service", service, "mode", f.Mode)
-		}
+		f := s.take(service, "", modeOf(r), account, what)
 		s.wait(f.latency())
+		failed := refuse(f.Status, "a fault of the sandbox")
+		if service == stripe {
+			failed = stripeFault(f.Status)
+		}
+		failed.retryAfter = f.RetryAfter
 		switch f.Mode {
 		case modeStatus:
-			answerFault(w, service, f)
-			return
+			return failed
 		case modeDropBeforeAccept:
-			panic(http.ErrAbortHandler) // net/http closes the connection without an answer
+			panic(http.ErrAbortHandler)
 		}
 		rep := handle(r, body, f)
 		if rep.status >= 300 {
-			answer(w, rep.status, rep.body)
-			return
+			return rep
 		}
 		switch f.Mode {
 		case modeStatusAfterAccept:
-			answerFault(w, service, f)
-			return
+			return failed
 		case modeHangAfterAccept:
 			select {
 			case <-r.Context().Done(): // the client has given up
@@ -109,11 +133,17 @@ func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byt
 		case modeDropAfterAccept:
 			panic(http.ErrAbortHandler)
 		}
-		if rep.replay {
-			w.Header().Set("Idempotent-Replayed", "true")
-		}
-		answer(w, rep.status, rep.body)
+		return rep
+	})
+}
+
+// take is faults.take, and logs the fault.
+func (s *Sandbox) take(service string, at stage, of, account, what string) fault {
+	f := s.faults.take(service, at, of, account, what)
+	if f.Service != "" {
+		s.log.Info("sandbox fault", "service", service, "mode", f.Mode, "smtp", at)
 	}
+	return f
 }
 
 // wait returns after d or when the sandbox closes. The client's patience does not matter: a
@@ -126,24 +156,6 @@ func (s *Sandbox) wait(d time.Duration) {
 	case <-time.After(d):
 	case <-s.closing:
 	}
-}
-
-func answerFault(w http.ResponseWriter, service string, f fault) {
-	if f.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(f.RetryAfter))
-	}
-	if service == stripe {
-		answer(w, f.Status, stripeFault(f.Status))
-		return
-	}
-	answer(w, f.Status, refuse(0, "a fault of the sandbox").body)
-}
-
-// answer sends body as JSON. The client may be gone, which is its own affair.
-func answer(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body)
 }
 
 // modeOf says whether a request is about live or test events, "" when it does not tell.
@@ -172,22 +184,21 @@ func (s *Sandbox) receive(v service, r *http.Request, body []byte, f fault) repl
 	if err != nil {
 		return refuse(http.StatusBadRequest, err.Error())
 	}
-	if isCheck(r) {
-		return s.checked(in, v)
-	}
 	in.OutOfOrder = f.IgnoreVersion
-	rec, err := s.keep(v.name, in, v.keyed)
+	keep := s.keep
+	if r.Header.Get("Pawl-Check") == "true" { // `pawl sinks check` asks how it would be answered
+		keep = func(_ string, in record, strict bool) (record, error) { return s.checks.accept(in, strict) }
+	}
+	rec, err := keep(v.name, in, v.keyed)
 	switch {
 	case errors.Is(err, errOtherRequest):
-		return refuse(http.StatusConflict, otherRequest)
+		return refuse(http.StatusConflict, err.Error())
 	case err != nil:
 		s.log.Error("sandbox journal", "service", v.name, "error", err)
 		return refuse(http.StatusInternalServerError, "the journal cannot be written")
 	}
 	return reply{status: v.status, body: accepted{rec.Key, rec.Account, rec.At, rec.Body}, replay: !rec.First}
 }
-
-const otherRequest = "this key was used before for another account or with other bytes"
 
 // accepted is the answer to a request that was taken.
 type accepted struct {
@@ -206,54 +217,47 @@ func planIn(target json.RawMessage) string {
 	return is[0].Str + ":" + is[1].Raw
 }
 
-func (s *Sandbox) getWorkspace(w http.ResponseWriter, r *http.Request) {
+func (s *Sandbox) getWorkspace(r *http.Request) reply {
 	modes := []string{"live", "test", ""}
 	if mode := r.URL.Query().Get("mode"); mode != "" {
 		modes = []string{mode}
 	}
-	rec, ok := s.sinks[workspaces].state(r.PathValue("account"), modes...)
+	rec, ok := s.journals[workspaces].state(r.PathValue("account"), modes...)
 	if !ok {
-		answer(w, http.StatusNotFound, refuse(0, "no such workspace").body)
-		return
+		return refuse(http.StatusNotFound, "no such workspace")
 	}
-	answer(w, http.StatusOK, rec)
+	return reply{status: http.StatusOK, body: rec}
 }
 
 // list shows the records of a service, with ?account= those of one account.
-func (s *Sandbox) list(service string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		records := slices.Clone(s.sinks[service].all())
-		if account := r.URL.Query().Get("account"); account != "" {
-			records = slices.DeleteFunc(records, func(rec record) bool { return rec.Account != account })
+func (s *Sandbox) list(service string) func(*http.Request) reply {
+	return func(r *http.Request) reply {
+		account := r.URL.Query().Get("account")
+		records := []record{} // never nil: it is shown as a JSON list
+		for _, rec := range s.journals[service].all() {
+			if account == "" || rec.Account == account {
+				records = append(records, rec)
+			}
 		}
-		if records == nil {
-			records = []record{}
-		}
-		answer(w, http.StatusOK, records)
+		return reply{status: http.StatusOK, body: records}
 	}
 }
 
-func (s *Sandbox) postFault(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		answer(w, http.StatusBadRequest, refuse(0, "the body cannot be read").body)
-		return
-	}
+func (s *Sandbox) postFault(_ *http.Request, body []byte) reply {
 	f, err := parseFault(body)
 	if err != nil {
-		answer(w, http.StatusBadRequest, map[string][]string{"errors": strings.Split(err.Error(), "\n")})
-		return
+		return reply{status: http.StatusBadRequest,
+			body: map[string][]string{"errors": strings.Split(err.Error(), "\n")}}
 	}
 	s.faults.add(f)
-	answer(w, http.StatusCreated, f)
+	return reply{status: http.StatusCreated, body: f}
 }
 
-func (s *Sandbox) deleteFaults(w http.ResponseWriter, r *http.Request) {
+func (s *Sandbox) deleteFaults(r *http.Request) reply {
 	service := r.URL.Query().Get("service")
 	if service != "" && !slices.Contains(faultable, service) {
-		answer(w, http.StatusBadRequest, refuse(0, "service: want one of "+strings.Join(faultable, ", ")).body)
-		return
+		return refuse(http.StatusBadRequest, "service: want one of "+strings.Join(faultable, ", "))
 	}
 	s.faults.clear(service)
-	w.WriteHeader(http.StatusNoContent)
+	return reply{status: http.StatusNoContent}
 }

@@ -1,15 +1,20 @@
 package sandbox
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // record is one accepted request, as it stands in a journal.
@@ -20,25 +25,23 @@ type record struct {
 	Account string    `json:"account"`
 	// OutOfOrder is set for a workspace's target that was applied although a newer one was known.
 	OutOfOrder bool            `json:"out_of_order,omitempty"`
-	Body       json.RawMessage `json:"body"`
+	Body       json.RawMessage `json:"body"` // the last field, see line
 }
 
 // line renders r with the body's bytes as they are: json.Marshal would compact and escape them,
 // and a key that comes again after a restart is compared with these bytes.
 func (r record) line() ([]byte, error) {
-	head, err := json.Marshal(struct {
-		At      time.Time `json:"at"`
-		Key     string    `json:"key"`
-		First   bool      `json:"first"`
-		Account string    `json:"account"`
-		Order   bool      `json:"out_of_order,omitempty"`
-	}{r.At, r.Key, r.First, r.Account, r.OutOfOrder})
-	if err != nil {
-		return nil, err
-	}
-	line := append(bytes.TrimSuffix(head, []byte("}")), `,"body":`...)
-	line = append(line, r.Body...)
-	return append(line, "}\n"...), nil
+	body := r.Body
+	r.Body = nil
+	line, err := json.Marshal(r)
+	return slices.Concat(bytes.TrimSuffix(line, []byte("null}")), body, []byte("}\n")), err
+}
+
+// target reads what tells the targets of a workspace apart. Fields of other types stay empty.
+func (r record) target() (mode string, version int64) {
+	body := gjson.ParseBytes(r.Body)
+	version, _ = strconv.ParseInt(body.Get("version").Raw, 10, 64)
+	return body.Get("mode").Str, version
 }
 
 // oneLine returns the JSON text body as it can stand in a journal: its own bytes, or where these
@@ -56,103 +59,118 @@ func oneLine(body []byte) (json.RawMessage, error) {
 	return compact.Bytes(), err
 }
 
-// journal appends lines to a file. Lines that wait at the same moment share one fsync.
+// errOtherRequest says that a key was used before for another request.
+var errOtherRequest = errors.New("this key was used before for another account or with other bytes")
+
+// journal is one service's memory: every record, and which key was first used where. Its file has a line for each.
 type journal struct {
-	file *os.File
-
-	mu       sync.Mutex
-	next     *batch // lines that are not written yet; nil for none
-	flushing bool
-	broken   error // after a failed write the file's end is unknown: nothing more is accepted
+	mu      sync.Mutex
+	file    *os.File // nil for one that is kept in memory alone
+	records []record
+	first   map[string]int // key → index in records
+	latest  map[scope]latest
 }
 
-type batch struct {
-	lines []byte
-	done  chan struct{}
-	err   error
+// scope is an account in live or in test mode; each has a state of its own.
+type scope struct{ mode, account string }
+
+// latest is the state of an account: the last first record of it, or of workspaces, the one with the highest version.
+type latest struct {
+	index   int // in records
+	version int64
 }
 
-// openJournal opens or makes the file at path and returns its records. A last line without an end was cut off by a
-// crash, so it was never answered: it is removed.
-func openJournal(path string) (*journal, []record, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, nil, err
-	}
-	records, size, err := readJournal(file)
-	if err == nil {
-		err = file.Truncate(size)
-	}
-	if err == nil {
-		_, err = file.Seek(size, io.SeekStart)
-	}
-	if err != nil {
-		_ = file.Close()
-		return nil, nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	return &journal{file: file}, records, nil
-}
+func newJournal() *journal { return &journal{first: map[string]int{}, latest: map[scope]latest{}} }
 
-// readJournal returns the records of r and the size of its whole lines.
-func readJournal(r io.Reader) (records []record, size int64, err error) {
-	lines := bufio.NewReader(r)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return records, size, nil
-		}
-		if err != nil {
-			return nil, 0, err
-		}
+// openJournal opens or makes a service's file in dir, and remembers its records. A last line without an end was cut
+// off by a crash, so it was never answered: it is removed.
+func openJournal(dir, service string) (*journal, error) {
+	path := filepath.Join(dir, service+".jsonl")
+	content, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	j := newJournal()
+	whole := content[:bytes.LastIndexByte(content, '\n')+1]
+	for line := range bytes.Lines(whole) {
 		var rec record
 		if err := json.Unmarshal(line, &rec); err != nil {
-			return nil, 0, fmt.Errorf("line %d: %w", len(records)+1, err)
+			return nil, fmt.Errorf("read %s: line %d: %w", path, len(j.records)+1, err)
 		}
-		records = append(records, rec)
-		size += int64(len(line))
+		j.remember(rec)
 	}
+	if j.file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+		return nil, err
+	}
+	return j, j.file.Truncate(int64(len(whole)))
 }
 
-// enqueue puts line behind those before it and returns a function that waits until it is on the
-// disk.
-func (j *journal) enqueue(line []byte) (wait func() error) {
+func (j *journal) remember(rec record) {
+	if rec.First {
+		j.first[rec.Key] = len(j.records)
+		mode, version := rec.target()
+		// A request without a version is applied: a person may send one by hand.
+		if of := (scope{mode, rec.Account}); version == 0 || rec.OutOfOrder || version >= j.latest[of].version {
+			j.latest[of] = latest{len(j.records), version}
+		}
+	}
+	j.records = append(j.records, rec)
+}
+
+// accept takes a request, whose time and place it fills in, and returns when its line is written. The record is
+// the one that the answer is made of: that of the first request with this key. With strict, a key that comes again
+// must come with the same account and bytes, else errOtherRequest. An empty key is never remembered.
+func (j *journal) accept(rec record, strict bool) (record, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.next == nil {
-		j.next = &batch{done: make(chan struct{})}
+	rec.At, rec.First = time.Now().UTC(), true
+	answer := rec
+	if i, ok := j.first[rec.Key]; ok && rec.Key != "" {
+		answer = j.records[i]
+		if strict && (answer.Account != rec.Account || !bytes.Equal(answer.Body, rec.Body)) {
+			return record{}, errOtherRequest
+		}
+		rec.First, answer.First = false, false
 	}
-	b := j.next
-	b.lines = append(b.lines, line...)
-	if !j.flushing {
-		j.flushing = true
-		go j.flush()
+	if j.file != nil {
+		line, err := rec.line()
+		if err == nil {
+			_, err = j.file.Write(line)
+		}
+		if err != nil {
+			return record{}, fmt.Errorf("write the journal: %w", err)
+		}
 	}
-	return func() error {
-		<-b.done
-		return b.err
-	}
+	j.remember(rec)
+	return answer, nil
 }
 
-// flush writes batches until no next one waits.
-func (j *journal) flush() {
+// state returns the state of account in the first of the modes that has one.
+func (j *journal) state(account string, modes ...string) (record, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for j.next != nil {
-		b := j.next
-		j.next = nil
-		if j.broken == nil {
-			j.mu.Unlock()
-			_, err := j.file.Write(b.lines)
-			if err == nil {
-				err = j.file.Sync()
-			}
-			j.mu.Lock()
-			j.broken = err
+	for _, mode := range modes {
+		if at, ok := j.latest[scope{mode, account}]; ok {
+			return j.records[at.index], true
 		}
-		b.err = j.broken
-		close(b.done)
 	}
-	j.flushing = false
+	return record{}, false
 }
 
-func (j *journal) close() error { return j.file.Close() }
+// states returns the state of each account and mode, in the order in which they came to it.
+func (j *journal) states() []record {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var states []record
+	for _, at := range slices.SortedFunc(maps.Values(j.latest), func(a, b latest) int { return a.index - b.index }) {
+		states = append(states, j.records[at.index])
+	}
+	return states
+}
+
+// all returns every record. Records never change, so the slice can be read without the lock.
+func (j *journal) all() []record {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.records[:len(j.records):len(j.records)]
+}

@@ -51,7 +51,7 @@ func (s *Sandbox) page(w http.ResponseWriter, _ *http.Request) {
 		{email, "Mail inbox"}, {workspaces, "Workspaces"}, {finance, "Finance entries"}, {events, "Internal events"},
 		{relayed, "Relayed events"}, {stripe, "Events that Stripe's API knows"},
 	} {
-		told := s.sinks[service.name]
+		told := s.journals[service.name]
 		if service.name == stripe {
 			told = s.stripe.told
 		}

@@ -31,17 +31,17 @@ type Config struct {
 	// Log is told about faults that were met; nil means silence.
 	Log *slog.Logger
 	// Accepted, when set, is called with each accepted request's service and account, when its line
-	// is on the disk and before it is answered. It must not block.
+	// is written and before it is answered. It must not block.
 	Accepted func(service, account string, first bool)
 }
 
 // Sandbox is a running outside world. Its methods are safe for concurrent use.
 type Sandbox struct {
-	sinks    map[string]*sink
+	journals map[string]*journal
 	stripe   *stripeAPI
 	asked    atomic.Int64 // requests of Stripe's API, for their IDs
 	faults   faults
-	checks   checks
+	checks   *journal // what `pawl sinks check` has asked, in memory: nothing is done
 	log      *slog.Logger
 	accepted func(service, account string, first bool)
 
@@ -58,7 +58,8 @@ type Sandbox struct {
 // Start opens the journals in cfg.Dir, remembers what they hold and listens. On error nothing is
 // left open. It ends with [Sandbox.Close] or with ctx.
 func Start(ctx context.Context, cfg Config) (_ *Sandbox, err error) {
-	s := &Sandbox{sinks: map[string]*sink{}, log: cfg.Log, accepted: cfg.Accepted, closing: make(chan struct{})}
+	s := &Sandbox{journals: map[string]*journal{}, checks: newJournal(), log: cfg.Log, accepted: cfg.Accepted,
+		closing: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -84,22 +85,16 @@ func Start(ctx context.Context, cfg Config) (_ *Sandbox, err error) {
 
 func (s *Sandbox) open(cfg Config) (err error) {
 	dir := cfg.Dir
-	if dir == "" {
-		return errors.New("Config.Dir is empty")
-	}
 	// Journals hold mails and accounts: nobody else may read them, also where the directory was made before.
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	if err := os.Chmod(dir, 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o700)); err != nil {
 		return err
 	}
 	if s.lock, err = keeper.Claim(dir); err != nil {
 		return err
 	}
 	for _, service := range services {
-		if s.sinks[service], err = openSink(dir, service); err != nil {
-			delete(s.sinks, service)
+		if s.journals[service], err = openJournal(dir, service); err != nil {
+			delete(s.journals, service)
 			return err
 		}
 	}
@@ -131,7 +126,7 @@ func (s *Sandbox) serve() {
 
 // keep remembers an accepted request and tells who wants to know.
 func (s *Sandbox) keep(service string, in record, strict bool) (record, error) {
-	rec, err := s.sinks[service].accept(in, strict)
+	rec, err := s.journals[service].accept(in, strict)
 	if err == nil && s.accepted != nil {
 		s.accepted(service, in.Account, rec.First)
 	}
@@ -154,7 +149,7 @@ func (s *Sandbox) URL() string { return "http://" + s.httpListener.Addr().String
 // SMTPAddr is the address of the SMTP server, "127.0.0.1:2525".
 func (s *Sandbox) SMTPAddr() string { return s.smtpListener.Addr().String() }
 
-// Close stops listening, drops the connections and closes the journals. Every answered request is on the disk
+// Close stops listening, drops the connections and closes the journals. Every answered request is written
 // already. It may be called twice.
 func (s *Sandbox) Close() error {
 	s.closeOnce.Do(func() {
@@ -181,11 +176,11 @@ func (s *Sandbox) release() error {
 			}
 		}
 	}
-	for _, sink := range s.sinks {
-		errs = append(errs, sink.journal.close())
+	for _, j := range s.journals {
+		errs = append(errs, j.file.Close())
 	}
 	if s.stripe != nil {
-		errs = append(errs, s.stripe.told.journal.close())
+		errs = append(errs, s.stripe.told.file.Close())
 	}
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close())

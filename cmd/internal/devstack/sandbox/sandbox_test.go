@@ -582,7 +582,7 @@ func TestFaults_HTTP(t *testing.T) {
 		"status":               {`{"service":"workspaces","next":2,"status":503,"retry_after":7}`, []outcome{{503, 0}, {503, 0}, {200, 1}}},
 		"refused for good":     {`{"service":"workspaces","status":403}`, []outcome{{403, 0}, {200, 1}}},
 		"accepted, then error": {`{"service":"workspaces","mode":"status_after_accept","status":500}`, []outcome{{500, 1}, {200, 2}}},
-		"dropped before":       {`{"service":"workspaces","drop":"before"}`, []outcome{{0, 0}, {200, 1}}},
+		"dropped before":       {`{"service":"workspaces","mode":"drop_before_accept"}`, []outcome{{0, 0}, {200, 1}}},
 		"dropped after":        {`{"service":"workspaces","mode":"drop_after_accept","next":2}`, []outcome{{0, 1}, {0, 2}, {200, 3}}},
 		"other service":        {`{"service":"finance","status":503}`, []outcome{{200, 1}}},
 	} {
@@ -659,7 +659,7 @@ func TestFaults_ListAndClear(t *testing.T) {
 	}
 	list(`[]`)
 	fault(t, s, `{"service":"finance","next":3,"status":503}`)
-	fault(t, s, `{"service":"email","drop":"before"}`)
+	fault(t, s, `{"service":"email","mode":"drop_before_accept"}`)
 	status, _, _, err := call(t, http.MethodPost, s.URL()+"/entries", `{}`, "Idempotency-Key", "k1")
 	want(t, status, err, http.StatusServiceUnavailable)
 	list(`[{"service":"finance","next":2,"mode":"status","status":503},{"service":"email","next":1,"mode":"drop_before_accept","smtp":"rcpt"}]`)
@@ -677,24 +677,22 @@ func TestFaults_Invalid_SaysWhat(t *testing.T) {
 	for body, wanted := range map[string][]string{
 		`nonsense`: {"want a JSON object with service"},
 		`{}`:       {`service is \"\"`, "nothing would happen"},
-		`{"service":"fax","status":503,"next":0}`:                      {`service is \"fax\": want one of email, workspaces, finance, events`, "next is 0"},
-		`{"service":"finance","staus":503}`:                            {"unknown field", "staus", "status"},
-		`{"service":"finance","status":200}`:                           {"status is 200: want 300 to 599"},
-		`{"service":"email","status":300}`:                             {"status is 300: want 400 to 599"},
-		`{"service":"finance","mode":"status"}`:                        {"status is 0"},
-		`{"service":"finance","mode":"explode"}`:                       {`mode is \"explode\"`},
-		`{"service":"finance","drop":"maybe"}`:                         {`want \"before\" or \"after\"`},
-		`{"service":"finance","drop":"after","mode":"latency"}`:        {"but mode is"},
-		`{"service":"finance","drop":"after","status":503}`:            {"status does not go with mode drop_after_accept"},
-		`{"service":"finance","latency_ms":-1,"status":503}`:           {"latency_ms is -1"},
-		`{"service":"finance","status":503,"smtp":"data"}`:             {"smtp is for service email only"},
-		`{"service":"email","status":451,"retry_after":1}`:             {"retry_after goes with an HTTP status only"},
-		`{"service":"email","status":451,"smtp":"helo"}`:               {`smtp is \"helo\": want mail, rcpt or data`},
-		`{"service":"email","mode":"drop_after_accept","smtp":"rcpt"}`: {"a message is accepted at data only"},
-		`{"service":"finance","status":503,"only":"prod"}`:             {`only is \"prod\"`},
-		`{"service":"email","status":451,"only":"live"}`:               {"another service than email"},
-		`{"service":"finance","ignore_version":true}`:                  {"for service workspaces only"},
-		`{"service":"events","status":503,"account":"acme"}`:           {"for the services workspaces and finance only"},
+		`{"service":"fax","status":503,"next":0}`:                       {`service is \"fax\": want one of email, workspaces, finance, events`, "next is 0"},
+		`{"service":"finance","staus":503}`:                             {"unknown field", "staus", "status"},
+		`{"service":"finance","status":200}`:                            {"status is 200: want 300 to 599"},
+		`{"service":"email","status":300}`:                              {"status is 300: want 400 to 599"},
+		`{"service":"finance","mode":"status"}`:                         {"status is 0"},
+		`{"service":"finance","mode":"explode"}`:                        {`mode is \"explode\"`},
+		`{"service":"finance","mode":"drop_after_accept","status":503}`: {"status does not go with mode drop_after_accept"},
+		`{"service":"finance","latency_ms":-1,"status":503}`:            {"latency_ms is -1"},
+		`{"service":"finance","status":503,"smtp":"data"}`:              {"smtp is for service email only"},
+		`{"service":"email","status":451,"retry_after":1}`:              {"retry_after goes with an HTTP status only"},
+		`{"service":"email","status":451,"smtp":"helo"}`:                {`smtp is \"helo\": want mail, rcpt or data`},
+		`{"service":"email","mode":"drop_after_accept","smtp":"rcpt"}`:  {"a message is accepted at data only"},
+		`{"service":"finance","status":503,"only":"prod"}`:              {`only is \"prod\"`},
+		`{"service":"email","status":451,"only":"live"}`:                {"another service than email"},
+		`{"service":"finance","ignore_version":true}`:                   {"for service workspaces only"},
+		`{"service":"events","status":503,"account":"acme"}`:            {"for the services workspaces and finance only"},
 	} {
 		status, _, answer, err := call(t, http.MethodPost, s.URL()+"/_faults", body)
 		want(t, status, err, http.StatusBadRequest)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -29,7 +28,7 @@ const mostTold = 64 << 20
 
 // stripeAPI is the part of Stripe's API that pawl reads.
 type stripeAPI struct {
-	told  *sink
+	told  *journal
 	world *stripeWorld
 	// endpoints are the webhook endpoints, as JSON.
 	endpoints atomic.Pointer[[]json.RawMessage]
@@ -40,7 +39,7 @@ func openStripe(dir string, endpoints []json.RawMessage) (*stripeAPI, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	told, err := openSink(dir, events)
+	told, err := openJournal(dir, events)
 	if err != nil {
 		return nil, err
 	}
@@ -56,22 +55,22 @@ func openStripe(dir string, endpoints []json.RawMessage) (*stripeAPI, error) {
 
 // stripeRoutes are the requests that pawl makes, and how the stand-in is told of events.
 func (s *Sandbox) stripeRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("POST /stripe/_events", s.tellStripe)
 	ask := func(pattern string, handle func(q stripeQuery) (any, error)) {
+		answer := s.faulty(stripe, func(r *http.Request, _ []byte, f fault) reply {
+			q, err := s.stripeQuery(r, f)
+			var body any
+			if err == nil {
+				body, err = handle(q)
+			}
+			if refused, ok := errors.AsType[stripeError](err); ok {
+				return refused.reply
+			}
+			return reply{status: http.StatusOK, body: body}
+		})
 		mux.HandleFunc("GET /stripe/v1"+pattern, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Request-Id", "req_"+strconv.FormatInt(s.asked.Add(1), 10))
 			w.Header().Set("Stripe-Version", r.Header.Get("Stripe-Version"))
-			s.faulty(stripe, func(r *http.Request, _ []byte, f fault) reply {
-				q, err := s.stripeQuery(r, f)
-				var body any
-				if err == nil {
-					body, err = handle(q)
-				}
-				if refused, ok := errors.AsType[stripeError](err); ok {
-					return refused.reply
-				}
-				return reply{status: http.StatusOK, body: body}
-			})(w, r)
+			answer(w, r)
 		})
 	}
 	for path, kind := range stripeKinds {
@@ -79,38 +78,31 @@ func (s *Sandbox) stripeRoutes(mux *http.ServeMux) {
 		ask("/"+path+"/{id}", func(q stripeQuery) (any, error) { return q.one(kind) })
 	}
 	ask("/invoices/{id}/lines", stripeQuery.lines)
-	mux.HandleFunc("PUT /stripe/_endpoints", s.putEndpoints)
 	ask("/webhook_endpoints", func(q stripeQuery) (any, error) {
 		return page(q, "/v1/webhook_endpoints", "webhook_endpoint", *s.stripe.endpoints.Load(),
 			func(e json.RawMessage) string { return gjson.GetBytes(e, "id").Str },
 			func(e json.RawMessage) (any, error) { return e, nil })
 	})
-	unknown := func(w http.ResponseWriter, r *http.Request) {
-		refused := stripeRefusal(http.StatusNotFound, "", "", "Unrecognized request URL ("+r.Method+": "+
-			strings.TrimPrefix(r.URL.Path, "/stripe")+"). The sandbox only reads, and only what pawl reads.")
-		answer(w, refused.status, refused.body)
-	}
-	mux.HandleFunc("/stripe/v1/", unknown)
+	mux.HandleFunc("/stripe/v1/", func(w http.ResponseWriter, r *http.Request) {
+		stripeRefusal(http.StatusNotFound, "", "", "Unrecognized request URL ("+r.Method+": "+
+			strings.TrimPrefix(r.URL.Path, "/stripe")+"). The sandbox only reads, and only what pawl reads.").send(w)
+	})
+	mux.HandleFunc("PUT /stripe/_endpoints", answering(maxBody, s.putEndpoints))
+	mux.HandleFunc("POST /stripe/_events", answering(mostTold, s.tellStripe))
 }
 
 // putEndpoints takes the webhook endpoints that Stripe has, as a list of its objects.
-func (s *Sandbox) putEndpoints(w http.ResponseWriter, r *http.Request) {
+func (s *Sandbox) putEndpoints(_ *http.Request, body []byte) reply {
 	var list []json.RawMessage
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&list); err != nil {
-		answer(w, http.StatusBadRequest, refuse(0, "want a list of webhook endpoints: "+err.Error()).body)
-		return
+	if err := json.Unmarshal(body, &list); err != nil {
+		return refuse(http.StatusBadRequest, "want a list of webhook endpoints: "+err.Error())
 	}
 	s.stripe.endpoints.Store(&list)
-	answer(w, http.StatusOK, map[string]int{"endpoints": len(list)})
+	return reply{status: http.StatusOK, body: map[string]int{"endpoints": len(list)}}
 }
 
 // tellStripe takes an event, or a list of them, as they happened at the provider: delivered or not.
-func (s *Sandbox) tellStripe(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostTold))
-	if err != nil {
-		answer(w, http.StatusBadRequest, refuse(0, "the body cannot be read, or is over 64 MiB").body)
-		return
-	}
+func (s *Sandbox) tellStripe(_ *http.Request, body []byte) reply {
 	var bodies []json.RawMessage
 	if json.Unmarshal(body, &bodies) != nil {
 		bodies = []json.RawMessage{body}
@@ -119,8 +111,7 @@ func (s *Sandbox) tellStripe(w http.ResponseWriter, r *http.Request) {
 	for i, body := range bodies {
 		event, err := readEvent(body)
 		if err != nil {
-			answer(w, http.StatusBadRequest, refuse(0, fmt.Sprintf("event %d: %v", i+1, err)).body)
-			return
+			return refuse(http.StatusBadRequest, fmt.Sprintf("event %d: %v", i+1, err))
 		}
 		told = append(told, event)
 	}
@@ -131,12 +122,11 @@ func (s *Sandbox) tellStripe(w http.ResponseWriter, r *http.Request) {
 		}
 		if err != nil {
 			s.log.Error("sandbox journal", "service", stripe, "error", err)
-			answer(w, http.StatusInternalServerError, refuse(0, "the journal cannot be written").body)
-			return
+			return refuse(http.StatusInternalServerError, "the journal cannot be written")
 		}
 		s.stripe.world.learn(event)
 	}
-	answer(w, http.StatusAccepted, map[string]int{"events": len(told)})
+	return reply{status: http.StatusAccepted, body: map[string]int{"events": len(told)}}
 }
 
 // stripeError is an answer that refuses a request of the API.
@@ -160,11 +150,11 @@ func stripeRefusal(status int, code, param, message string) stripeError {
 	return stripeError{reply{status: status, body: map[string]any{"error": said}}}
 }
 
-// stripeFault is the body of a fault's answer.
-func stripeFault(status int) any {
+// stripeFault is a fault's answer.
+func stripeFault(status int) reply {
 	code := map[int]string{http.StatusTooManyRequests: "rate_limit", http.StatusNotFound: "resource_missing",
 		http.StatusConflict: "lock_timeout"}[status]
-	return stripeRefusal(status, code, "", "A fault of the sandbox.").body
+	return stripeRefusal(status, code, "", "A fault of the sandbox.").reply
 }
 
 // stripeQuery is one request of the API.
@@ -173,8 +163,6 @@ type stripeQuery struct {
 	scope stripeScope
 	id    string
 	form  url.Values
-	// newVersion is set where the request asks in a version that knows invoice payments.
-	newVersion bool
 	// version is the one that is asked for.
 	version string
 	// stale asks for objects as they were before their last event, missing for none, and unsettled for charges and
@@ -187,11 +175,10 @@ type stripeQuery struct {
 func (s *Sandbox) stripeQuery(r *http.Request, f fault) (stripeQuery, error) {
 	q := stripeQuery{
 		world: s.stripe.world, id: r.PathValue("id"), form: r.URL.Query(),
-		scope: stripeScope{account: r.Header.Get("Stripe-Account"), mode: modeOfKey(r)},
-		stale: f.Mode == modeStale, missing: f.Mode == modeMissing, unsettled: f.Mode == modeUnsettled,
+		scope:   stripeScope{account: r.Header.Get("Stripe-Account"), mode: modeOfKey(r)},
+		version: r.Header.Get("Stripe-Version"),
+		stale:   f.Mode == modeStale, missing: f.Mode == modeMissing, unsettled: f.Mode == modeUnsettled,
 	}
-	q.version = r.Header.Get("Stripe-Version")
-	q.newVersion = q.version >= basil
 	switch key := apiKey(r); {
 	case key == "":
 		return q, stripeRefusal(http.StatusUnauthorized, "", "", "You did not provide an API key.")
@@ -226,7 +213,7 @@ func modeOfKey(r *http.Request) string {
 // asks refuses a kind that the request's version does not have, and parameters that the sandbox would not heed: a test
 // that relies on one must not pass by chance.
 func (q stripeQuery) asks(kind stripeKind, known ...string) error {
-	if kind.new && !q.newVersion {
+	if kind.new && q.version < basil {
 		return stripeRefusal(http.StatusNotFound, "", "",
 			"Unrecognized request URL: this endpoint is of the API since 2025-03-31.basil.")
 	}
@@ -255,8 +242,8 @@ func (q stripeQuery) one(kind stripeKind) (any, error) {
 // list answers with a page of objects, the newest first.
 func (q stripeQuery) list(path string, kind stripeKind) (any, error) {
 	filters := slices.Collect(maps.Keys(kind.filters))
-	if err := q.asks(kind, append(filters, "limit", "starting_after", "ending_before", "created[gt]", "created[gte]",
-		"created[lt]", "created[lte]", "types[]")...); err != nil {
+	if err := q.asks(kind, append(filters, "limit", "starting_after", "created[gte]", "created[lte]",
+		"types[]")...); err != nil {
 		return nil, err
 	}
 	if types := q.form["types[]"]; len(types) > 20 || len(types) > 0 && q.form.Has("type") {
@@ -289,7 +276,7 @@ func (q stripeQuery) list(path string, kind stripeKind) (any, error) {
 
 // lines answers with a page of an invoice's lines. The invoice itself shows the first ones only.
 func (q stripeQuery) lines() (any, error) {
-	if err := q.asks(stripeKind{}, "limit", "starting_after", "ending_before"); err != nil {
+	if err := q.asks(stripeKind{}, "limit", "starting_after"); err != nil {
 		return nil, err
 	}
 	invoice, ok := q.world.get(q.scope, "invoice", q.id, q.stale)
@@ -315,67 +302,41 @@ func (q stripeQuery) fits(o stripeObject, kind stripeKind) (bool, error) {
 	if kind.unasked != nil && q.form.Get("status") == "" && !kind.unasked(o) {
 		return false, nil
 	}
-	for name, holds := range map[string]func(order int) bool{
-		"gt": func(order int) bool { return order > 0 }, "gte": func(order int) bool { return order >= 0 },
-		"lt": func(order int) bool { return order < 0 }, "lte": func(order int) bool { return order <= 0 },
-	} {
+	for name, order := range map[string]int{"gte": -1, "lte": 1} {
 		given := q.form.Get("created[" + name + "]")
-		if given == "" {
-			continue
-		}
 		bound, err := strconv.ParseInt(given, 10, 64)
-		if err != nil {
+		switch {
+		case given == "":
+		case err != nil:
 			return false, errors.New("invalid integer: " + given)
-		}
-		if !holds(cmp.Compare(o.created, bound)) {
+		case cmp.Compare(o.created, bound) == order:
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// page answers with the part of a list that limit, starting_after and ending_before ask for.
+// page answers with the part of a list that limit and starting_after ask for.
 func page[T any](q stripeQuery, path, name string, all []T, id func(T) string,
 	shown func(T) (any, error)) (any, error) {
-	limit := 10
-	if given := q.form.Get("limit"); given != "" {
-		n, err := strconv.Atoi(given)
-		if err != nil || n < 1 || n > 100 {
-			return nil, stripeRefusal(http.StatusBadRequest, "parameter_invalid_integer", "limit",
-				"Invalid limit: want 1 to 100, not "+given)
-		}
-		limit = n
+	limit, err := strconv.Atoi(cmp.Or(q.form.Get("limit"), "10"))
+	if err != nil || limit < 1 || limit > 100 {
+		return nil, stripeRefusal(http.StatusBadRequest, "parameter_invalid_integer", "limit",
+			"Invalid limit: want 1 to 100, not "+q.form.Get("limit"))
 	}
-	after, before := q.form.Get("starting_after"), q.form.Get("ending_before")
-	for param, cursor := range map[string]string{"starting_after": after, "ending_before": before} {
-		if cursor != "" && !slices.ContainsFunc(all, func(o T) bool { return id(o) == cursor }) {
-			return nil, stripeRefusal(http.StatusBadRequest, "resource_missing", param,
-				fmt.Sprintf("No such %s: '%s'", name, cursor))
+	if after := q.form.Get("starting_after"); after != "" {
+		at := slices.IndexFunc(all, func(o T) bool { return id(o) == after })
+		if at < 0 {
+			return nil, stripeRefusal(http.StatusBadRequest, "resource_missing", "starting_after",
+				fmt.Sprintf("No such %s: '%s'", name, after))
 		}
+		all = all[at+1:]
 	}
-	at := func(cursor string) int { return slices.IndexFunc(all, func(o T) bool { return id(o) == cursor }) }
-	var more bool
-	switch {
-	case after != "" && before != "":
-		return nil, stripeRefusal(http.StatusBadRequest, "", "",
-			"You can only specify one of these parameters: starting_after, ending_before.")
-	case before != "":
-		all = all[:at(before)]
-		more = len(all) > limit
-		all = all[max(0, len(all)-limit):]
-	default:
-		if after != "" {
-			all = all[at(after)+1:]
-		}
-		more = len(all) > limit
-		all = all[:min(limit, len(all))]
-	}
-	data := make([]any, len(all))
-	for i, o := range all {
-		var err error
-		if data[i], err = shown(o); err != nil {
+	data := make([]any, min(limit, len(all)))
+	for i := range data {
+		if data[i], err = shown(all[i]); err != nil {
 			return nil, err
 		}
 	}
-	return map[string]any{"object": "list", "url": path, "has_more": more, "data": data}, nil
+	return map[string]any{"object": "list", "url": path, "has_more": len(all) > limit, "data": data}, nil
 }

@@ -205,10 +205,7 @@ func TestStripe_Pages_EachObjectOnce(t *testing.T) {
 	if distinct := slices.Compact(slices.Sorted(slices.Values(all))); len(distinct) != 25 || !slices.Equal(sizes, []int{10, 10, 5}) {
 		t.Errorf("%d customers in pages of %v", len(distinct), sizes)
 	}
-	if ids, more := listed(t, s, "customers?limit=3&ending_before="+all[5]); !slices.Equal(ids, all[2:5]) || !more {
-		t.Errorf("before %s: %v, %t; want %v", all[5], ids, more, all[2:5])
-	}
-	if ids, more := listed(t, s, fmt.Sprintf("customers?limit=100&created[gte]=%d&created[lt]=%d", happened.Unix()+20, happened.Unix()+22)); len(ids) != 2 || more {
+	if ids, more := listed(t, s, fmt.Sprintf("customers?limit=100&created[gte]=%d&created[lte]=%d", happened.Unix()+20, happened.Unix()+21)); len(ids) != 2 || more {
 		t.Errorf("created in two seconds: %v", ids)
 	}
 }
@@ -256,7 +253,7 @@ func TestStripe_Refusals_InItsShape(t *testing.T) {
 		"what is not read":     {"balance", nil, 404, nil},
 		"an old version":       {"invoice_payments", []string{"Stripe-Version", forge.Before}, 404, nil},
 		"an old version's one": {"invoice_payments/inpay_1", []string{"Stripe-Version", forge.Before}, 404, nil},
-		"no time":              {"invoice_payments?created[gt]=now", nil, 400, "parameter_invalid_integer"},
+		"no time":              {"invoice_payments?created[gte]=now", nil, 400, "parameter_invalid_integer"},
 	} {
 		status, header, answer := ask(t, s, tt.path, tt.headers...)
 		if status != tt.status || code(answer) != tt.code {
