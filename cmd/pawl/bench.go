@@ -25,8 +25,7 @@ func benchOptions(a *app, signals bool) (bench.Options, error) {
 	}
 	// The workers that come and go with the rounds say so at the level of info.
 	a.log = slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return bench.Options{Pawl: self, SearchAttributes: process.SearchAttributes(), Progress: a.err, Log: a.log,
-		Signals: signals}, nil
+	return bench.Options{Pawl: self, Progress: a.err, Log: a.log, Signals: signals}, nil
 }
 
 func positive(flag string, counts ...int) error {
@@ -45,34 +44,10 @@ func factor(a, b float64) string {
 
 func number(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
 
-// benchNode is pawl inside of the benchmark's own process.
-func benchNode(ctx context.Context, a *app, configFile string) (*bench.Node, error) {
-	own := *a
-	own.configFile = configFile
-	cfg, err := own.config()
-	if err != nil {
-		return nil, err
-	}
-	n, err := process.New(ctx, cfg, providers(), a.log)
-	if err != nil {
-		return nil, err
-	}
-	book, _, all, err := n.Equip()
-	if err != nil {
-		n.Close()
-		return nil, err
-	}
-	return &bench.Node{
-		Pool: n.Pool, Receipts: n.Receipts, Temporal: n.Temporal, Activities: all, Options: n.WorkerOptions(),
-		Prepare: n.EnsureSearchAttributes,
-		Close:   func() { book.Close(); n.Close() },
-	}, nil
-}
-
 func benchFlow(a *app) *cobra.Command {
 	var server string
 	var signals bool
-	cfg := bench.FlowConfig{}
+	cfg := bench.FlowConfig{Providers: providers()}
 	cmd := &cobra.Command{
 		Use: "flow", Short: "Measure the way from a webhook to its last effect", Args: noArgument,
 		Long: `Measure the way from a webhook to its last effect, on a Temporal dev server and on Temporal with Postgres:
@@ -101,7 +76,6 @@ The first run builds Temporal's server, which takes some minutes.`,
 			if cfg.Options, err = benchOptions(a, signals); err != nil {
 				return err
 			}
-			cfg.Node = func(ctx context.Context, file string) (*bench.Node, error) { return benchNode(ctx, a, file) }
 			results, err := bench.Flow(cmd.Context(), cfg)
 			if err != nil {
 				return err
@@ -131,7 +105,7 @@ func cpuTable(results []bench.FlowResult) [][]string {
 
 // flowTable shows each row beside the naive one and the floor of the same server and load.
 func flowTable(results []bench.FlowResult) [][]string {
-	return output.Rows("SERVER|IN FLIGHT|MODE|PER SECOND|OF NAIVE|OF FLOOR|P50 MS|P99 MS|HISTORY EVENTS|TRANSITIONS|COMMITS",
+	return output.Rows("SERVER|IN FLIGHT|MODE|PER SECOND|OF NAIVE|OF FLOOR|P50 MS|P99 MS|HISTORY EVENTS|TRANSITIONS|COMMITS|WAL KB",
 		results, func(r bench.FlowResult) []any {
 			beside := func(mode string) string {
 				for _, o := range results {
@@ -143,7 +117,7 @@ func flowTable(results []bench.FlowResult) [][]string {
 			}
 			return []any{r.Server, r.InFlight, r.Mode, number(r.PerSecond, 1), beside("naive"), beside("floor"),
 				number(r.P50, 1), number(r.P99, 1), number(r.HistoryEvents, 0), number(r.StateTransitions, 0),
-				number(r.Commits, 1)}
+				number(r.Commits, 1), number(r.WALKB, 1)}
 		})
 }
 

@@ -231,10 +231,10 @@ func TestFlowTable_BesideNaiveAndFloor(t *testing.T) {
 func TestAcceptTable_BesideRivals(t *testing.T) {
 	t.Parallel()
 	rows := acceptTable([]bench.AcceptResult{
-		{Mode: "no-storage", Connections: 64, RPS: 20000},
-		{Mode: "insert", Connections: 64, RPS: 7000},
-		{Mode: "pawl", Connections: 64, RPS: 14000},
-		{Mode: "insert", Connections: 64, Duplicates: 0.5, RPS: 1}, // of another load
+		{Mode: "no-storage", Connections: 64, Measured: bench.Measured{RPS: 20000}},
+		{Mode: "insert", Connections: 64, Measured: bench.Measured{RPS: 7000}},
+		{Mode: "pawl", Connections: 64, Measured: bench.Measured{RPS: 14000}},
+		{Mode: "insert", Connections: 64, Duplicates: 0.5, Measured: bench.Measured{RPS: 1}}, // of another load
 	})
 	if got, want := rows[3][3:7], []string{"14000", "0.70×", "2.00×", "-"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -37,9 +37,7 @@ type AcceptResult struct {
 	Connections int    `json:"connections"`
 	// Duplicates is the part of the deliveries that repeat an event: 0 or 0.5.
 	Duplicates float64 `json:"duplicates"`
-	RPS        float64 `json:"rps"`
-	P50        float64 `json:"p50_ms"`
-	P99        float64 `json:"p99_ms"`
+	Measured
 }
 
 // The modes of [Accept]. In a run at a fixed rate there are two more: "pawl" while no Temporal can be
@@ -78,63 +76,36 @@ func Accept(ctx context.Context, cfg AcceptConfig) (results []AcceptResult, err 
 	servers := map[string]*child{}
 	modes := slices.Clone(cfg.Modes)
 	// Last, because every process that is configured after Temporal was started can reach it.
-	slices.SortStableFunc(modes, func(a, b string) int { return rank(a) - rank(b) })
+	if i := slices.Index(modes, modeInlineStart); i >= 0 {
+		modes = append(slices.Delete(modes, i, i+1), modeInlineStart)
+	}
 	for _, mode := range modes {
 		if servers[mode], err = s.serve(ctx, mode, cfg.Fill); err != nil {
 			return nil, err
 		}
 	}
-	cells := cells(cfg)
-	rounds := make([][]AcceptResult, len(cells))
-	for round := range cfg.Rounds + 1 {
-		for i, cell := range cells {
-			length := cfg.Length
-			if round == 0 {
-				length = min(length, 500*time.Millisecond) // fills caches and pools, and does not count
-			}
-			m, err := offer(ctx, servers[cell.Mode].ingress, s.secret, cell.Connections, cell.Duplicates > 0, length)
-			if err != nil {
-				return nil, servers[cell.Mode].failed(fmt.Errorf("with %d connections: %w", cell.Connections, err))
-			}
-			if round > 0 {
-				s.say("round %d: %-12s %3d connections, %2.0f %% duplicates: %7.0f/s, p50 %.2f ms, p99 %.2f ms%s",
-					round, cell.Mode, cell.Connections, 100*cell.Duplicates, m.rps, m.p50, m.p99, m.note())
-				cell.RPS, cell.P50, cell.P99 = m.rps, m.p50, m.p99
-				rounds[i] = append(rounds[i], cell)
-			}
-		}
-	}
-	for i, cell := range cells {
-		results = append(results, acceptMedian(cell, rounds[i]))
-	}
-	return results, nil
-}
-
-func rank(mode string) int {
-	if mode == modeInlineStart {
-		return 1
-	}
-	return 0
-}
-
-// cells lists what a round measures: the modes take turns at each load.
-func cells(cfg AcceptConfig) []AcceptResult {
-	var list []AcceptResult
+	var rows []AcceptResult // the modes take turns at each load
 	for _, duplicates := range []float64{0, 0.5} {
 		for _, connections := range cfg.Connections {
 			for _, mode := range cfg.Modes {
-				list = append(list, AcceptResult{Mode: mode, Connections: connections, Duplicates: duplicates})
+				rows = append(rows, AcceptResult{Mode: mode, Connections: connections, Duplicates: duplicates})
 			}
 		}
 	}
-	return list
-}
-
-func acceptMedian(cell AcceptResult, rounds []AcceptResult) AcceptResult {
-	cell.RPS = medianOf(rounds, func(r AcceptResult) float64 { return r.RPS })
-	cell.P50 = medianOf(rounds, func(r AcceptResult) float64 { return r.P50 })
-	cell.P99 = medianOf(rounds, func(r AcceptResult) float64 { return r.P99 })
-	return cell
+	return inTurns(rows, cfg.Rounds, func(round int, r AcceptResult) (_ AcceptResult, err error) {
+		length := cfg.Length
+		if round == 0 {
+			length = min(length, 500*time.Millisecond)
+		}
+		server := servers[r.Mode]
+		r.Measured, err = offer(ctx, server.ingress, s.secret, r.Connections, r.Duplicates > 0, length)
+		if err != nil {
+			return r, server.failed(fmt.Errorf("with %d connections: %w", r.Connections, err))
+		}
+		s.say("round %d: %-12s %3d connections, %2.0f %% duplicates: %s", round, r.Mode, r.Connections,
+			100*r.Duplicates, r.Measured)
+		return r, nil
+	})
 }
 
 // serve starts the server of a mode on a database of its own.
@@ -170,40 +141,31 @@ func acceptRate(ctx context.Context, cfg AcceptConfig, s *stack) (results []Acce
 	if servers[modePawl], err = s.serve(ctx, modePawl, cfg.Fill); err != nil {
 		return nil, err
 	}
+	var rows []AcceptResult
 	for _, mode := range []string{modePawl, modeWithoutTemporal} {
-		cell, flood := AcceptResult{Mode: mode, Connections: rateConnections},
-			AcceptResult{Mode: modeForged, Connections: rateConnections}
-		var rounds, floods []AcceptResult
-		for range cfg.Rounds {
-			// to warm up
-			if _, err := offerRate(ctx, servers[mode].ingress, s.secret, cfg.Rate, time.Second, false); err != nil {
-				return nil, servers[mode].failed(err)
-			}
-			m, forged, err := offerBoth(ctx, servers[mode].ingress, s.secret, cfg)
-			if err != nil {
-				return nil, servers[mode].failed(err)
-			}
-			s.say("%-22s %4.0f/s offered for %s: p50 %.2f ms, p99 %.2f ms%s", mode, m.rps, cfg.Length, m.p50, m.p99,
-				m.note())
-			cell.RPS, cell.P50, cell.P99 = m.rps, m.p50, m.p99
-			rounds = append(rounds, cell)
-			if cfg.Flood > 0 {
-				s.say("%-22s %4.0f/s refused beside: p50 %.2f ms, p99 %.2f ms%s", modeForged, forged.rps, forged.p50,
-					forged.p99, forged.note())
-				flood.RPS, flood.P50, flood.P99 = forged.rps, forged.p50, forged.p99
-				floods = append(floods, flood)
-			}
-		}
-		results = append(results, acceptMedian(cell, rounds))
+		rows = append(rows, AcceptResult{Mode: mode, Connections: rateConnections})
 		if cfg.Flood > 0 {
-			results = append(results, acceptMedian(flood, floods))
+			rows = append(rows, AcceptResult{Mode: modeForged, Connections: rateConnections})
 		}
 	}
-	return results, nil
+	var forged Measured
+	return inTurns(rows, cfg.Rounds, func(round int, r AcceptResult) (_ AcceptResult, err error) {
+		if r.Mode == modeForged { // beside the row before
+			r.Measured = forged
+		} else if r.Measured, forged, err = offerBoth(ctx, servers[r.Mode].ingress, s.secret, cfg, round); err != nil {
+			return r, servers[r.Mode].failed(err)
+		}
+		s.say("round %d: %-22s %s", round, r.Mode, r.Measured)
+		return r, nil
+	})
 }
 
-// offerBoth offers valid events and, when asked for, forged ones at the same time.
-func offerBoth(ctx context.Context, addr, secret string, cfg AcceptConfig) (valid, forged measured, err error) {
+// offerBoth offers valid events and, when asked for, forged ones at the same time. Round 0 has a second of valid ones.
+func offerBoth(ctx context.Context, addr, secret string, cfg AcceptConfig, round int) (valid, forged Measured,
+	err error) {
+	if round == 0 {
+		cfg.Length, cfg.Flood = time.Second, 0
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	if cfg.Flood > 0 {
 		group.Go(func() (err error) {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"syscall"
@@ -19,14 +20,8 @@ type CPU struct {
 	Sandbox float64 `json:"sandbox"`
 }
 
-// parts returns the CPU's fields, in the order of the table's columns.
-func (c *CPU) parts() []*float64 {
-	return []*float64{&c.Pawl, &c.Postgres, &c.Temporal, &c.TemporalPostgres, &c.Sandbox}
-}
-
-// cpu returns the CPU time that each part has taken so far, for this many events. It is all
-// zero on systems without /proc.
-func (s *stack) cpu(events int) (c CPU, err error) {
+// cpu returns the CPU time that each part has taken so far. It is all zero on systems without /proc.
+func (s *stack) cpu() (c CPU, err error) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		return CPU{}, nil // a figure less; the others hold
 	}
@@ -34,19 +29,10 @@ func (s *stack) cpu(events int) (c CPU, err error) {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
 		return CPU{}, fmt.Errorf("read our own CPU time: %w", err)
 	}
-	add := func(to *float64, took time.Duration) {
-		*to += float64(took) / float64(time.Millisecond) / float64(events)
-	}
-	add(&c.Sandbox, time.Duration(self.Utime.Nano()+self.Stime.Nano()))
-	type part interface {
-		CPU() (time.Duration, error)
-	}
-	read := func(to *float64, from part) {
+	c.Sandbox = milliseconds(time.Duration(self.Utime.Nano() + self.Stime.Nano()))
+	read := func(to *float64, from interface{ CPU() (time.Duration, error) }) {
 		took, failed := from.CPU()
-		if failed != nil {
-			err = failed
-		}
-		add(to, took)
+		*to, err = *to+milliseconds(took), cmp.Or(err, failed)
 	}
 	for _, child := range s.children {
 		read(&c.Pawl, child.proc)
@@ -59,18 +45,4 @@ func (s *stack) cpu(events int) (c CPU, err error) {
 	return c, err
 }
 
-// since returns the difference to an earlier reading.
-func (c CPU) since(before CPU) CPU {
-	for i, field := range before.parts() {
-		*c.parts()[i] -= *field
-	}
-	return c
-}
-
-// cpuMedian returns the median of each part over the rounds.
-func cpuMedian(rounds []FlowResult) (c CPU) {
-	for i, field := range c.parts() {
-		*field = medianOf(rounds, func(r FlowResult) float64 { return *r.CPU.parts()[i] })
-	}
-	return c
-}
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

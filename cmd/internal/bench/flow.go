@@ -4,41 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/stripe"
-	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/ingress/webhook"
+	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/workflows"
 )
-
-// Node is pawl inside of this process: its activities, filled, for the naive workflow to run.
-type Node struct {
-	Pool       *pgxpool.Pool
-	Receipts   *receipt.Store
-	Activities []any
-	Temporal   client.Client
-	// Prepare registers the search attributes.
-	Prepare func(context.Context) error
-	Options worker.Options
-	Close   func()
-}
 
 // FlowConfig is what [Flow] needs.
 type FlowConfig struct {
 	Options
-	// Node makes a node of a configuration file.
-	Node func(ctx context.Context, configFile string) (*Node, error)
+	Providers map[string]webhook.Provider
 	// Servers are the kinds of Temporal servers to run on: "dev", "postgres".
 	Servers []string
 	// Modes are the designs to measure: "naive", "pawl", "floor".
@@ -68,9 +57,24 @@ type FlowResult struct {
 	// HistoryEvents and StateTransitions are Temporal's, per workflow.
 	HistoryEvents    float64 `json:"history_events"`
 	StateTransitions float64 `json:"state_transitions"`
-	// Commits are transactions that wrote into our own database, per event.
+	Spent
+}
+
+// Spent is what an event costs beside Temporal's own figures.
+type Spent struct {
+	// Commits are transactions that wrote into our own database, WALKB the kilobytes of its write-ahead log.
 	Commits float64 `json:"commits"`
+	WALKB   float64 `json:"wal_kb"`
 	CPU     CPU     `json:"cpu_ms"`
+}
+
+func (s *Spent) figures() []*float64 {
+	c := &s.CPU
+	return []*float64{&s.Commits, &s.WALKB, &c.Pawl, &c.Postgres, &c.Temporal, &c.TemporalPostgres, &c.Sandbox}
+}
+
+func (r *FlowResult) figures() []*float64 {
+	return append(r.Spent.figures(), &r.PerSecond, &r.P50, &r.P99, &r.HistoryEvents, &r.StateTransitions)
 }
 
 // The modes of [Flow].
@@ -104,7 +108,10 @@ type flow struct {
 	// ours watches our Postgres through a database of its own, in which nothing else happens.
 	ours   *pgx.Conn
 	target forge.Target
-	node   *Node
+	node   *process.Node
+	book   *ledger.Store
+	// activities are pawl's, for the naive workflow to run.
+	activities []any
 }
 
 func flowOn(ctx context.Context, cfg FlowConfig, server string) (results []FlowResult, err error) {
@@ -114,64 +121,36 @@ func flowOn(ctx context.Context, cfg FlowConfig, server string) (results []FlowR
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	f := &flow{cfg: cfg, stack: s, sinks: newSinks()}
+	defer f.stop()
 	if err := f.start(ctx, server); err != nil {
 		return nil, err
 	}
-	defer func() {
-		f.node.Close()
-		_ = f.ours.Close(context.WithoutCancel(ctx))
-	}()
 	// A server takes its shards over at the first request for each, and is slow with it: starts would
 	// time out, whose first tasks then wait for ten seconds.
-	if _, err := f.round(ctx, modeFloor, 32, 256); err != nil {
+	if _, err := f.round(ctx, FlowResult{Mode: modeFloor, InFlight: 32}, 256); err != nil {
 		return nil, fmt.Errorf("warm up: %w", err)
 	}
-	type cell struct {
-		mode     string
-		inFlight int
-	}
-	rounds := map[cell][]FlowResult{}
-	for round := range cfg.Rounds + 1 {
-		for _, inFlight := range cfg.InFlight {
-			events := cfg.Events
-			if inFlight == 1 {
-				events = max(events/4, 20)
-			}
-			if round == 0 {
-				events = 2 * inFlight // the first time fills caches and pools, and does not count
-			}
-			for _, mode := range cfg.Modes {
-				result, err := f.round(ctx, mode, inFlight, events)
-				if err != nil {
-					return nil, fmt.Errorf("%s with %d in flight: %w", mode, inFlight, err)
-				}
-				if round > 0 {
-					cfg.say("round %d: %-5s %2d in flight: %6.1f/s, p50 %.1f ms", round, mode, inFlight,
-						result.PerSecond, result.P50)
-					rounds[cell{mode, inFlight}] = append(rounds[cell{mode, inFlight}], result)
-				}
-			}
-		}
-	}
+	var rows []FlowResult
 	for _, inFlight := range cfg.InFlight {
 		for _, mode := range cfg.Modes {
-			results = append(results, flowMedian(server, mode, inFlight, rounds[cell{mode, inFlight}]))
+			rows = append(rows, FlowResult{Server: server, Mode: mode, InFlight: inFlight})
 		}
 	}
-	return results, nil
-}
-
-func flowMedian(server, mode string, inFlight int, rounds []FlowResult) FlowResult {
-	return FlowResult{
-		Server: server, Mode: mode, InFlight: inFlight,
-		PerSecond:        medianOf(rounds, func(r FlowResult) float64 { return r.PerSecond }),
-		P50:              medianOf(rounds, func(r FlowResult) float64 { return r.P50 }),
-		P99:              medianOf(rounds, func(r FlowResult) float64 { return r.P99 }),
-		HistoryEvents:    medianOf(rounds, func(r FlowResult) float64 { return r.HistoryEvents }),
-		StateTransitions: medianOf(rounds, func(r FlowResult) float64 { return r.StateTransitions }),
-		Commits:          medianOf(rounds, func(r FlowResult) float64 { return r.Commits }),
-		CPU:              cpuMedian(rounds),
-	}
+	return inTurns(rows, cfg.Rounds, func(round int, r FlowResult) (FlowResult, error) {
+		events := cfg.Events
+		if r.InFlight == 1 {
+			events = max(events/4, 20)
+		}
+		if round == 0 {
+			events = 2 * r.InFlight
+		}
+		r, err := f.round(ctx, r, events)
+		if err != nil {
+			return r, fmt.Errorf("%s with %d in flight: %w", r.Mode, r.InFlight, err)
+		}
+		cfg.say("round %d: %-5s %2d in flight: %6.1f/s, p50 %.1f ms", round, r.Mode, r.InFlight, r.PerSecond, r.P50)
+		return r, nil
+	})
 }
 
 // start starts the outside world, pawl's processes, and what the naive workflow needs. That has a
@@ -209,14 +188,34 @@ func (f *flow) start(ctx context.Context, server string) (err error) {
 	if err != nil {
 		return err
 	}
-	if f.node, err = f.cfg.Node(ctx, own.configFile); err != nil {
+	cfg, err := config.Load(own.configFile, os.LookupEnv, f.cfg.Providers)
+	if err != nil {
 		return err
 	}
-	if err := f.node.Prepare(ctx); err != nil {
+	if f.node, err = process.New(ctx, cfg, f.cfg.Providers, s.Log); err != nil {
+		return err
+	}
+	if f.book, _, f.activities, err = f.node.Equip(); err != nil {
+		return err
+	}
+	if err := f.node.EnsureSearchAttributes(ctx); err != nil {
 		return err
 	}
 	f.ours, err = pgx.Connect(ctx, s.postgres.DSN("postgres"))
 	return err
+}
+
+// stop ends what start has begun beside the stack.
+func (f *flow) stop() {
+	if f.book != nil {
+		f.book.Close()
+	}
+	if f.node != nil {
+		f.node.Close()
+	}
+	if f.ours != nil {
+		_ = f.ours.Close(context.Background())
+	}
 }
 
 // taskQueue is that of the naive and the floor workflow.
@@ -225,10 +224,10 @@ const taskQueue = "bench"
 // work runs a worker for the naive and the floor workflow, with the settings of pawl's, for as long
 // as it is needed: an idle one would poll while pawl is measured.
 func (f *flow) work() (stop func(), err error) {
-	w := worker.New(f.node.Temporal, taskQueue, f.node.Options)
+	w := worker.New(f.node.Temporal, taskQueue, f.node.WorkerOptions())
 	w.RegisterWorkflowWithOptions(naive, workflow.RegisterOptions{Name: modeNaive})
 	w.RegisterWorkflowWithOptions(floor, workflow.RegisterOptions{Name: modeFloor})
-	for _, receiver := range f.node.Activities {
+	for _, receiver := range f.activities {
 		w.RegisterActivity(receiver)
 	}
 	w.RegisterActivity(&publisher{pool: f.node.Pool, subscriber: f.stack.sandbox.URL() + "/events",
@@ -236,57 +235,43 @@ func (f *flow) work() (stop func(), err error) {
 	return w.Stop, w.Start()
 }
 
-func (f *flow) round(ctx context.Context, mode string, inFlight, events int) (FlowResult, error) {
+// round measures the row's mode with so many events.
+func (f *flow) round(ctx context.Context, r FlowResult, events int) (FlowResult, error) {
 	newJob := f.pawlJob
-	switch mode {
-	case modePawl:
-	default:
+	if r.Mode != modePawl {
 		stop, err := f.work()
 		if err != nil {
-			return FlowResult{}, err
+			return r, err
 		}
 		defer stop()
 		newJob = f.naiveJob
-		if mode == modeFloor {
+		if r.Mode == modeFloor {
 			newJob = f.floorJob
 		}
 	}
 	jobs, err := prepare(ctx, events, newJob)
 	if err != nil {
-		return FlowResult{}, err
+		return r, err
 	}
-	before, err := f.commits(ctx)
+	before, err := f.spent(ctx)
 	if err != nil {
-		return FlowResult{}, err
+		return r, err
 	}
-	cpu, err := f.stack.cpu(events)
+	took, ids, elapsed, err := drive(ctx, r.InFlight, jobs)
 	if err != nil {
-		return FlowResult{}, err
+		return r, err
 	}
-	took, ids, elapsed, err := drive(ctx, inFlight, jobs)
-	if err != nil {
-		return FlowResult{}, err
+	if err := f.settled(ctx, r.Mode, ids); err != nil {
+		return r, err
 	}
-	if err := f.settled(ctx, mode, ids); err != nil {
-		return FlowResult{}, err
+	if r.Spent, err = f.spent(ctx); err != nil {
+		return r, err
 	}
-	after, err := f.commits(ctx)
-	if err != nil {
-		return FlowResult{}, err
-	}
-	spent, err := f.stack.cpu(events)
-	if err != nil {
-		return FlowResult{}, err
-	}
+	r.Spent = r.since(before, events)
 	slices.Sort(took)
-	result := FlowResult{
-		CPU:       spent.since(cpu),
-		PerSecond: float64(events) / elapsed.Seconds(),
-		P50:       percentile(took, 0.5), P99: percentile(took, 0.99),
-		Commits: float64(after-before) / float64(events),
-	}
-	result.HistoryEvents, result.StateTransitions, err = f.cost(ctx, ids)
-	return result, err
+	r.PerSecond, r.P50, r.P99 = float64(events)/elapsed.Seconds(), percentile(took, 0.5), percentile(took, 0.99)
+	r.HistoryEvents, r.StateTransitions, err = f.cost(ctx, ids)
+	return r, err
 }
 
 // settled waits until the workflows have ended, and fails when one has not done all that it should: a
@@ -313,11 +298,25 @@ func (f *flow) settled(ctx context.Context, mode string, ids []string) error {
 	return group.Wait()
 }
 
-// commits counts the transactions that have written into our Postgres so far: those are given a
-// number each, and are what waits for the disk.
-func (f *flow) commits(ctx context.Context) (n int64, err error) {
-	err = f.ours.QueryRow(ctx, `select pg_snapshot_xmax(pg_current_snapshot())::text::bigint`).Scan(&n)
-	return n, err
+// spentSQL counts the transactions that have written so far: those are given a number each, and are what waits for
+// the disk.
+const spentSQL = `
+select pg_snapshot_xmax(pg_current_snapshot())::text::float8, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 / 1024`
+
+// spent returns what has been spent so far, of our Postgres and by all parts.
+func (f *flow) spent(ctx context.Context) (s Spent, err error) {
+	if err = f.ours.QueryRow(ctx, spentSQL).Scan(&s.Commits, &s.WALKB); err == nil {
+		s.CPU, err = f.stack.cpu()
+	}
+	return s, err
+}
+
+// since is the difference to an earlier reading, for each of the events between.
+func (s Spent) since(before Spent, events int) Spent {
+	for i, figure := range s.figures() {
+		*figure = (*figure - *before.figures()[i]) / float64(events)
+	}
+	return s
 }
 
 // cost is what one workflow of a few cost Temporal, in the middle.

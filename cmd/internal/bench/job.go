@@ -131,7 +131,7 @@ func (f *flow) naiveJob(ctx context.Context) (job, error) {
 
 // reader returns the receiver that reads what an event says.
 func (f *flow) reader() *activities.Billing {
-	for _, receiver := range f.node.Activities {
+	for _, receiver := range f.activities {
 		if reader, ok := receiver.(*activities.Billing); ok {
 			return reader
 		}

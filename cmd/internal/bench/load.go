@@ -137,19 +137,23 @@ func (c *connection) deliver() error {
 	return fmt.Errorf("answered %d", status)
 }
 
-// measured is what a load came to.
-type measured struct {
-	rps, p50, p99 float64
+// Measured is what a load came to.
+type Measured struct {
+	RPS float64 `json:"rps"`
+	P50 float64 `json:"p50_ms"`
+	P99 float64 `json:"p99_ms"`
 	// shed counts deliveries that were answered with 503.
 	shed int
 }
 
-// note counts the deliveries that the server shed, "" for none.
-func (m measured) note() string {
-	if m.shed == 0 {
-		return ""
+func (m *Measured) figures() []*float64 { return []*float64{&m.RPS, &m.P50, &m.P99} }
+
+func (m Measured) String() string {
+	text := fmt.Sprintf("%7.0f/s, p50 %.2f ms, p99 %.2f ms", m.RPS, m.P50, m.P99)
+	if m.shed > 0 {
+		text += fmt.Sprintf(", %d answered 503", m.shed)
 	}
-	return fmt.Sprintf(", %d answered 503", m.shed)
+	return text
 }
 
 // log is what one connection has seen.
@@ -175,7 +179,7 @@ func (l *log) deliver(c *connection, start time.Time) error {
 // offer delivers over n connections, each as fast as its answers come, until length has passed. Every
 // second delivery is a duplicate of the one before it when duplicates is set. Any answer but a 2xx
 // or a 503 is an error.
-func offer(ctx context.Context, addr, secret string, n int, duplicates bool, length time.Duration) (measured, error) {
+func offer(ctx context.Context, addr, secret string, n int, duplicates bool, length time.Duration) (Measured, error) {
 	return onEach(ctx, addr, secret, n, func(c *connection, l *log, begin time.Time) error {
 		for i := 0; time.Since(begin) < length && ctx.Err() == nil; i++ {
 			if !duplicates || i%2 == 0 {
@@ -196,7 +200,7 @@ const rateConnections = 64
 // offerRate delivers perSecond new events each second for length, signed with another secret where they
 // are forged. Latency counts from when a delivery was due, so that a server that stalls is not excused
 // from those that it kept waiting.
-func offerRate(ctx context.Context, addr, secret string, perSecond int, length time.Duration, forged bool) (measured,
+func offerRate(ctx context.Context, addr, secret string, perSecond int, length time.Duration, forged bool) (Measured,
 	error) {
 	if forged {
 		secret += " is not this"
@@ -228,13 +232,13 @@ func offerRate(ctx context.Context, addr, secret string, perSecond int, length t
 }
 
 // onEach runs work on n connections at once and sums up.
-func onEach(ctx context.Context, addr, secret string, n int, work func(*connection, *log, time.Time) error) (measured,
+func onEach(ctx context.Context, addr, secret string, n int, work func(*connection, *log, time.Time) error) (Measured,
 	error) {
 	connections := make([]*connection, n)
 	for i := range connections {
 		c, err := dial(ctx, addr, secret)
 		if err != nil {
-			return measured{}, err
+			return Measured{}, err
 		}
 		defer func() { _ = c.conn.Close() }()
 		connections[i] = c
@@ -248,7 +252,7 @@ func onEach(ctx context.Context, addr, secret string, n int, work func(*connecti
 	wg.Wait()
 	elapsed := time.Since(begin)
 	if err := errors.Join(errs...); err != nil {
-		return measured{}, err
+		return Measured{}, err
 	}
 	var all []time.Duration
 	shed := 0
@@ -256,6 +260,6 @@ func onEach(ctx context.Context, addr, secret string, n int, work func(*connecti
 		all, shed = append(all, l.took...), shed+l.shed
 	}
 	slices.Sort(all)
-	return measured{rps: float64(len(all)) / elapsed.Seconds(), p50: percentile(all, 0.5), p99: percentile(all, 0.99),
+	return Measured{RPS: float64(len(all)) / elapsed.Seconds(), P50: percentile(all, 0.5), P99: percentile(all, 0.99),
 		shed: shed}, nil
 }

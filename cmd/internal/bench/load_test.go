@@ -71,7 +71,7 @@ func TestOffer_SignedDistinctEvents(t *testing.T) {
 	}
 	clear(ids)
 	got, err := offerRate(t.Context(), addr, secret, 50, time.Second, false)
-	if err != nil || len(ids) < 45 || len(ids) > 51 || got.p50 <= 0 || got.p99 < got.p50 {
+	if err != nil || len(ids) < 45 || len(ids) > 51 || got.P50 <= 0 || got.P99 < got.P50 {
 		t.Errorf("50 a second for a second: %d events, %+v, %v", len(ids), got, err)
 	}
 }
@@ -87,14 +87,14 @@ func TestOffer_NotTaken_NotCounted(t *testing.T) {
 	addr := strings.TrimPrefix(server.URL, "http://")
 	status.Store(http.StatusServiceUnavailable)
 	got, err := offer(t.Context(), addr, "s", 2, false, 20*time.Millisecond)
-	if err != nil || got.rps != 0 || got.shed == 0 {
+	if err != nil || got.RPS != 0 || got.shed == 0 {
 		t.Errorf("503: got %+v, %v; want all of them shed", got, err)
 	}
 	status.Store(http.StatusUnauthorized)
 	if _, err = offer(t.Context(), addr, "s", 2, false, time.Minute); err == nil || !strings.Contains(err.Error(), "answered 401") {
 		t.Errorf("401: got %v, want the status", err)
 	}
-	if got, err := offerRate(t.Context(), addr, "s", 50, time.Second, true); err != nil || got.rps < 45 {
+	if got, err := offerRate(t.Context(), addr, "s", 50, time.Second, true); err != nil || got.RPS < 45 {
 		t.Errorf("forgeries that are refused: got %+v, %v; want all of them counted", got, err)
 	}
 	status.Store(http.StatusAccepted)

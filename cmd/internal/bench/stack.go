@@ -19,6 +19,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/devstack"
 	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/localpg"
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
@@ -29,8 +30,6 @@ type Options struct {
 	// Pawl is the path of the pawl binary. The measured server runs in its own processes, as in production, so that
 	// their memory can be told apart and no garbage is collected for the client.
 	Pawl string
-	// SearchAttributes are those that runs are started with.
-	SearchAttributes []string
 	// Progress gets a line at each step.
 	Progress io.Writer
 	Log      *slog.Logger
@@ -131,7 +130,7 @@ func (s *stack) startTemporal(ctx context.Context, kind string) (err error) {
 	dir := filepath.Join(s.dir, "temporal")
 	if kind != postgresServer {
 		attributes := map[string]string{}
-		for _, name := range s.SearchAttributes {
+		for _, name := range process.SearchAttributes() {
 			attributes[name] = "Keyword"
 		}
 		sync := devstack.SyncCheckpoints
@@ -151,9 +150,14 @@ func (s *stack) startTemporal(ctx context.Context, kind string) (err error) {
 	return err
 }
 
-// process is one process of pawl and where it listens.
-type process struct {
+// child is a process of pawl, and where it listens.
+type child struct {
+	name                                string
 	configFile, ingress, ops, workerOps string
+
+	args []string
+	proc *keeper.Process
+	log  string
 }
 
 // nowhere is an address without a Temporal server.
@@ -161,18 +165,18 @@ const nowhere = "127.0.0.1:1"
 
 // configure writes the configuration of one process. A stack that runs no Temporal server, or no sandbox, gets an
 // address where nothing listens.
-func (s *stack) configure(name, dsn string) (process, error) {
+func (s *stack) configure(name, dsn string) (*child, error) {
 	free, err := freeAddrs(3)
 	if err != nil {
-		return process{}, err
+		return nil, err
 	}
-	p := process{ingress: free[0], ops: free[1], workerOps: free[2]}
+	c := &child{name: name, ingress: free[0], ops: free[1], workerOps: free[2]}
 	temporal := nowhere
 	if s.temporal != nil {
 		temporal = s.temporal.Addr()
 	}
 	params := config.DevParams{
-		Ingress: p.ingress, Console: "127.0.0.1:0", Ops: p.ops, WorkerOps: p.workerOps,
+		Ingress: c.ingress, Console: "127.0.0.1:0", Ops: c.ops, WorkerOps: c.workerOps,
 		WorkspacesURL: "http://127.0.0.1:1", FinanceURL: "http://127.0.0.1:1", SMTP: "127.0.0.1:1",
 		Subscriber:      "http://127.0.0.1:1",
 		SubscriberTypes: "access.changed", // as the naive workflow tells it
@@ -185,15 +189,15 @@ func (s *stack) configure(name, dsn string) (process, error) {
 	if s.signalled(name) {
 		if s.signals == nil {
 			if s.signals, err = takeSignals(); err != nil {
-				return p, err
+				return nil, err
 			}
 		}
 		content += "\ntracing: {endpoint: " + s.signals.url + "}\n"
-		s.signals.ask(p.ops, p.workerOps)
+		s.signals.ask(c.ops, c.workerOps)
 	}
 	dir := filepath.Join(s.dir, name)
 	if err := os.MkdirAll(filepath.Join(dir, "secrets"), 0o700); err != nil {
-		return p, err
+		return nil, err
 	}
 	for file, content := range map[string]string{
 		"database.url":   dsn,
@@ -202,11 +206,11 @@ func (s *stack) configure(name, dsn string) (process, error) {
 		"pawl.yaml":      content,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
-			return p, err
+			return nil, err
 		}
 	}
-	p.configFile = filepath.Join(dir, "pawl.yaml")
-	return p, nil
+	c.configFile, c.log = filepath.Join(dir, "pawl.yaml"), filepath.Join(dir, "log")
+	return c, nil
 }
 
 // signalled reports whether the process of a name is to log, to trace and to be asked for metrics.
@@ -227,23 +231,14 @@ func freeAddrs(n int) ([]string, error) {
 	return addrs, nil
 }
 
-// child is a process of pawl.
-type child struct {
-	name string
-	args []string
-	process
-	proc *keeper.Process
-	log  string
-}
-
 // run starts `pawl ARGS` with a configuration of its own and returns when it takes requests, for
 // processes that do, or has begun.
 func (s *stack) run(ctx context.Context, name, dsn string, args ...string) (*child, error) {
-	p, err := s.configure(name, dsn)
+	c, err := s.configure(name, dsn)
 	if err != nil {
 		return nil, err
 	}
-	c := &child{name: name, args: args, process: p, log: filepath.Join(s.dir, name, "log")}
+	c.args = args
 	log, err := os.Create(c.log)
 	if err != nil {
 		return nil, err
@@ -254,7 +249,7 @@ func (s *stack) run(ctx context.Context, name, dsn string, args ...string) (*chi
 		level = "info"
 	}
 	c.proc, err = keeper.Start(keeper.Command{
-		Path: s.Pawl, Args: append(slices.Clone(args), "--config", p.configFile, "--log-level", level), Output: log,
+		Path: s.Pawl, Args: append(slices.Clone(args), "--config", c.configFile, "--log-level", level), Output: log,
 		Signal: "TERM",
 	})
 	if err != nil {
@@ -268,9 +263,20 @@ func (s *stack) run(ctx context.Context, name, dsn string, args ...string) (*chi
 func (c *child) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
+	ops := c.ops
+	if c.args[0] == "worker" {
+		ops = c.workerOps
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/readyz", nil)
+	if err != nil {
+		return err
+	}
 	for {
-		if c.isReady(ctx) {
-			return nil
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
 		}
 		select {
 		case <-c.proc.Done():
@@ -280,23 +286,6 @@ func (c *child) ready(ctx context.Context) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-func (c *child) isReady(ctx context.Context) bool {
-	ops := c.ops
-	if c.args[0] == "worker" {
-		ops = c.workerOps
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/readyz", nil)
-	if err != nil {
-		return false
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return false
-	}
-	_ = resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
 }
 
 // failed adds what the process has logged.

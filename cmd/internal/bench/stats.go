@@ -29,11 +29,35 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// medianOf is the median of a field over the rounds, rounded to what a measurement can tell.
-func medianOf[T any](rounds []T, field func(T) float64) float64 {
-	values := make([]float64, len(rounds))
-	for i, r := range rounds {
-		values[i] = field(r)
+// row is a row of a table: what was measured of one thing. Its figures always stand in the same order.
+type row[R any] interface {
+	*R
+	figures() []*float64
+}
+
+// inTurns measures each of the rows once in every round, and returns them with the medians of their figures, rounded
+// to what a measurement can tell. Round 0 comes before: it fills caches and pools, and does not count.
+func inTurns[R any, P row[R]](rows []R, rounds int, measure func(round int, r R) (R, error)) ([]R, error) {
+	measured := make([][]R, len(rows))
+	for round := range rounds + 1 {
+		for i, r := range rows {
+			r, err := measure(round, r)
+			if err != nil {
+				return nil, err
+			}
+			if round > 0 {
+				measured[i] = append(measured[i], r)
+			}
+		}
 	}
-	return math.Round(median(values)*100) / 100
+	for i := range rows {
+		for figure, of := range P(&rows[i]).figures() {
+			var values []float64
+			for round := range measured[i] {
+				values = append(values, *P(&measured[i][round]).figures()[figure])
+			}
+			*of = math.Round(median(values)*100) / 100
+		}
+	}
+	return rows, nil
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -40,5 +41,29 @@ func TestMedian(t *testing.T) {
 		if got := median(tt.of); got != tt.want {
 			t.Errorf("median(%v) = %v, want %v", tt.of, got, tt.want)
 		}
+	}
+}
+
+// Each row has the medians of its own figures, and the round before counts for none.
+func TestInTurns_Medians(t *testing.T) {
+	t.Parallel()
+	var order []string
+	got, err := inTurns([]FlowResult{{Mode: "a"}, {Mode: "b"}}, 3, func(round int, r FlowResult) (FlowResult, error) {
+		order = append(order, r.Mode)
+		r.P50, r.Spent = []float64{99, 3, 1, 2.004}[round], Spent{WALKB: float64(round), CPU: CPU{Temporal: float64(8 - round)}}
+		if r.Mode == "b" {
+			r.P50++
+		}
+		return r, nil
+	})
+	if err != nil || len(got) != 2 {
+		t.Fatalf("%d rows, %v", len(got), err)
+	}
+	want := FlowResult{Mode: "a", P50: 2, Spent: Spent{WALKB: 2, CPU: CPU{Temporal: 6}}}
+	if got[0] != want || got[1].Mode != "b" || got[1].P50 != 3 {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if turns := strings.Join(order, ""); turns != "abababab" {
+		t.Errorf("measured in the order %s, want in turns", turns)
 	}
 }
