@@ -6,13 +6,12 @@
 //
 //	SMTP                       email       any message; no TLS, no authentication
 //	PUT    /workspaces/{account}  workspaces  a JSON object: the target state, for each "mode" of it
-//	DELETE /workspaces/{account}  workspaces  short for PUT {"state":"released"}; ?mode= names the mode
 //	POST   /entries            finance     a JSON object; its "account" is the account
 //	POST   /events             events      a CloudEvent, structured (ID in the body) or binary (ce-id)
 //	POST   /relayed            relayed     any body under a webhook-id; without JSON, kept as a string
 //
-// GET on /workspaces/{account} (?mode=test, else live before test), /workspaces, /entries, /events, /relayed and
-// /emails shows the records, GET / the same for a person, and GET /openapi.yaml describes the requests.
+// GET /workspaces/{account} (?mode=test, else live before test) answers its target, GET / shows all records to a person,
+// and GET /openapi.yaml describes the requests.
 //
 // A request with the header Pawl-Check: true (pawl sinks check) is answered as it would be, and does nothing.
 //
@@ -26,16 +25,15 @@
 //
 // POST /stripe/_events tells what happened at Stripe: an event, or a list of them, delivered or not. `pawl send` does
 // it before it delivers. Under /stripe/v1 the objects of these events are answered as their last event showed them, in
-// the shape of the Stripe-Version that is asked for (without one, in that of the event; credit notes always): GET
-// customers, subscriptions, invoices, invoice_payments, charges, credit_notes, refunds, disputes,
+// the shape that the API has since 2025-03-31.basil, since pawl asks for no older one (credit notes and events as they
+// were told): GET customers, subscriptions, invoices, invoice_payments, charges, credit_notes, refunds, disputes,
 // radar/early_fraud_warnings, checkout/sessions and events, each as a list and by ID, and invoices/ID/lines. Lists take
 // limit, starting_after, created[gte], created[lte], and the filters that pawl asks with; any other parameter is
 // refused. An invoice carries its first ten lines. A customer whom an object names is there without an event of its
 // own, and so is the charge of a payment, where it is listed by payment_intent.
-// expand[]=balance_transaction shows the balance transaction of a charge or a refund, on a balance in dollars.
-// invoice_payments are there for a Stripe-Version from 2025-03-31 on. A key is rk_ or sk_ and anything; with _live_ or
-// _test_ in it shows that mode, else both. Stripe-Account asks a connected account. The events are kept in
-// DIR/stripe/events.jsonl.
+// expand[]=balance_transaction shows the balance transaction of a charge or a refund, on a balance in dollars. A key is
+// rk_ or sk_ and anything; with _live_ or _test_ in it shows that mode, else both. Stripe-Account asks a connected
+// account. The events are kept in DIR/stripe/events.jsonl.
 //
 // # Journal
 //
@@ -67,7 +65,6 @@
 //
 //	service      email, workspaces, finance, events, relayed or stripe
 //	next         how many requests; 1 when it is not given
-//	only         live or test: requests about events of the other mode do not meet it (not for email)
 //	account      whose workspace, or entries: requests about others do not meet it (workspaces and finance only)
 //	plan         a plan, as pro or with its seats as pro:50: requests for others do not meet it (workspaces only)
 //	path         the objects that are asked for, as charges or charges:ch_1 (stripe only)

@@ -68,8 +68,6 @@ type fault struct {
 	RetryAfter int    `json:"retry_after,omitempty"`
 	LatencyMS  int    `json:"latency_ms,omitempty"`
 	SMTP       stage  `json:"smtp,omitempty"`
-	// Only is "live" or "test": requests of the other mode do not meet the fault.
-	Only string `json:"only,omitempty"`
 	// Account is whose workspace, or entries, meet it; "" for everybody's.
 	Account string `json:"account,omitempty"`
 	// Plan is the plan of a workspace that meets it, or plan:seats; "" for any.
@@ -88,7 +86,7 @@ func parseFault(body []byte) (fault, error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&f); err != nil {
-		return fault{}, fmt.Errorf("want a JSON object with service, next, mode, status, retry_after, latency_ms, smtp, only, account, plan, path, ignore_version: %w", err)
+		return fault{}, fmt.Errorf("want a JSON object with service, next, mode, status, retry_after, latency_ms, smtp, account, plan, path, ignore_version: %w", err)
 	}
 	switch {
 	case f.Mode != "":
@@ -128,8 +126,6 @@ func (f fault) validate() error {
 		{!answers && f.Status != 0, fmt.Sprintf("status does not go with mode %s", f.Mode)},
 		{f.RetryAfter < 0, fmt.Sprintf("retry_after is %d: want seconds", f.RetryAfter)},
 		{f.RetryAfter > 0 && (!answers || mail), "retry_after goes with an HTTP status only"},
-		{f.Only != "" && (mail || f.Only != "live" && f.Only != "test"),
-			fmt.Sprintf(`only is %q: want "live" or "test", and another service than email`, f.Only)},
 		{f.Account != "" && !workspace && f.Service != finance, "account is for the services workspaces and finance only"},
 		{f.Plan != "" && !workspace, "plan is for service workspaces only"},
 		{f.IgnoreVersion && !workspace, "ignore_version is for service workspaces only"},
@@ -162,14 +158,14 @@ func (fs *faults) add(f fault) {
 	fs.list = append(fs.list, f)
 }
 
-// take uses up one request of the first fault for service at a stage ("" for HTTP), for live or test events and for an
-// account and what it asks for, the plan of a workspace or a path of Stripe's; and returns it, or the zero fault.
-func (fs *faults) take(service string, at stage, of, account, what string) fault {
+// take uses up one request of the first fault for service at a stage ("" for HTTP), for an account and what it asks
+// for, the plan of a workspace or a path of Stripe's; and returns it, or the zero fault.
+func (fs *faults) take(service string, at stage, account, what string) fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for i, f := range fs.list {
-		if f.Service != service || f.SMTP != at || f.Only != "" && f.Only != of || f.Account != "" &&
-			f.Account != account || f.Plan+f.Path != "" && !strings.HasPrefix(what+":", f.Plan+f.Path+":") {
+		if f.Service != service || f.SMTP != at || f.Account != "" && f.Account != account ||
+			f.Plan+f.Path != "" && !strings.HasPrefix(what+":", f.Plan+f.Path+":") {
 			continue
 		}
 		fs.list[i].Next--

@@ -29,15 +29,8 @@ func (s *Sandbox) routes() http.Handler {
 	}
 	for pattern, handle := range map[string]func(*http.Request) reply{
 		"GET /workspaces/{account}": s.getWorkspace,
-		"GET /workspaces": func(*http.Request) reply {
-			return reply{status: http.StatusOK, body: s.journals[workspaces].states()}
-		},
-		"GET /entries": s.list(finance), "GET /events": s.list(events), "GET /relayed": s.list(relayed),
-		"GET /emails": s.list(email),
-		"GET /_faults": func(*http.Request) reply {
-			return reply{status: http.StatusOK, body: s.faults.pending()}
-		},
-		"DELETE /_faults": s.deleteFaults,
+		"GET /_faults":              func(*http.Request) reply { return reply{status: http.StatusOK, body: s.faults.pending()} },
+		"DELETE /_faults":           s.deleteFaults,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { handle(r).send(w) })
 	}
@@ -104,7 +97,7 @@ func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byt
 		case stripe:
 			what = strings.ReplaceAll(strings.TrimPrefix(r.URL.Path, "/stripe/v1/"), "/", ":")
 		}
-		f := s.take(service, "", modeOf(r), account, what)
+		f := s.take(service, "", account, what)
 		s.wait(f.latency())
 		failed := refuse(f.Status, "a fault of the sandbox")
 		if service == stripe {
@@ -138,8 +131,8 @@ func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byt
 }
 
 // take is faults.take, and logs the fault.
-func (s *Sandbox) take(service string, at stage, of, account, what string) fault {
-	f := s.faults.take(service, at, of, account, what)
+func (s *Sandbox) take(service string, at stage, account, what string) fault {
+	f := s.faults.take(service, at, account, what)
 	if f.Service != "" {
 		s.log.Info("sandbox fault", "service", service, "mode", f.Mode, "smtp", at)
 	}
@@ -156,17 +149,6 @@ func (s *Sandbox) wait(d time.Duration) {
 	case <-time.After(d):
 	case <-s.closing:
 	}
-}
-
-// modeOf says whether a request is about live or test events, "" when it does not tell.
-func modeOf(r *http.Request) string {
-	if strings.HasPrefix(r.URL.Path, "/stripe/") {
-		return modeOfKey(r)
-	}
-	if mode := r.Header.Get("Pawl-Mode"); mode != "" {
-		return mode
-	}
-	return strings.TrimPrefix(r.Header.Get("Ce-Source"), "/pawl/")
 }
 
 // receive takes a request of a service, or only says how it would be answered. The answer is made of the record alone,
@@ -227,20 +209,6 @@ func (s *Sandbox) getWorkspace(r *http.Request) reply {
 		return refuse(http.StatusNotFound, "no such workspace")
 	}
 	return reply{status: http.StatusOK, body: rec}
-}
-
-// list shows the records of a service, with ?account= those of one account.
-func (s *Sandbox) list(service string) func(*http.Request) reply {
-	return func(r *http.Request) reply {
-		account := r.URL.Query().Get("account")
-		records := []record{} // never nil: it is shown as a JSON list
-		for _, rec := range s.journals[service].all() {
-			if account == "" || rec.Account == account {
-				records = append(records, rec)
-			}
-		}
-		return reply{status: http.StatusOK, body: records}
-	}
 }
 
 func (s *Sandbox) postFault(_ *http.Request, body []byte) reply {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,19 +67,14 @@ type journal struct {
 	file    *os.File // nil for one that is kept in memory alone
 	records []record
 	first   map[string]int // key → index in records
-	latest  map[scope]latest
+	latest  map[scope]record
 }
 
-// scope is an account in live or in test mode; each has a state of its own.
+// scope is an account in live or in test mode. Each has a state of its own: its latest first record, or of workspaces,
+// the one with the highest version.
 type scope struct{ mode, account string }
 
-// latest is the state of an account: the last first record of it, or of workspaces, the one with the highest version.
-type latest struct {
-	index   int // in records
-	version int64
-}
-
-func newJournal() *journal { return &journal{first: map[string]int{}, latest: map[scope]latest{}} }
+func newJournal() *journal { return &journal{first: map[string]int{}, latest: map[scope]record{}} }
 
 // openJournal opens or makes a service's file in dir, and remembers its records. A last line without an end was cut
 // off by a crash, so it was never answered: it is removed.
@@ -109,9 +103,10 @@ func (j *journal) remember(rec record) {
 	if rec.First {
 		j.first[rec.Key] = len(j.records)
 		mode, version := rec.target()
+		_, newest := j.latest[scope{mode, rec.Account}].target()
 		// A request without a version is applied: a person may send one by hand.
-		if of := (scope{mode, rec.Account}); version == 0 || rec.OutOfOrder || version >= j.latest[of].version {
-			j.latest[of] = latest{len(j.records), version}
+		if version == 0 || rec.OutOfOrder || version >= newest {
+			j.latest[scope{mode, rec.Account}] = rec
 		}
 	}
 	j.records = append(j.records, rec)
@@ -150,22 +145,11 @@ func (j *journal) state(account string, modes ...string) (record, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, mode := range modes {
-		if at, ok := j.latest[scope{mode, account}]; ok {
-			return j.records[at.index], true
+		if rec, ok := j.latest[scope{mode, account}]; ok {
+			return rec, true
 		}
 	}
 	return record{}, false
-}
-
-// states returns the state of each account and mode, in the order in which they came to it.
-func (j *journal) states() []record {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var states []record
-	for _, at := range slices.SortedFunc(maps.Values(j.latest), func(a, b latest) int { return a.index - b.index }) {
-		states = append(states, j.records[at.index])
-	}
-	return states
 }
 
 // all returns every record. Records never change, so the slice can be read without the lock.

@@ -24,7 +24,6 @@ type service struct {
 
 var received = []service{
 	{workspaces, "PUT /workspaces/{account}", http.StatusOK, true, readTarget},
-	{workspaces, "DELETE /workspaces/{account}", http.StatusOK, true, readRelease},
 	{finance, "POST /entries", http.StatusCreated, true, readEntry},
 	{events, "POST /events", http.StatusAccepted, false, readCloudEvent},
 	{relayed, "POST /relayed", http.StatusAccepted, false, readRelayed},
@@ -41,14 +40,6 @@ func readTarget(r *http.Request, body []byte) (record, error) {
 		}
 	}
 	return rec, err
-}
-
-func readRelease(r *http.Request, _ []byte) (record, error) {
-	body := `{"state":"released"}`
-	if mode := r.URL.Query().Get("mode"); mode == "live" || mode == "test" {
-		body = `{"mode":"` + mode + `","state":"released"}`
-	}
-	return record{Account: r.PathValue("account"), Body: []byte(body)}, nil
 }
 
 func readEntry(_ *http.Request, body []byte) (record, error) {

@@ -33,7 +33,7 @@ func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 
 // refuse carries out a fault of a stage before the message.
 func (s *session) refuse(at stage) error {
-	f := s.sandbox.take(email, at, "", "", "")
+	f := s.sandbox.take(email, at, "", "")
 	s.sandbox.wait(f.latency())
 	switch f.Mode {
 	case modeStatus:
@@ -56,7 +56,7 @@ func smtpStatus(f fault) error {
 
 // Data takes the message. Its error, or 250, is the answer to the final dot.
 func (s *session) Data(r io.Reader) error {
-	f := s.sandbox.take(email, stageData, "", "", "")
+	f := s.sandbox.take(email, stageData, "", "")
 	if f.Mode == modeDropBeforeAccept {
 		_, _ = io.CopyN(io.Discard, r, 64) // in the middle of the message
 		return s.drop()

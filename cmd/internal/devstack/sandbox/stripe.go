@@ -163,8 +163,6 @@ type stripeQuery struct {
 	scope stripeScope
 	id    string
 	form  url.Values
-	// version is the one that is asked for.
-	version string
 	// stale asks for objects as they were before their last event, missing for none, and unsettled for charges and
 	// refunds without their balance transaction.
 	stale, missing, unsettled bool
@@ -175,11 +173,12 @@ type stripeQuery struct {
 func (s *Sandbox) stripeQuery(r *http.Request, f fault) (stripeQuery, error) {
 	q := stripeQuery{
 		world: s.stripe.world, id: r.PathValue("id"), form: r.URL.Query(),
-		scope:   stripeScope{account: r.Header.Get("Stripe-Account"), mode: modeOfKey(r)},
-		version: r.Header.Get("Stripe-Version"),
-		stale:   f.Mode == modeStale, missing: f.Mode == modeMissing, unsettled: f.Mode == modeUnsettled,
+		scope: stripeScope{account: r.Header.Get("Stripe-Account"), mode: modeOfKey(r)},
+		stale: f.Mode == modeStale, missing: f.Mode == modeMissing, unsettled: f.Mode == modeUnsettled,
 	}
-	switch key := apiKey(r); {
+	switch key, version := apiKey(r), r.Header.Get("Stripe-Version"); {
+	case version != "" && version < basil:
+		return q, stripeRefusal(http.StatusBadRequest, "", "", "The sandbox answers in no version before "+basil+".")
 	case key == "":
 		return q, stripeRefusal(http.StatusUnauthorized, "", "", "You did not provide an API key.")
 	case !strings.HasPrefix(key, "rk_") && !strings.HasPrefix(key, "sk_"):
@@ -210,13 +209,8 @@ func modeOfKey(r *http.Request) string {
 	return ""
 }
 
-// asks refuses a kind that the request's version does not have, and parameters that the sandbox would not heed: a test
-// that relies on one must not pass by chance.
+// asks refuses parameters that the sandbox would not heed: a test that relies on one must not pass by chance.
 func (q stripeQuery) asks(kind stripeKind, known ...string) error {
-	if kind.new && q.version < basil {
-		return stripeRefusal(http.StatusNotFound, "", "",
-			"Unrecognized request URL: this endpoint is of the API since 2025-03-31.basil.")
-	}
 	for name := range q.form {
 		if !slices.Contains(known, name) && !(name == "expand[]" && kind.settles) {
 			return stripeRefusal(http.StatusBadRequest, "parameter_unknown", name, "Received unknown parameter: "+
@@ -236,7 +230,7 @@ func (q stripeQuery) one(kind stripeKind) (any, error) {
 		return nil, stripeRefusal(http.StatusNotFound, "resource_missing", "id",
 			fmt.Sprintf("No such %s: '%s'", strings.ReplaceAll(kind.object, "_", " "), q.id))
 	}
-	return q.expand(object.shown(q.version))
+	return q.expand(object.shown())
 }
 
 // list answers with a page of objects, the newest first.
@@ -271,7 +265,7 @@ func (q stripeQuery) list(path string, kind stripeKind) (any, error) {
 		return nil, stripeRefusal(http.StatusBadRequest, "parameter_invalid_integer", "created", bad.Error())
 	}
 	return page(q, "/v1/"+path, kind.object, found, stripeObject.id,
-		func(o stripeObject) (any, error) { return q.expand(o.shown(q.version)) })
+		func(o stripeObject) (any, error) { return q.expand(o.shown()) })
 }
 
 // lines answers with a page of an invoice's lines. The invoice itself shows the first ones only.
@@ -286,7 +280,7 @@ func (q stripeQuery) lines() (any, error) {
 	}
 	return page(q, "/v1/invoices/"+q.id+"/lines", "line_item", invoice.lines(),
 		func(line gjson.Result) string { return line.Get("id").Str },
-		func(line gjson.Result) (any, error) { return inVersion(line.Raw, q.version, "", ""), nil })
+		func(line gjson.Result) (any, error) { return inBasil(line.Raw), nil })
 }
 
 // fits reports whether the request asks for the object.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"slices"
 
 	"github.com/tidwall/gjson"
 )
@@ -15,48 +16,25 @@ const basil = "2025-03-31"
 // document is a JSON object of Stripe's.
 type document = map[string]any
 
-// inVersion returns an object as a version of the API shows it; as it was told where none is asked for. An event keeps
-// the version that it was made in. paidBy is the payment intent of an invoice, and pays the invoice of a payment.
-func inVersion(object, version, paidBy, pays string) any {
-	kind := gjson.Get(object, "object").Str
-	change := map[string][2]func(document){
-		"subscription": {periodsUp, periodsDown}, "line_item": {olderLine, newerLine},
-		"invoice": {func(o document) { olderInvoice(o, paidBy) }, newerInvoice},
-		"charge":  {func(o document) { o["invoice"] = orNull(pays) }, func(o document) { delete(o, "invoice") }},
-	}
-	change["payment_intent"] = change["charge"]
+// inBasil returns an object in the shape that the API has since basil, in whichever it was told. An event keeps the
+// version that it was made in.
+func inBasil(object string) any {
+	change := map[string]func(document){
+		"subscription": subscriptionInBasil, "line_item": lineInBasil, "invoice": invoiceInBasil,
+		"charge": paymentInBasil, "payment_intent": paymentInBasil,
+	}[gjson.Get(object, "object").Str]
 	var o document
-	if change[kind][0] == nil || version == "" || json.Unmarshal([]byte(object), &o) != nil {
+	if change == nil || json.Unmarshal([]byte(object), &o) != nil {
 		return json.RawMessage(object)
 	}
-	older, newer := change[kind][0], change[kind][1]
-	if version >= basil {
-		newer(o)
-	} else {
-		older(o)
-	}
-	return o
-}
-
-func orNull(id string) any {
-	if id == "" {
-		return nil
-	}
-	return id
-}
-
-// within returns the object at a path. It is empty if nothing stands there.
-func within(o document, path ...string) document {
-	for _, name := range path {
-		inner, _ := o[name].(document)
-		o = inner
-	}
+	change(o)
 	return o
 }
 
 // elements are the objects of a list of Stripe's.
-func elements(o document, list string) (all []document) {
-	data, _ := within(o, list)["data"].([]any)
+func elements(o document, name string) (all []document) {
+	list, _ := o[name].(document)
+	data, _ := list["data"].([]any)
 	for _, each := range data {
 		if e, ok := each.(document); ok {
 			all = append(all, e)
@@ -65,75 +43,32 @@ func elements(o document, list string) (all []document) {
 	return all
 }
 
-// move moves fields from one object to another, where the first has them.
-func move(from, to document, fields ...string) {
-	for _, name := range fields {
-		if value, has := from[name]; has {
-			to[name] = value
-			delete(from, name)
-		}
-	}
-}
-
 func drop(o document, fields ...string) {
-	maps.DeleteFunc(o, func(name string, _ any) bool {
-		for _, field := range fields {
-			if name == field {
-				return true
-			}
-		}
-		return false
-	})
+	maps.DeleteFunc(o, func(name string, _ any) bool { return slices.Contains(fields, name) })
 }
 
-// periodsUp and periodsDown move a subscription's period from its items to itself, and back.
-func periodsUp(o document) {
-	for _, item := range elements(o, "items") {
-		move(item, o, "current_period_start", "current_period_end")
-	}
+// keep returns the fields that an object has.
+func keep(o document, fields ...string) document {
+	kept := maps.Clone(o)
+	maps.DeleteFunc(kept, func(name string, _ any) bool { return !slices.Contains(fields, name) })
+	return kept
 }
 
-func periodsDown(o document) {
+func paymentInBasil(o document) { drop(o, "invoice") }
+
+func subscriptionInBasil(o document) {
 	for _, item := range elements(o, "items") {
-		for _, field := range []string{"current_period_start", "current_period_end"} {
-			if value, has := o[field]; has {
-				item[field] = value
-			}
-		}
+		maps.Copy(item, keep(o, "current_period_start", "current_period_end"))
 	}
 	drop(o, "current_period_start", "current_period_end", "discount")
 }
 
-func olderInvoice(o document, paidBy string) {
-	if _, newer := o["parent"]; newer {
-		details := within(o, "parent", "subscription_details")
-		o["subscription"], o["subscription_details"] = details["subscription"], nil
-		if details != nil {
-			o["subscription_details"] = document{"metadata": details["metadata"]}
-		}
-		paid := o["status"] == "paid"
-		o["paid"], o["paid_out_of_band"] = paid, paid && paidBy == "" && o["amount_paid"] != 0.0
-		o["payment_intent"], o["total_tax_amounts"], o["tax"] = orNull(paidBy), o["total_taxes"], nil
-		taxes, _ := o["total_taxes"].([]any)
-		for _, each := range taxes {
-			tax, _ := each.(document)
-			amount, _ := tax["amount"].(float64)
-			sum, _ := o["tax"].(float64)
-			o["tax"] = sum + amount
-		}
-		drop(o, "parent", "total_taxes", "amount_overpaid")
-	}
-	for _, line := range elements(o, "lines") {
-		olderLine(line)
-	}
-}
-
-func newerInvoice(o document) {
+func invoiceInBasil(o document) {
 	if subscription, older := o["subscription"]; older {
 		if o["parent"] = nil; subscription != nil {
-			details := document{"subscription": subscription, "metadata": within(o, "subscription_details")["metadata"]}
+			details, _ := o["subscription_details"].(document)
 			o["parent"] = document{"type": "subscription_details", "quote_details": nil,
-				"subscription_details": details}
+				"subscription_details": document{"subscription": subscription, "metadata": details["metadata"]}}
 		}
 		o["total_taxes"] = []any{}
 		if tax, _ := o["tax"].(float64); tax != 0 {
@@ -143,32 +78,14 @@ func newerInvoice(o document) {
 			"total_tax_amounts", "discount", "quote")
 	}
 	for _, line := range elements(o, "lines") {
-		newerLine(line)
+		lineInBasil(line)
 	}
 }
 
 // ofItem are the fields of a line that name its item: since basil they stand in its parent.
 var ofItem = []string{"subscription", "subscription_item", "proration", "proration_details", "invoice_item"}
 
-func olderLine(line document) {
-	parent, newer := line["parent"].(document)
-	if !newer {
-		return
-	}
-	kind, _ := parent["type"].(string)
-	details := within(parent, kind)
-	line["type"] = map[bool]string{true: "subscription", false: "invoiceitem"}[kind == "subscription_item_details"]
-	for _, field := range ofItem {
-		if value, has := details[field]; has {
-			line[field] = value
-		}
-	}
-	price := within(line, "pricing", "price_details")
-	line["price"] = document{"id": price["price"], "object": "price", "product": price["product"], "lookup_key": nil}
-	drop(line, "parent", "pricing", "taxes")
-}
-
-func newerLine(line document) {
+func lineInBasil(line document) {
 	price, older := line["price"].(document)
 	if !older {
 		return
@@ -177,12 +94,10 @@ func newerLine(line document) {
 	if line["type"] == "subscription" {
 		kind = "subscription_item_details"
 	}
-	details := document{}
-	move(line, details, ofItem...)
-	line["parent"] = document{"type": kind, kind: details}
+	line["parent"] = document{"type": kind, kind: keep(line, ofItem...)}
 	line["pricing"] = document{"type": "price_details", "unit_amount_decimal": nil,
 		"price_details": document{"price": price["id"], "product": price["product"]}}
-	drop(line, "price", "plan", "type", "tax_amounts", "tax_rates", "amount_excluding_tax")
+	drop(line, append(ofItem, "price", "plan", "type", "tax_amounts", "tax_rates", "amount_excluding_tax")...)
 }
 
 // tied is what ties a payment intent to the invoice that it has paid, as versions before basil tell it: a charge or an

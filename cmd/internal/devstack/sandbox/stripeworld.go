@@ -19,8 +19,6 @@ type stripeKind struct {
 	filters filters
 	// unasked says which objects are listed where no status is asked for; nil for all.
 	unasked func(o stripeObject) bool
-	// new is set for what the API has since 2025-03-31.basil.
-	new bool
 	// settles is set for what has a balance transaction, which can be expanded.
 	settles bool
 	// kept is for how long they are listed, 0 for ever.
@@ -74,7 +72,7 @@ var stripeKinds = map[string]stripeKind{
 		},
 	},
 	"invoice_payments": {
-		object: "invoice_payment", new: true,
+		object: "invoice_payment",
 		filters: filters{
 			"invoice": field("invoice"), "status": field("status"), "payment[type]": field("payment.type"),
 			"payment[payment_intent]": field("payment.payment_intent"),
@@ -123,8 +121,6 @@ type stripeObject struct {
 	// at is when the event was made, created when the object was first told of: by it lists are ordered.
 	at, created int64
 	gone        bool
-	// paidBy is the payment intent of an invoice, pays the invoice of a payment; "" where nothing has told.
-	paidBy, pays string
 }
 
 func (o stripeObject) id() string { return o.text("id") }
@@ -143,8 +139,8 @@ func (o stripeObject) lines() []gjson.Result { return gjson.Get(o.json, "lines.d
 // linesShown is how many of its lines an invoice carries.
 const linesShown = 10
 
-// shown is the object as it is answered in a version: of an invoice with its first lines, and of a deleted one its ID.
-func (o stripeObject) shown(version string) any {
+// shown is the object as it is answered: of an invoice with its first lines, and of a deleted one its ID.
+func (o stripeObject) shown() any {
 	if o.gone {
 		return map[string]any{"id": o.id(), "object": o.text("object"), "deleted": true}
 	}
@@ -157,7 +153,7 @@ func (o stripeObject) shown(version string) any {
 		text = with(text, "lines", map[string]any{"object": "list", "data": first, "has_more": true,
 			"url": "/v1/invoices/" + o.id() + "/lines"})
 	}
-	return inVersion(text, version, o.paidBy, o.pays)
+	return inBasil(text)
 }
 
 // with returns an object with a member set.
@@ -266,29 +262,11 @@ func (w *stripeWorld) get(scope stripeScope, kind, id string, stale bool) (strip
 	defer w.mu.Unlock()
 	for _, s := range scope.scopes() {
 		if versions := w.objects[s][kind][id]; len(versions) > 0 {
-			o := w.withTies(s, kind, newest(versions, stale))
+			o := w.withDispute(s, kind, newest(versions, stale))
 			return o, !o.gone || kind == "customer" // of a deleted customer the API still tells that
 		}
 	}
 	return stripeObject{}, false
-}
-
-// withTies adds what other objects tell of an object: a charge's dispute, the payment of an invoice, the invoice of a
-// payment.
-func (w *stripeWorld) withTies(scope stripeScope, kind string, o stripeObject) stripeObject {
-	intent := o.id()
-	if kind == "charge" {
-		intent = o.text("payment_intent")
-	}
-	for _, payments := range w.objects[scope]["invoice_payment"] {
-		switch by, invoice := tied(payments[0]); {
-		case kind == "invoice" && invoice == o.id():
-			o.paidBy = by
-		case (kind == "charge" || kind == "payment_intent") && by == intent:
-			o.pays = invoice
-		}
-	}
-	return w.withDispute(scope, kind, o)
 }
 
 // withDispute marks a disputed charge, since no event of the charge tells of the dispute.
@@ -311,7 +289,7 @@ func (w *stripeWorld) all(scope stripeScope, kind string, stale bool) (found []s
 	for _, s := range scope.scopes() {
 		for _, versions := range w.objects[s][kind] {
 			if o := newest(versions, stale); !o.gone {
-				found = append(found, w.withTies(s, kind, o))
+				found = append(found, w.withDispute(s, kind, o))
 			}
 		}
 	}
