@@ -17,7 +17,6 @@ const (
 	passwordFile = "password" // of the superuser
 	homeLink     = "home"     // leads to the home, when it is outside
 	stateLink    = "state"    // in an outside home: leads to the state directory that it belongs to
-	logName      = "postgres.log"
 )
 
 // outside is where homes go that the server's account cannot reach in the state directory.

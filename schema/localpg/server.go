@@ -1,7 +1,6 @@
 package localpg
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,28 +133,15 @@ func (s *Server) Resume(ctx context.Context) error {
 			return nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	fixed := s.port != 0
-	for {
-		if !fixed {
-			port, err := keeper.FreePort()
-			if err != nil {
-				return err
-			}
-			s.port = port
-		}
-		err := s.launch(ctx)
-		// Somebody may have taken the port since we looked.
-		if err == nil || !strings.Contains(err.Error(), "Address already in use") {
+	if s.port == 0 {
+		var err error
+		if s.port, err = keeper.FreePort(); err != nil {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return s.launch(ctx)
 }
 
 // launch runs postgres once, after a former one in the same home has ended, and waits until it takes connections.
@@ -166,22 +152,12 @@ func (s *Server) launch(ctx context.Context) error {
 	if err := s.forgetPID(); err != nil {
 		return err
 	}
-	logPath := filepath.Join(s.opts.Dir, logName)
-	// One generation of log is kept: enough to see why the last server ended, and bounded.
-	if err := os.Rename(logPath, logPath+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = logFile.Close() }()
 	cmd := keeper.Command{
 		Path:       s.bin.path("postgres"),
 		Args:       s.args(),
 		Env:        serverEnv(),
 		Dir:        s.home,
-		Output:     logFile,
+		Log:        filepath.Join(s.opts.Dir, "postgres.log"),
 		Credential: s.acc.cred,
 		Signal:     "INT", // fast shutdown: clients are disconnected, data is written
 	}
@@ -192,14 +168,19 @@ func (s *Server) launch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.ready(ctx, proc); err != nil {
-		_ = proc.Stop(ctx) // the reason for the failure is worth more than this one
-		content, _ := os.ReadFile(logPath)
-		return fmt.Errorf("start PostgreSQL on %s: %w: %s (log: %s)", s.data, err, keeper.LastLines(content, 5),
-			logPath)
+	if err := proc.Ready(ctx, s.takesConnections); err != nil {
+		return fmt.Errorf("start PostgreSQL on %s: %w", s.data, err)
 	}
 	s.proc = proc
 	return nil
+}
+
+func (s *Server) takesConnections(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.DSN("postgres"))
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
 }
 
 // forgetPID removes the pid file of a server that was killed. PostgreSQL takes any process that has its number by now
@@ -247,25 +228,6 @@ func (s *Server) args() []string {
 		args = append(args, "-c", name+"="+value)
 	}
 	return args
-}
-
-// ready waits until the server takes connections, or has ended.
-func (s *Server) ready(ctx context.Context, proc *keeper.Process) error {
-	var last error
-	for {
-		select {
-		case <-proc.Done():
-			return fmt.Errorf("it ended at once: %w", proc.Ended())
-		case <-ctx.Done():
-			return fmt.Errorf("it did not take connections: %w", cmp.Or(last, ctx.Err()))
-		case <-time.After(25 * time.Millisecond):
-		}
-		conn, err := pgx.Connect(ctx, s.DSN("postgres"))
-		if err == nil {
-			return conn.Close(ctx)
-		}
-		last = err
-	}
 }
 
 // Pause stops the server, keeping data and port for [Server.Resume]. Clients are disconnected.

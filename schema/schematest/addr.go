@@ -1,30 +1,19 @@
 package schematest
 
 import (
-	"math/rand/v2"
 	"net"
 	"strconv"
-	"sync"
 	"testing"
+
+	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// givenAddrs has what FreeAddr has returned.
-var givenAddrs sync.Map
-
-// FreeAddr returns an address of this machine that nobody listens on now, below the system's range of ports for
-// connections, so that nothing else gets it meanwhile. A process gets none twice.
+// FreeAddr returns an address of this machine that nobody listens on now. A process gets none twice.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	for range 100 {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(12000)))
-		if _, taken := givenAddrs.LoadOrStore(addr, true); taken {
-			continue
-		}
-		if l, err := net.Listen("tcp", addr); err == nil {
-			_ = l.Close()
-			return addr
-		}
+	port, err := keeper.FreePort()
+	if err != nil {
+		t.Fatalf("schematest: %v", err)
 	}
-	t.Fatal("schematest: found no free port")
-	return ""
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -157,7 +156,6 @@ type child struct {
 
 	args []string
 	proc *keeper.Process
-	log  string
 }
 
 // nowhere is an address without a Temporal server.
@@ -166,11 +164,12 @@ const nowhere = "127.0.0.1:1"
 // configure writes the configuration of one process. A stack that runs no Temporal server, or no sandbox, gets an
 // address where nothing listens.
 func (s *stack) configure(name, dsn string) (*child, error) {
-	free, err := freeAddrs(3)
+	ports, err := keeper.FreePorts(3)
 	if err != nil {
 		return nil, err
 	}
-	c := &child{name: name, ingress: free[0], ops: free[1], workerOps: free[2]}
+	addr := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+	c := &child{name: name, ingress: addr(ports[0]), ops: addr(ports[1]), workerOps: addr(ports[2])}
 	temporal := nowhere
 	if s.temporal != nil {
 		temporal = s.temporal.Addr()
@@ -209,27 +208,12 @@ func (s *stack) configure(name, dsn string) (*child, error) {
 			return nil, err
 		}
 	}
-	c.configFile, c.log = filepath.Join(dir, "pawl.yaml"), filepath.Join(dir, "log")
+	c.configFile = filepath.Join(dir, "pawl.yaml")
 	return c, nil
 }
 
 // signalled reports whether the process of a name is to log, to trace and to be asked for metrics.
 func (s *stack) signalled(name string) bool { return s.Signals || name == ModeSignals }
-
-// freeAddrs returns n addresses that nobody listens on now. No two are the same: each is held until
-// all are found.
-func freeAddrs(n int) ([]string, error) {
-	addrs := make([]string, n)
-	for i := range addrs {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = l.Close() }()
-		addrs[i] = l.Addr().String()
-	}
-	return addrs, nil
-}
 
 // run starts `pawl ARGS` with a configuration of its own and returns when it takes requests, for
 // processes that do, or has begun.
@@ -239,18 +223,13 @@ func (s *stack) run(ctx context.Context, name, dsn string, args ...string) (*chi
 		return nil, err
 	}
 	c.args = args
-	log, err := os.Create(c.log)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = log.Close() }()
 	level := "warn"
 	if s.signalled(name) {
 		level = "info"
 	}
 	c.proc, err = keeper.Start(keeper.Command{
-		Path: s.Pawl, Args: append(slices.Clone(args), "--config", c.configFile, "--log-level", level), Output: log,
-		Signal: "TERM",
+		Path: s.Pawl, Args: append(slices.Clone(args), "--config", c.configFile, "--log-level", level),
+		Log: filepath.Join(s.dir, name, "log"), Signal: "TERM",
 	})
 	if err != nil {
 		return nil, err
@@ -267,32 +246,29 @@ func (c *child) ready(ctx context.Context) error {
 	if c.args[0] == "worker" {
 		ops = c.workerOps
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/readyz", nil)
+	err := c.proc.Ready(ctx, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return errors.New(resp.Status)
+		}
+		return nil
+	})
 	if err != nil {
-		return err
+		return fmt.Errorf("pawl %s: %w", c.name, err)
 	}
-	for {
-		if resp, err := http.DefaultClient.Do(req); err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-c.proc.Done():
-			return c.failed(fmt.Errorf("it ended: %w", c.proc.Ended()))
-		case <-ctx.Done():
-			return c.failed(ctx.Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return nil
 }
 
 // failed adds what the process has logged.
-func (c *child) failed(err error) error {
-	content, _ := os.ReadFile(c.log)
-	return fmt.Errorf("pawl %s: %w\n%s", c.name, err, content[max(0, len(content)-2000):])
-}
+func (c *child) failed(err error) error { return fmt.Errorf("pawl %s: %w", c.name, c.proc.Failed(err)) }
 
 // stopChildren stops pawl's processes and says how much memory each had.
 func (s *stack) stopChildren(ctx context.Context) error {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -74,10 +72,8 @@ func StartTemporalOnPostgres(ctx context.Context, opts TemporalOnPostgresOptions
 	if err := t.launchServer(path, dir, database); err != nil {
 		return fail(err)
 	}
-	if err := t.readyWith(ctx, t.registered); err != nil {
-		// A line of its log begins with the message; a stack of many frames follows.
-		last := keeper.LastLines(t.abandon(ctx), 1)
-		return fail(fmt.Errorf("%w: %s (log: %s)", err, last[:min(len(last), 400)], t.log))
+	if err := t.ready(ctx, t.registered); err != nil {
+		return fail(err)
 	}
 	return t, nil
 }
@@ -118,7 +114,7 @@ func (t *Temporal) launchServer(path, dir string, database *url.URL) error {
 		"HISTORY_MEMBERSHIP_PORT",
 		"MATCHING_GRPC_PORT", "MATCHING_MEMBERSHIP_PORT", "WORKER_GRPC_PORT", "WORKER_MEMBERSHIP_PORT",
 	}
-	ports, err := lowPorts(len(names))
+	ports, err := keeper.FreePorts(len(names)) // low ones, for the smallint of Temporal's table cluster_membership
 	if err != nil {
 		return err
 	}
@@ -128,24 +124,6 @@ func (t *Temporal) launchServer(path, dir string, database *url.URL) error {
 		env = append(env, name+"="+strconv.Itoa(ports[i]))
 	}
 	return t.begin(keeper.Command{Path: path, Args: []string{"--allow-no-auth", "start"}, Env: env})
-}
-
-// lowPorts returns n free ports that Temporal's cluster_membership table can hold: its column is a
-// smallint, and most systems hand out ports above that.
-func lowPorts(n int) ([]int, error) {
-	var ports []int
-	for range 100 {
-		port := 16384 + rand.IntN(16384)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			continue
-		}
-		defer func() { _ = l.Close() }() // held to the end, so that no port is chosen twice
-		if ports = append(ports, port); len(ports) == n {
-			return ports, nil
-		}
-	}
-	return nil, errors.New("find free ports below 32768: too few in a hundred tries")
 }
 
 // registered registers the namespace, which proves that the server takes requests.

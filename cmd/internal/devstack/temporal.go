@@ -131,29 +131,15 @@ func (t *Temporal) run(ctx context.Context, path, dir string, opts TemporalOptio
 	if err := t.launch(ctx, path, dir, opts); err != nil {
 		return err
 	}
-	err := t.readyWith(ctx, t.healthy)
-	if err == nil {
-		return nil
+	if err := t.ready(ctx, t.healthy); err != nil {
+		return fmt.Errorf("start Temporal: %w", err)
 	}
-	return fmt.Errorf("start Temporal: %w: %s (log: %s)", err, keeper.LastLines(t.abandon(ctx), 3), t.log)
-}
-
-// abandon stops a server that has failed to start, and returns its log.
-func (t *Temporal) abandon(ctx context.Context) (log []byte) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), temporalGrace)
-	defer cancel()
-	_ = t.proc.Stop(ctx) // the reason for the failure is worth more
-	log, _ = os.ReadFile(t.log)
-	return log
+	return nil
 }
 
 // begin runs the server with its log.
 func (t *Temporal) begin(c keeper.Command) (err error) {
-	if c.Output, err = os.OpenFile(t.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600); err != nil {
-		return err
-	}
-	defer func() { _ = c.Output.Close() }()
-	c.Signal, c.Grace = "TERM", temporalGrace
+	c.Log, c.Signal, c.Grace = t.log, "TERM", temporalGrace
 	t.proc, err = keeper.Start(c)
 	return err
 }
@@ -211,26 +197,11 @@ func choosePort(flag string, port int) (int, error) {
 	return keeper.FreePort()
 }
 
-// readyWith waits until is returns nil, or the server has ended.
-func (t *Temporal) readyWith(ctx context.Context, is func(context.Context) error) error {
+// ready waits until is returns nil, or the server has ended.
+func (t *Temporal) ready(ctx context.Context, is func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, temporalStartup)
 	defer cancel()
-	var last error
-	for {
-		asking, cancel := context.WithTimeout(ctx, 5*time.Second)
-		last = is(asking)
-		cancel()
-		if last == nil {
-			return nil
-		}
-		select {
-		case <-t.proc.Done():
-			return fmt.Errorf("it ended at once: %w", t.proc.Ended())
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), last)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	return t.proc.Ready(ctx, is)
 }
 
 // dial connects to the server.

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -23,7 +24,7 @@ import (
 	"time"
 )
 
-// Command is what to run and how to end it. Path, Output and Signal must be set.
+// Command is what to run and how to end it. Path, Log and Signal must be set.
 type Command struct {
 	Path string
 	Args []string
@@ -31,9 +32,9 @@ type Command struct {
 	Env []string
 	// Dir is a directory that the command has for itself, see [Await]; empty means none.
 	Dir string
-	// Output receives standard output and standard error. It is a file and not an [io.Writer], so
-	// that nothing has to be copied by a parent that may be gone.
-	Output *os.File
+	// Log is the file of standard output and standard error. That of the run before is kept as Log.old: enough to see
+	// why a server ended, and bounded.
+	Log string
 	// Credential is the account to run under; nil means the parent's.
 	Credential *syscall.Credential
 	// Signal asks the command to stop: "INT" or "TERM". The shell starts the command with INT
@@ -81,41 +82,57 @@ exit "$code"
 // Process is a running command with its keeper.
 type Process struct {
 	cmd   *exec.Cmd
+	log   string
 	alive *os.File
 	done  chan struct{}
 	err   error
 }
 
-// Start runs c. The caller may close c.Output afterwards.
-func Start(c Command) (*Process, error) {
+// Start runs c.
+func Start(c Command) (_ *Process, err error) {
+	var opened []*os.File // for the command, which has them by the end
+	defer func() {
+		for _, f := range opened {
+			_ = f.Close()
+		}
+		if err != nil {
+			err = fmt.Errorf("start %s: %w", c.Path, err)
+		}
+	}()
+	if err := os.Rename(c.Log, c.Log+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, log)
+	extra := []*os.File{nil}
+	if c.Dir != "" {
+		lock, err := tryLock(running(c.Dir))
+		if err != nil {
+			return nil, err
+		}
+		opened, extra = append(opened, lock), append(extra, lock)
+	}
 	watched, alive, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", c.Path, err)
+		return nil, err
 	}
-	defer func() { _ = watched.Close() }()
+	opened, extra[0] = append(opened, watched), watched
 	seconds := max(1, int(cmp.Or(c.Grace, defaultGrace)/time.Second))
 	args := []string{"-c", script, "keeper", c.Signal, strconv.Itoa(seconds), c.RemoveOnDeath, c.Path}
 	cmd := exec.Command("/bin/sh", append(args, c.Args...)...) //nolint:noctx // it ends with Stop or this process
 	cmd.Env, cmd.Dir = c.Env, "/"                              // which every account can enter
-	cmd.Stdout, cmd.Stderr = c.Output, c.Output
-	cmd.ExtraFiles = []*os.File{watched}
-	if c.Dir != "" {
-		lock, err := tryLock(running(c.Dir))
-		if err != nil {
-			_ = alive.Close()
-			return nil, fmt.Errorf("start %s: %w", c.Path, err)
-		}
-		defer func() { _ = lock.Close() }() // keeper and command have it by then
-		cmd.ExtraFiles = append(cmd.ExtraFiles, lock)
-	}
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, extra
 	// A session of its own: the terminal's Ctrl-C goes to the parent alone, which stops its
 	// children in order; kill -9 of the parent's process group does not take the keeper along.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: c.Credential}
 	if err := cmd.Start(); err != nil {
 		_ = alive.Close()
-		return nil, fmt.Errorf("start %s: %w", c.Path, err)
+		return nil, err
 	}
-	p := &Process{cmd: cmd, alive: alive, done: make(chan struct{})}
+	p := &Process{cmd: cmd, log: c.Log, alive: alive, done: make(chan struct{})}
 	go func() {
 		p.err = cmd.Wait()
 		close(p.done)
@@ -132,6 +149,35 @@ func (p *Process) Ended() error {
 		return errors.New("exit status 0")
 	}
 	return p.err
+}
+
+// Ready returns when is returns nil, which it asks again and again. If the command ends before, or ctx, Ready stops the
+// command, and its error has the end of the log.
+func (p *Process) Ready(ctx context.Context, is func(context.Context) error) error {
+	for {
+		asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := is(asking)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return p.Failed(fmt.Errorf("it ended at once: %w", p.Ended()))
+		case <-ctx.Done():
+			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultGrace)
+			defer cancel()
+			_ = p.Stop(stopping) // the reason for the failure is worth more
+			return p.Failed(errors.Join(ctx.Err(), err))
+		case <-time.After(25 * time.Millisecond):
+		}
+	}
+}
+
+// Failed adds the end of the command's log to err.
+func (p *Process) Failed(err error) error {
+	content, _ := os.ReadFile(p.log)
+	return fmt.Errorf("%w: %s (log: %s)", err, LastLines(content, 5), p.log)
 }
 
 // PeakMemory returns the most memory in bytes that the command held at one time, after Done is

@@ -15,12 +15,7 @@ import (
 func run(t *testing.T, script string, grace time.Duration) (p *keeper.Process, output string) {
 	t.Helper()
 	output = filepath.Join(t.TempDir(), "out")
-	f, err := os.Create(output)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	p, err = keeper.Start(keeper.Command{Path: "/bin/sh", Args: []string{"-c", script}, Output: f, Signal: "TERM", Grace: grace})
+	p, err := keeper.Start(keeper.Command{Path: "/bin/sh", Args: []string{"-c", script}, Log: output, Signal: "TERM", Grace: grace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,12 +92,7 @@ func TestAwait_UntilTheCommandHasEnded(t *testing.T) {
 	if err := keeper.Await(t.Context(), filepath.Join(dir, "none")); err != nil {
 		t.Errorf("Await() = %v for a directory that is not there", err)
 	}
-	output, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = output.Close() }()
-	command := keeper.Command{Path: "/bin/sh", Args: []string{"-c", polite}, Output: output, Signal: "TERM", Dir: dir}
+	command := keeper.Command{Path: "/bin/sh", Args: []string{"-c", polite}, Log: filepath.Join(dir, "out"), Signal: "TERM", Dir: dir}
 	p, err := keeper.Start(command)
 	if err != nil {
 		t.Fatal(err)

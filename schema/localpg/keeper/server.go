@@ -1,23 +1,56 @@
 package keeper
 
 import (
-	"fmt"
+	"errors"
+	"math/rand/v2"
 	"net"
+	"strconv"
 	"strings"
+	"sync"
 )
 
-// FreePort returns a port of 127.0.0.1 on which nobody listens now.
-func FreePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
+// given has the ports that FreePorts has returned.
+var given sync.Map
+
+// FreePorts returns n ports of 127.0.0.1 on which nobody listens now. They are below 32768, above which most systems
+// take ports for connections, so that nothing else gets them meanwhile. A process gets none twice.
+func FreePorts(n int) ([]int, error) {
+	var ports []int
+	for range 1000 {
+		port := 16384 + rand.IntN(16384)
+		if _, taken := given.LoadOrStore(port, true); taken {
+			continue
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		_ = l.Close()
+		if ports = append(ports, port); len(ports) == n {
+			return ports, nil
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return nil, errors.New("find free ports below 32768: too few in a thousand tries")
 }
+
+// FreePort is one of [FreePorts].
+func FreePort() (int, error) {
+	ports, err := FreePorts(1)
+	if err != nil {
+		return 0, err
+	}
+	return ports[0], nil
+}
+
+// longLine bounds a line of a log that is told: its message comes first, and then a stack, say.
+const longLine = 400
 
 // LastLines returns the last n lines of a server's log as one.
 func LastLines(log []byte, n int) string {
 	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "; ")
+	lines = lines[max(0, len(lines)-n):]
+	for i, line := range lines {
+		lines[i] = line[:min(len(line), longLine)]
+	}
+	return strings.Join(lines, "; ")
 }

@@ -243,16 +243,16 @@ func TestStripe_Refusals_InItsShape(t *testing.T) {
 		status  int
 		code    any
 	}{
-		"no such":              {"customers/cus_none", nil, 404, "resource_missing"},
-		"no key":               {"customers", []string{"Authorization", ""}, 401, nil},
-		"no key of Stripe's":   {"customers", []string{"Authorization", "Bearer whsec_1"}, 401, nil},
-		"no account":           {"customers", []string{"Stripe-Account", "acct_none"}, 403, "account_invalid"},
-		"no such cursor":       {"customers?starting_after=cus_none", nil, 400, "resource_missing"},
-		"too many at once":     {"customers?limit=101", nil, 400, "parameter_invalid_integer"},
-		"what is not heeded":   {"customers?expand[]=data.subscriptions", nil, 400, "parameter_unknown"},
-		"what is not read":     {"balance", nil, 404, nil},
-		"an old version":       {"customers", []string{"Stripe-Version", forge.Before}, 400, nil},
-		"no time":              {"invoice_payments?created[gte]=now", nil, 400, "parameter_invalid_integer"},
+		"no such":            {"customers/cus_none", nil, 404, "resource_missing"},
+		"no key":             {"customers", []string{"Authorization", ""}, 401, nil},
+		"no key of Stripe's": {"customers", []string{"Authorization", "Bearer whsec_1"}, 401, nil},
+		"no account":         {"customers", []string{"Stripe-Account", "acct_none"}, 403, "account_invalid"},
+		"no such cursor":     {"customers?starting_after=cus_none", nil, 400, "resource_missing"},
+		"too many at once":   {"customers?limit=101", nil, 400, "parameter_invalid_integer"},
+		"what is not heeded": {"customers?expand[]=data.subscriptions", nil, 400, "parameter_unknown"},
+		"what is not read":   {"balance", nil, 404, nil},
+		"an old version":     {"customers", []string{"Stripe-Version", forge.Before}, 400, nil},
+		"no time":            {"invoice_payments?created[gte]=now", nil, 400, "parameter_invalid_integer"},
 	} {
 		status, header, answer := ask(t, s, tt.path, tt.headers...)
 		if status != tt.status || code(answer) != tt.code {
