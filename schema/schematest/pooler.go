@@ -1,7 +1,6 @@
 package schematest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
 // Pooler starts a PgBouncer in transaction mode in front of the database at dsn, and returns the database's URL
@@ -49,38 +50,27 @@ default_pool_size = 2
 	if os.Geteuid() == 0 {
 		config += "user = nobody\n"
 	}
-	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "pgbouncer.ini")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatalf("schematest: %v", err)
 	}
-	var said bytes.Buffer
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, file) // it goes with the test's clean-up
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("schematest: start PgBouncer: %v", err)
+	proc, err := keeper.Start(keeper.Command{Path: program, Args: []string{file}, Log: filepath.Join(dir, "log"),
+		Signal: "KILL"}) // it has nothing to write
+	if err != nil {
+		t.Fatalf("schematest: %v", err)
 	}
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait() // how it ended stands in ProcessState
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-	})
-	for tick, deadline := time.NewTicker(20*time.Millisecond), time.After(20*time.Second); ; {
-		conn, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", addr)
-		if err == nil {
-			_ = conn.Close()
-			break
+	t.Cleanup(func() { _ = proc.Stop(context.Background()) })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := proc.Ready(ctx, func(ctx context.Context) error {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err
 		}
-		select {
-		case <-tick.C:
-		case <-ended:
-			t.Fatalf("schematest: PgBouncer ended (%s): %s", cmd.ProcessState, said.String())
-		case <-deadline:
-			t.Fatal("schematest: PgBouncer does not listen")
-		}
+		return conn.Close()
+	}); err != nil {
+		t.Fatalf("schematest: PgBouncer: %v", err)
 	}
 	through := *server
 	through.Host = addr

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -150,7 +151,9 @@ func (t tool) install(ctx context.Context, goPath, dir, program string) error {
 	// -mod=mod adds to that go.mod what its requirements need, a newer go as well.
 	cmd := exec.CommandContext(ctx, goPath, "install", "-mod=mod", "-ldflags=-s -w", path.Join(t.module, t.command))
 	cmd.Dir = work
-	cmd.Env = append(installEnv(os.Environ()), "GOBIN="+work, "GOWORK=off", "CGO_ENABLED=0")
+	// For this machine, whatever the environment builds our module for.
+	cmd.Env = append(os.Environ(), "GOBIN="+work, "GOWORK=off", "CGO_ENABLED=0", "GOOS="+runtime.GOOS,
+		"GOARCH="+runtime.GOARCH)
 	// go stops its compilers on an interrupt and leaves them running when it is killed.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
@@ -160,29 +163,6 @@ func (t tool) install(ctx context.Context, goPath, dir, program string) error {
 		return fmt.Errorf("go install: %w: %s", errors.Join(err, ctx.Err()), keeper.LastLines(out.Bytes(), 5))
 	}
 	return os.Rename(filepath.Join(work, t.name), program)
-}
-
-// installEnv is env for a build that has nothing to do with our module: without its flags
-// (-mod=vendor would fail) and without a target platform other than this one.
-func installEnv(env []string) []string {
-	var kept []string
-	for _, kv := range env {
-		name, value, _ := strings.Cut(kv, "=")
-		switch name {
-		case "GOOS", "GOARCH", "GOBIN", "GOWORK", "CGO_ENABLED":
-			continue
-		case "GOFLAGS":
-			var flags []string
-			for _, flag := range strings.Fields(value) {
-				if !strings.HasPrefix(strings.TrimLeft(flag, "-"), "mod") {
-					flags = append(flags, flag)
-				}
-			}
-			kv = "GOFLAGS=" + strings.Join(flags, " ")
-		}
-		kept = append(kept, kv)
-	}
-	return kept
 }
 
 // reporting runs build and tells progress how long it has taken so far.

@@ -54,7 +54,7 @@ func TestFindTemporal_BuiltOnceByMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The driver of its own go.mod leaves a server that is stuck for good, once a request ends at a bad moment.
-	want := "-buildvcs=false|off|install -mod=mod -ldflags=-s -w github.com/temporalio/cli/cmd/temporal\n" +
+	want := "-buildvcs=false -mod=vendor|off|install -mod=mod -ldflags=-s -w github.com/temporalio/cli/cmd/temporal\n" +
 		"module build\n\ngo 1.25.0\n\nrequire github.com/temporalio/cli v1.5.1\nrequire modernc.org/sqlite v1.51.0\n"
 	if string(got) != want {
 		t.Errorf("go was called with\n%s; want once\n%s", got, want)

@@ -193,23 +193,16 @@ func (d data) Hash() string     { return hash(d.EventID, "hash", 16) }
 func (d data) Number() int64    { return number(d.Seed) }
 func (d data) Major() string    { return fmt.Sprintf("%d.%02d", d.Amount/100, d.Amount%100) }
 
-// Kind is the first part of a type such as issues.opened or orders/paid.
-func (d data) Kind() string {
-	kind, _ := d.parts()
-	return kind
-}
+// Kind is the first part of a type such as issues.opened or orders/paid, Action the rest.
+func (d data) Kind() string { return d.Type[:d.kindLength()] }
 
-// Action is the rest of such a type.
-func (d data) Action() string {
-	_, action := d.parts()
-	return action
-}
+func (d data) Action() string { return strings.TrimLeft(d.Type[d.kindLength():], "./") }
 
-func (d data) parts() (kind, action string) {
+func (d data) kindLength() int {
 	if i := strings.IndexAny(d.Type, "./"); i >= 0 {
-		return d.Type[:i], d.Type[i+1:]
+		return i
 	}
-	return d.Type, ""
+	return len(d.Type)
 }
 
 // Subject is the type of the event's object when the event's type names it in the middle: billing.meter in Stripe's

@@ -84,30 +84,27 @@ func (m *emitter) emit(eventType string, o object) {
 	}
 	m.told[id] = shown
 	body["data"] = about
-	text, err := json.Marshal(body)
-	if err != nil {
-		m.err = errors.Join(m.err, err)
-		return
-	}
-	text = stripeID.ReplaceAllFunc(text, func(id []byte) []byte { return []byte(m.name(string(id))) })
 	eventID, _ := body["id"].(string)
-	m.events = append(m.events,
-		Event{ID: m.name(eventID), Type: eventType, Account: m.params.ConnectedAccount,
-			ContentType: "application/json", Body: text})
+	text := m.render(body)
+	m.events = append(m.events, Event{ID: m.name(eventID), Type: eventType, Account: m.params.ConnectedAccount,
+		ContentType: "application/json", Body: text})
 }
 
 // emitWith makes an event about an object that the provider keeps one field more of than it sends.
 func (m *emitter) emitWith(eventType string, o object, field string, part any) {
 	m.emit(eventType, o)
-	sent := len(m.events) - 1
+	sent := &m.events[len(m.events)-1]
 	var whole object
-	if sent < 0 || json.Unmarshal(m.events[sent].Body, &whole) != nil {
-		return // emit has said why
-	}
+	m.err = errors.Join(m.err, json.Unmarshal(sent.Body, &whole))
 	whole["data"].(object)["object"].(object)[field] = part
-	text, err := json.Marshal(whole)
+	sent.Whole = m.render(whole)
+}
+
+// render writes an event with the IDs as they are told.
+func (m *emitter) render(body object) []byte {
+	text, err := json.Marshal(body)
 	m.err = errors.Join(m.err, err)
-	m.events[sent].Whole = stripeID.ReplaceAllFunc(text, func(id []byte) []byte { return []byte(m.name(string(id))) })
+	return stripeID.ReplaceAllFunc(text, func(id []byte) []byte { return []byte(m.name(string(id))) })
 }
 
 // differing returns what of before is not so any more: of nested objects only what differs, arrays whole.

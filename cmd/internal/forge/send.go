@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -117,8 +119,6 @@ const maxAnswerHeader = 64 << 10
 // copies of one event go out together. report is called for each delivery, one at a time, in the
 // order of the answers. An error means that a delivery could not be made; a refusal is a Result.
 func (t Target) Send(ctx context.Context, events []Event, duplicates, concurrency int, report func(Result)) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	client := &http.Client{
 		Timeout: 30 * time.Second, // longer than any provider waits
 		Transport: &http.Transport{
@@ -128,42 +128,30 @@ func (t Target) Send(ctx context.Context, events []Event, duplicates, concurrenc
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	defer client.CloseIdleConnections()
-	jobs := make(chan Event)
 	var mu sync.Mutex // guards report
-	var workers sync.WaitGroup
-	for range concurrency {
-		workers.Go(func() {
-			for e := range jobs {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(concurrency)
+	for _, e := range events {
+		for range 1 + duplicates {
+			group.Go(func() error {
 				r, err := t.deliver(ctx, client, e)
 				if err != nil {
-					cancel(err)
-					return
+					return err
 				}
 				mu.Lock()
+				defer mu.Unlock()
 				report(r)
-				mu.Unlock()
-			}
-		})
-	}
-	feed(ctx, jobs, events, 1+duplicates)
-	workers.Wait()
-	return context.Cause(ctx)
-}
-
-func feed(ctx context.Context, jobs chan<- Event, events []Event, copies int) {
-	defer close(jobs)
-	for _, e := range events {
-		for range copies {
-			select {
-			case jobs <- e:
-			case <-ctx.Done():
-				return
-			}
+				return nil
+			})
 		}
 	}
+	return group.Wait()
 }
 
 func (t Target) deliver(ctx context.Context, client *http.Client, e Event) (Result, error) {
+	if ctx.Err() != nil { // the others have been told why
+		return Result{}, ctx.Err()
+	}
 	req, err := t.Request(ctx, e, time.Now())
 	if err != nil {
 		return Result{}, err

@@ -13,16 +13,9 @@ const stripe = "stripe"
 
 // StripeTypes returns the types of Stripe's that can be made, the most useful first.
 func StripeTypes() []string {
+	const first = "invoice.paid"
 	types := slices.Sorted(maps.Keys(stripeTypes))
-	slices.SortStableFunc(types, func(a, b string) int { return rank(a) - rank(b) })
-	return types
-}
-
-func rank(t string) int {
-	if t == "invoice.paid" {
-		return 0
-	}
-	return 1
+	return append([]string{first}, slices.DeleteFunc(types, func(t string) bool { return t == first })...)
 }
 
 // ThinType is a type of Stripe's thin events. Any other can be made, too.
@@ -97,14 +90,7 @@ func (d data) Status() string { return stripeTypes[d.Type].status }
 func (d data) Basil() bool { return d.APIVersion >= "2025-03-31" }
 
 // Is reports whether the event is of one of the types.
-func (d data) Is(types ...string) bool {
-	for _, t := range types {
-		if d.Type == t {
-			return true
-		}
-	}
-	return false
-}
+func (d data) Is(types ...string) bool { return slices.Contains(types, d.Type) }
 
 // Paid reports whether the invoice or the session is.
 func (d data) Paid() bool {

@@ -20,32 +20,23 @@ const mostAtOnce = 100
 // answers with the objects that the events carry. Tell leaves out thin events and those of other providers, since
 // they carry no object of Stripe's.
 func Tell(ctx context.Context, api string, events []Event) error {
-	client := &http.Client{Timeout: 30 * time.Second}
-	defer client.CloseIdleConnections()
-	for batch := range slices.Chunk(events, mostAtOnce) {
-		told := []json.RawMessage{}
-		for _, e := range batch {
-			whole := e.Body
-			if e.Whole != nil {
-				whole = e.Whole
-			}
-			var envelope struct{ Object string }
-			if json.Unmarshal(whole, &envelope) == nil && envelope.Object == "event" {
-				told = append(told, whole)
-			}
+	var told []json.RawMessage
+	for _, e := range events {
+		whole := e.Body
+		if e.Whole != nil {
+			whole = e.Whole
 		}
-		if err := tell(ctx, client, api, told); err != nil {
+		var envelope struct{ Object string }
+		if json.Unmarshal(whole, &envelope) == nil && envelope.Object == "event" {
+			told = append(told, whole)
+		}
+	}
+	for batch := range slices.Chunk(told, mostAtOnce) {
+		if err := post(ctx, strings.TrimRight(api, "/")+"/_events", batch); err != nil {
 			return fmt.Errorf("tell the stand-in of Stripe's API: %w", err)
 		}
 	}
 	return nil
-}
-
-func tell(ctx context.Context, client *http.Client, api string, told []json.RawMessage) error {
-	if len(told) == 0 {
-		return nil
-	}
-	return post(ctx, client, strings.TrimRight(api, "/")+"/_events", told)
 }
 
 // Fault has the sandbox fail, whose stand-in of Stripe's API is at this URL. `GET /_faults` lists what a fault can be.
@@ -54,15 +45,15 @@ func Fault(ctx context.Context, api string, fault map[string]any) error {
 	if !found {
 		return fmt.Errorf("no sandbox is there that could fail: run `pawl dev`")
 	}
-	client := &http.Client{Timeout: 30 * time.Second}
-	defer client.CloseIdleConnections()
-	if err := post(ctx, client, sandbox+"/_faults", fault); err != nil {
+	if err := post(ctx, sandbox+"/_faults", fault); err != nil {
 		return fmt.Errorf("have the sandbox fail: %w", err)
 	}
 	return nil
 }
 
-func post(ctx context.Context, client *http.Client, url string, what any) error {
+func post(ctx context.Context, url string, what any) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
 	body, err := json.Marshal(what)
 	if err != nil {
 		return err
@@ -72,7 +63,7 @@ func post(ctx context.Context, client *http.Client, url string, what any) error 
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := client.Do(req)
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,10 @@
 package scenario
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -63,15 +60,16 @@ func Compare(ctx context.Context, db *pgxpool.Pool, got, want Laid, dir string) 
 		differences = append(differences,
 			fmt.Sprintf("%s, where it should be %s", describe(d, d.Is), describe(d, d.Folded)))
 	}
-	names := maps.Clone(should.lists)
-	maps.Copy(names, is.lists)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		more, less := compareLists(is.lists[name], should.lists[name])
-		for _, line := range more {
-			differences = append(differences, name+": "+line+" is too much")
-		}
-		for _, line := range less {
-			differences = append(differences, name+": "+line+" is missing")
+	count := maps.Clone(is.lines)
+	for line, n := range should.lines {
+		count[line] -= n
+	}
+	for _, line := range slices.Sorted(maps.Keys(count)) {
+		switch {
+		case count[line] > 0:
+			differences = append(differences, line+" is too much")
+		case count[line] < 0:
+			differences = append(differences, line+" is missing")
 		}
 	}
 	return append(differences, append(is.repeated, should.repeated...)...), nil
@@ -112,36 +110,17 @@ func describe(d billing.Difference, side map[string]any) string {
 	return d.Table + " " + d.Row + " " + string(shown)
 }
 
-// compareLists returns the lines of a that b lacks, and those of b that a lacks. Repeats count.
-func compareLists(a, b []string) (more, less []string) {
-	count := map[string]int{}
-	for _, s := range a {
-		count[s]++
-	}
-	for _, s := range b {
-		count[s]--
-	}
-	for _, s := range slices.Sorted(maps.Keys(count)) {
-		switch {
-		case count[s] > 0:
-			more = append(more, s)
-		case count[s] < 0:
-			less = append(less, s)
-		}
-	}
-	return more, less
-}
-
 // end is the end of an account's story. Its names are equal to those of another account with the same story.
 type end struct {
-	rows     []billing.Row
-	lists    map[string][]string
+	rows []billing.Row
+	// lines count the effects, news, tasks and so on, each after the name of its list.
+	lines    map[string]int
 	repeated []string
 }
 
 // read reads the end of l, with the names of as.
 func read(ctx context.Context, db *pgxpool.Pool, l, as Laid, dir string) (*end, error) {
-	e := &end{lists: map[string][]string{}}
+	e := &end{lines: map[string]int{}}
 	same, err := names(ctx, db, l, as)
 	if err != nil {
 		return nil, err
@@ -153,15 +132,11 @@ func read(ctx context.Context, db *pgxpool.Pool, l, as Laid, dir string) (*end, 
 		e.rows[i].Key, e.rows[i].Data = same.Replace(e.rows[i].Key),
 			json.RawMessage(same.Replace(string(e.rows[i].Data)))
 	}
-	ids := []string{}
-	for _, event := range l.Events() {
-		ids = append(ids, event.ID)
-	}
 	// ForEachRow returns its error
-	found, _ := db.Query(ctx, endSQL, ids, l.Mode, l.Account, once(), superseded, byClock)
+	found, _ := db.Query(ctx, endSQL, l.eventIDs(), l.Mode, l.Account, once(), superseded, byClock)
 	var list, line string
 	if _, err := pgx.ForEachRow(found, []any{&list, &line}, func() error {
-		e.lists[list] = append(e.lists[list], same.Replace(line))
+		e.lines[list+": "+same.Replace(line)]++
 		return nil
 	}); err != nil {
 		return nil, fmt.Errorf("read the end of account %s: %w", l.Account, err)
@@ -199,11 +174,7 @@ const receiptIDsSQL = `select id::text, event_id from receipts where event_id = 
 // names returns the replacements that turn the names of l into those of as: the account, the token in the customer's
 // IDs, and the receipts' IDs.
 func names(ctx context.Context, db *pgxpool.Pool, l, as Laid) (*strings.Replacer, error) {
-	ids := []string{}
-	for _, event := range l.Events() {
-		ids = append(ids, event.ID)
-	}
-	rows, _ := db.Query(ctx, receiptIDsSQL, ids, l.Mode) // ForEachRow returns its error
+	rows, _ := db.Query(ctx, receiptIDsSQL, l.eventIDs(), l.Mode) // ForEachRow returns its error
 	var id, event string
 	var pairs []string
 	if l.Account != as.Account {
@@ -233,7 +204,7 @@ type line struct {
 // second mail.
 func (e *end) journals(l Laid, dir string, same *strings.Replacer) error {
 	for _, service := range []string{"finance", "email", "workspaces"} {
-		lines, err := journal(filepath.Join(dir, service+".jsonl"), l)
+		lines, err := journal(dir, service, l.Account)
 		if err != nil {
 			return err
 		}
@@ -246,8 +217,8 @@ func (e *end) journals(l Laid, dir string, same *strings.Replacer) error {
 				e.repeated = append(e.repeated, "journal: an older target was applied, "+same.Replace(at.Key))
 			}
 			if service == "finance" && at.First {
-				e.lists["journal of finance"] = append(e.lists["journal of finance"], same.Replace(at.Key)+" "+
-					reversedAt.ReplaceAllString(same.Replace(string(at.Body)), "$1"))
+				body := reversedAt.ReplaceAllString(same.Replace(string(at.Body)), "$1")
+				e.lines["journal of finance: "+same.Replace(at.Key)+" "+body]++
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(count)) {
@@ -260,30 +231,21 @@ func (e *end) journals(l Laid, dir string, same *strings.Replacer) error {
 	return nil
 }
 
-// journal reads the lines of an account from a sandbox's file.
-func journal(file string, l Laid) (lines []line, err error) {
-	f, err := os.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
+// journal reads an account's lines of a service in the sandbox's directory.
+func journal(dir, service, account string) (lines []line, err error) {
+	content, err := os.ReadFile(filepath.Join(dir, service+".jsonl"))
+	if err != nil {
 		return nil, fmt.Errorf("read the sandbox's journal: %w", err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	for r := bufio.NewReader(f); ; {
-		text, err := r.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return lines, nil // a last line without an end is being written, for somebody else
-		}
-		if err != nil {
-			return nil, err
-		}
+	// A last line without an end is being written, for somebody else.
+	for text := range bytes.Lines(content[:bytes.LastIndexByte(content, '\n')+1]) {
 		var at line
 		if err := json.Unmarshal(text, &at); err != nil {
-			return nil, fmt.Errorf("read %s: %w", file, err)
+			return nil, fmt.Errorf("read the sandbox's journal of %s: %w", service, err)
 		}
-		if at.Account == l.Account {
+		if at.Account == account {
 			lines = append(lines, at)
 		}
 	}
+	return lines, nil
 }

@@ -61,6 +61,15 @@ func (l Laid) Events() (all []forge.Event) {
 	return all
 }
 
+// eventIDs are those of the story's events, never nil.
+func (l Laid) eventIDs() []string {
+	ids := []string{}
+	for _, e := range l.Events() {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
 // Until is the last step's time.
 func (l Laid) Until() time.Time { return l.Steps[len(l.Steps)-1].At }
 

@@ -72,7 +72,8 @@ func (p *Player) Play(ctx context.Context, l Laid, tell func(Moment)) error {
 			return err
 		}
 		if l.Refuses > 0 && l.Refuses == step.Day {
-			if err := p.refuse(ctx, l.Account, l.refused); err != nil {
+			if err := forge.Fault(ctx, p.API, map[string]any{"service": "workspaces", "account": l.Account,
+				"plan": l.refused, "status": http.StatusUnprocessableEntity, "next": 1000}); err != nil {
 				return err
 			}
 		}
@@ -103,12 +104,6 @@ func (p *Player) deliver(ctx context.Context, events []forge.Event, atOnce int) 
 	return p.send(ctx, events, atOnce)
 }
 
-// refuse has the sandbox refuse an account's workspace a plan.
-func (p *Player) refuse(ctx context.Context, account, plan string) error {
-	return forge.Fault(ctx, p.API, map[string]any{"service": "workspaces", "status": http.StatusUnprocessableEntity,
-		"account": account, "plan": plan, "next": 1000})
-}
-
 // redeliveries is how often an event is delivered that could not be committed in time, redeliverIn after the time
 // before: a provider comes again, too.
 const (
@@ -116,39 +111,32 @@ const (
 	redeliverIn  = time.Second
 )
 
+// send delivers events, and delivers those again that were answered 503 where nothing else went wrong.
 func (p *Player) send(ctx context.Context, events []forge.Event, atOnce int) error {
 	for try := 1; ; try++ {
-		again, err := p.sendOnce(ctx, events, atOnce)
-		if err == nil || len(again) == 0 || try == redeliveries {
+		again := map[string]bool{}
+		var busy, refused error
+		err := p.Target.Send(ctx, events, 0, atOnce, func(r forge.Result) {
+			switch {
+			case r.Err != nil:
+				refused = fmt.Errorf("deliver %s: %w", r.Type, r.Err)
+			case r.Status == http.StatusServiceUnavailable:
+				again[r.EventID], busy = true, fmt.Errorf("%s was answered with %d", r.Type, r.Status)
+			case !r.OK():
+				refused = fmt.Errorf("%s was answered with %d", r.Type, r.Status)
+			}
+		})
+		if err = cmp.Or(err, refused); err != nil || busy == nil {
 			return err
 		}
+		if try == redeliveries {
+			return busy
+		}
 		events = slices.DeleteFunc(slices.Clone(events), func(e forge.Event) bool { return !again[e.ID] })
-		select {
-		case <-time.After(redeliverIn):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := until(ctx, time.Now().Add(redeliverIn)); err != nil {
+			return err
 		}
 	}
-}
-
-// sendOnce delivers events, and returns those that were answered 503 where nothing else went wrong.
-func (p *Player) sendOnce(ctx context.Context, events []forge.Event, atOnce int) (again map[string]bool, err error) {
-	again = map[string]bool{}
-	var busy, refused error
-	err = p.Target.Send(ctx, events, 0, atOnce, func(r forge.Result) {
-		switch {
-		case r.Err != nil:
-			refused = fmt.Errorf("deliver %s: %w", r.Type, r.Err)
-		case r.Status == http.StatusServiceUnavailable:
-			again[r.EventID], busy = true, fmt.Errorf("%s was answered with %d", r.Type, r.Status)
-		case !r.OK():
-			refused = fmt.Errorf("%s was answered with %d", r.Type, r.Status)
-		}
-	})
-	if err = cmp.Or(err, refused); err != nil {
-		return nil, err
-	}
-	return again, busy
 }
 
 // settled waits until pawl has finished the delivered events and everything due by a time. When its patience ends

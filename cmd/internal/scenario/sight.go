@@ -47,15 +47,15 @@ select kind || ' ' || object, kind || case state when 'open' then '' else ' ' ||
 type sight struct {
 	account, mode string
 	types         map[string]string // of events, by ID
-	events        []string
+	events        []string          // never nil, which would be no array
 	effects       map[string]string // states, by key
 	news          int64             // the last one seen
 	tasks         map[string]string
 }
 
 func newSight(l Laid) *sight {
-	return &sight{account: l.Account, mode: l.Mode, types: map[string]string{}, effects: map[string]string{},
-		tasks: map[string]string{}}
+	return &sight{account: l.Account, mode: l.Mode, types: map[string]string{}, events: []string{},
+		effects: map[string]string{}, tasks: map[string]string{}}
 }
 
 // tell adds events to those that are observed.
@@ -69,12 +69,9 @@ func (s *sight) tell(events []forge.Event) {
 }
 
 func (s *sight) open(ctx context.Context, db *pgxpool.Pool, by time.Time) (open int, err error) {
-	err = db.QueryRow(ctx, openSQL, s.list(), s.mode, s.account, by).Scan(&open)
+	err = db.QueryRow(ctx, openSQL, s.events, s.mode, s.account, by).Scan(&open)
 	return open, err
 }
-
-// list is never nil, which would be no array.
-func (s *sight) list() []string { return append([]string{}, s.events...) }
 
 // observe says how things stand after a step.
 func (s *sight) observe(ctx context.Context, db *pgxpool.Pool, step LaidStep) (Moment, error) {
@@ -86,7 +83,7 @@ func (s *sight) observe(ctx context.Context, db *pgxpool.Pool, step LaidStep) (M
 	if err := s.access(ctx, db, &m); err != nil {
 		return m, err
 	}
-	rows, _ := db.Query(ctx, effectsSQL, s.list(), s.mode) // CollectRows returns its error
+	rows, _ := db.Query(ctx, effectsSQL, s.events, s.mode) // CollectRows returns its error
 	effects, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Effect])
 	if err != nil {
 		return m, fmt.Errorf("read the effects: %w", err)
@@ -100,7 +97,7 @@ func (s *sight) observe(ctx context.Context, db *pgxpool.Pool, step LaidStep) (M
 	if err := s.told(ctx, db, &m); err != nil {
 		return m, err
 	}
-	rows, _ = db.Query(ctx, parkedSQL, s.list(), s.mode)
+	rows, _ = db.Query(ctx, parkedSQL, s.events, s.mode)
 	parked, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return m, fmt.Errorf("read what is parked: %w", err)
@@ -113,7 +110,7 @@ func (s *sight) observe(ctx context.Context, db *pgxpool.Pool, step LaidStep) (M
 
 // told adds the news and the tasks that are new.
 func (s *sight) told(ctx context.Context, db *pgxpool.Pool, m *Moment) error {
-	rows, _ := db.Query(ctx, newsSQL, s.list(), s.mode) // ForEachRow returns its error
+	rows, _ := db.Query(ctx, newsSQL, s.events, s.mode) // ForEachRow returns its error
 	var id int64
 	var text, state string
 	if _, err := pgx.ForEachRow(rows, []any{&id, &text}, func() error {
