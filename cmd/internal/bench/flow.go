@@ -301,7 +301,8 @@ func (f *flow) settled(ctx context.Context, mode string, ids []string) error {
 // spentSQL counts the transactions that have written so far: those are given a number each, and are what waits for
 // the disk.
 const spentSQL = `
-select pg_snapshot_xmax(pg_current_snapshot())::text::float8, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 / 1024`
+select pg_snapshot_xmax(pg_current_snapshot())::text::float8,
+       pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 / 1024`
 
 // spent returns what has been spent so far, of our Postgres and by all parts.
 func (f *flow) spent(ctx context.Context) (s Spent, err error) {

@@ -16,7 +16,8 @@ func CheckPort(flag, addr string) error {
 	}
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("port %s is taken (flag %s): stop what listens on %s, or choose another port", port, flag, addr)
+		return fmt.Errorf("port %s is taken (flag %s): stop what listens on %s, or choose another port", port, flag,
+			addr)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s (flag %s): %w", addr, flag, err)

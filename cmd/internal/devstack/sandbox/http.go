@@ -29,8 +29,10 @@ func (s *Sandbox) routes() http.Handler {
 	}
 	for pattern, handle := range map[string]func(*http.Request) reply{
 		"GET /workspaces/{account}": s.getWorkspace,
-		"GET /_faults":              func(*http.Request) reply { return reply{status: http.StatusOK, body: s.faults.pending()} },
-		"DELETE /_faults":           s.deleteFaults,
+		"GET /_faults": func(*http.Request) reply {
+			return reply{status: http.StatusOK, body: s.faults.pending()}
+		},
+		"DELETE /_faults": s.deleteFaults,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { handle(r).send(w) })
 	}
