@@ -63,14 +63,6 @@ func (a account) own(path string) error {
 	return os.Lchown(path, int(a.cred.Uid), int(a.cred.Gid))
 }
 
-// uid is the numeric user that files of the account belong to.
-func (a account) uid() uint32 {
-	if a.cred == nil {
-		return uint32(os.Geteuid())
-	}
-	return a.cred.Uid
-}
-
 // canUse reports whether the account can enter dir and write to it. It asks the kernel by doing
 // it, since modes, parents, ACLs and mount options all have a say.
 func (a account) canUse(ctx context.Context, dir string) bool {

@@ -113,7 +113,7 @@ func ownedBy(path string, acc account) bool {
 		return false
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && st.Uid == acc.uid()
+	return ok && st.Uid == acc.cred.Uid
 }
 
 // memory is a file system in memory, and memoryRoom how much of it an ephemeral server has to find free.

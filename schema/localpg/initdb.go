@@ -52,14 +52,8 @@ func dataVersion(data string) (int, error) {
 // initdb makes the data directory. It works in a directory of its own and renames it in the end:
 // half a data directory, left by a kill, would look like a whole one.
 func (s *Server) initdb(ctx context.Context) error {
-	leftovers, _ := filepath.Glob(filepath.Join(s.home, "initdb-*"))
-	for _, dir := range leftovers {
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-	}
-	work, err := os.MkdirTemp(s.home, "initdb-")
-	if err != nil {
+	work := filepath.Join(s.home, "initdb")
+	if err := errors.Join(os.RemoveAll(work), os.Mkdir(work, 0o700)); err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()

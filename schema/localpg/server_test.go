@@ -321,7 +321,7 @@ func TestStart_OtherMajorVersion_OneClearSentence(t *testing.T) {
 func TestStart_InterruptedInitdb_BeginsAgain(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
-	half := filepath.Join(dir, "initdb-123", "data")
+	half := filepath.Join(dir, "initdb", "data")
 	if err := os.MkdirAll(half, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -134,14 +134,9 @@ func (t tool) goMod() []byte {
 // install builds into a directory beside program and renames, so that program is whole or not there.
 // The caller holds the lock of dir.
 func (t tool) install(ctx context.Context, goPath, dir, program string) error {
-	leftovers, _ := filepath.Glob(filepath.Join(dir, "build-*")) // of builds that were killed
-	for _, leftover := range leftovers {
-		if err := os.RemoveAll(leftover); err != nil {
-			return err
-		}
-	}
-	work, err := os.MkdirTemp(dir, "build-")
-	if err != nil {
+	work := filepath.Join(dir, "build")
+	// A build that was killed has left it.
+	if err := errors.Join(os.RemoveAll(work), os.Mkdir(work, 0o755)); err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()

@@ -69,10 +69,7 @@ func StartTemporalOnPostgres(ctx context.Context, opts TemporalOnPostgresOptions
 		}
 	}
 	t := &Temporal{log: filepath.Join(dir, "temporal.log")}
-	if err := t.launchServer(path, dir, database); err != nil {
-		return fail(err)
-	}
-	if err := t.ready(ctx, t.registered); err != nil {
+	if err := t.runServer(ctx, path, dir, database); err != nil {
 		return fail(err)
 	}
 	return t, nil
@@ -96,7 +93,7 @@ func makeDatabase(ctx context.Context, sql string, database *url.URL, name, sche
 	return nil
 }
 
-func (t *Temporal) launchServer(path, dir string, database *url.URL) error {
+func (t *Temporal) runServer(ctx context.Context, path, dir string, database *url.URL) error {
 	settings := filepath.Join(dir, "dynamic.yaml")
 	dynamic := fmt.Sprintf("history.visibilityProcessorSchedulerWorkerCount:\n  - value: %d\n", visibilityWriters)
 	if err := os.WriteFile(settings, []byte(dynamic), 0o600); err != nil {
@@ -123,7 +120,7 @@ func (t *Temporal) launchServer(path, dir string, database *url.URL) error {
 	for i, name := range names {
 		env = append(env, name+"="+strconv.Itoa(ports[i]))
 	}
-	return t.begin(keeper.Command{Path: path, Args: []string{"--allow-no-auth", "start"}, Env: env})
+	return t.start(ctx, keeper.Command{Path: path, Args: []string{"--allow-no-auth", "start"}, Env: env}, t.registered)
 }
 
 // registered registers the namespace, which proves that the server takes requests.

@@ -126,26 +126,8 @@ func StartTemporal(ctx context.Context, opts TemporalOptions) (_ *Temporal, err 
 // portTries is how often a start may meet a port that was taken meanwhile.
 const portTries = 3
 
-// run launches the server and returns when it is ready, or has ended.
-func (t *Temporal) run(ctx context.Context, path, dir string, opts TemporalOptions) error {
-	if err := t.launch(ctx, path, dir, opts); err != nil {
-		return err
-	}
-	if err := t.ready(ctx, t.healthy); err != nil {
-		return fmt.Errorf("start Temporal: %w", err)
-	}
-	return nil
-}
-
-// begin runs the server with its log.
-func (t *Temporal) begin(c keeper.Command) (err error) {
-	c.Log, c.Signal, c.Grace = t.log, "TERM", temporalGrace
-	t.proc, err = keeper.Start(c)
-	return err
-}
-
-// launch runs the server, after a former one in the same directory has ended.
-func (t *Temporal) launch(ctx context.Context, path, dir string, opts TemporalOptions) (err error) {
+// run starts the server, after a former one in the same directory has ended, and returns when it is ready.
+func (t *Temporal) run(ctx context.Context, path, dir string, opts TemporalOptions) (err error) {
 	if err := keeper.Await(ctx, dir); err != nil {
 		return err
 	}
@@ -159,8 +141,23 @@ func (t *Temporal) launch(ctx context.Context, path, dir string, opts TemporalOp
 	if opts.Sync == SyncNever { // a server for tests is not there for long enough to grow large
 		env = append(env, "GOGC=300")
 	}
-	return t.begin(keeper.Command{Path: path, Args: t.args(filepath.Join(dir, "temporal.db"), opts), Env: env,
-		Dir: dir})
+	err = t.start(ctx, keeper.Command{Path: path, Args: t.args(filepath.Join(dir, "temporal.db"), opts), Env: env,
+		Dir: dir}, t.healthy)
+	if err != nil {
+		return fmt.Errorf("start Temporal: %w", err)
+	}
+	return nil
+}
+
+// start runs the server with its log, and returns when is returns nil.
+func (t *Temporal) start(ctx context.Context, c keeper.Command, is func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, temporalStartup)
+	defer cancel()
+	c.Log, c.Signal, c.Grace = t.log, "TERM", temporalGrace
+	if t.proc, err = keeper.Start(c); err != nil {
+		return err
+	}
+	return t.proc.Ready(ctx, is)
 }
 
 func (t *Temporal) args(database string, opts TemporalOptions) []string {
@@ -195,13 +192,6 @@ func choosePort(flag string, port int) (int, error) {
 		return port, CheckPort(flag, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	}
 	return keeper.FreePort()
-}
-
-// ready waits until is returns nil, or the server has ended.
-func (t *Temporal) ready(ctx context.Context, is func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, temporalStartup)
-	defer cancel()
-	return t.proc.Ready(ctx, is)
 }
 
 // dial connects to the server.

@@ -1,11 +1,12 @@
 package keeper
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -25,8 +26,9 @@ func (p *Process) CPU() (time.Duration, error) {
 		if err != nil {
 			continue // it has ended meanwhile: its parent's times include its own
 		}
-		pid, parent, cpu, err := parseStat(content)
-		if err != nil {
+		parent, cpu, err := parseStat(string(content))
+		pid, pidErr := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err := cmp.Or(err, pidErr); err != nil {
 			return 0, fmt.Errorf("read %s: %w", file, err)
 		}
 		took[pid], children[parent] = cpu, append(children[parent], pid)
@@ -48,24 +50,17 @@ func sum(pid int, took map[int]time.Duration, children map[int][]int) time.Durat
 
 // parseStat reads a line of /proc/PID/stat, see proc(5). The CPU time is the process's own, and that of the children
 // that it has waited for.
-func parseStat(line []byte) (pid, parent int, cpu time.Duration, err error) {
+func parseStat(line string) (parent int, cpu time.Duration, err error) {
 	// The second field is the name in parentheses, which may hold blanks and parentheses.
-	if pid, err = strconv.Atoi(string(line[:max(bytes.IndexByte(line, ' '), 0)])); err != nil {
-		return 0, 0, 0, err
-	}
-	fields := bytes.Fields(line[bytes.LastIndexByte(line, ')')+1:])
+	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
 	if len(fields) < 15 {
-		return 0, 0, 0, fmt.Errorf("%d fields after the name", len(fields))
+		return 0, 0, fmt.Errorf("%d fields after the name", len(fields))
 	}
-	if parent, err = strconv.Atoi(string(fields[1])); err != nil {
-		return 0, 0, 0, err
-	}
+	parent, err = strconv.Atoi(fields[1])
 	for _, field := range fields[11:15] {
-		ticks, err := strconv.ParseInt(string(field), 10, 64)
-		if err != nil {
-			return 0, 0, 0, err
-		}
+		ticks, failed := strconv.Atoi(field)
+		err = cmp.Or(err, failed)
 		cpu += time.Duration(ticks) * tick
 	}
-	return pid, parent, cpu, nil
+	return parent, cpu, err
 }

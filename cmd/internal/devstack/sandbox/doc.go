@@ -52,40 +52,7 @@
 //
 // PUT /stripe/_endpoints sets the webhook endpoints that Stripe has, as a list of its objects.
 //
-// POST /_faults makes the next requests of one service fail; GET lists the faults to come, DELETE (with ?service= or
-// without) clears it. Faults of a service are used up in the order they came; reading a journal (GET) uses up none.
-//
-//	{"service":"workspaces", "next":3, "status":503, "retry_after":2}
-//	{"service":"finance", "latency_ms":5000}
-//	{"service":"finance", "mode":"drop_after_accept"}
-//	{"service":"email", "status":451, "smtp":"rcpt"}
-//	{"service":"workspaces", "latency_ms":5000, "ignore_version":true}
-//	{"service":"stripe", "status":429, "retry_after":1, "next":3}
-//	{"service":"stripe", "mode":"stale"}
-//
-//	service      email, workspaces, finance, events, relayed or stripe
-//	next         how many requests; 1 when it is not given
-//	account      whose workspace, or entries: requests about others do not meet it (workspaces and finance only)
-//	plan         a plan, as pro or with its seats as pro:50: requests for others do not meet it (workspaces only)
-//	path         the objects that are asked for, as charges or charges:ch_1 (stripe only)
-//	mode         what happens; follows from status or latency_ms when it is not given:
-//	  status               refuse with status, nothing accepted
-//	  status_after_accept  accept, then say status all the same
-//	  latency              wait latency_ms, then go on as usual
-//	  drop_before_accept   close the connection, nothing accepted
-//	  drop_after_accept    accept, then close without an answer
-//	  hang_after_accept    accept, then never answer
-//	  stale                answer with the objects as they were before their last event (stripe only)
-//	  missing              answer as if there were no such objects (stripe only)
-//	  unsettled            answer without balance transactions, as Stripe does before it has them (stripe only)
-//	status       HTTP 300 to 599, SMTP 400 to 599
-//	retry_after  seconds, the header Retry-After beside status (HTTP only)
-//	latency_ms   also beside every other mode
-//	ignore_version  an API that knows no versions: a target is applied although it is older
-//	smtp         where in an SMTP transaction: mail, rcpt or data
-//
-// For mail, status answers the command named by smtp (default data: the answer to the final dot, as
-// DATA itself is always welcome). drop_before_accept closes at mail or rcpt (the default: before DATA), or in
-// the middle of the message (data). latency delays the answer; that of data, the 250, after the
-// message was accepted.
+// POST /_faults makes the next requests of one service fail, as docs/sandbox.md says; GET lists the faults to come,
+// DELETE (with ?service= or without) clears them. Faults of a service are used up in the order they came; reading (GET)
+// uses up none.
 package sandbox

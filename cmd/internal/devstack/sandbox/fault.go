@@ -58,8 +58,9 @@ const (
 	maxLatencyMS = 10 * 60 * 1000
 )
 
-// fault is what the next requests of a service meet; see the package comment for its fields. The zero value means no
-// fault.
+// fault is what the next requests of a service meet; docs/sandbox.md tells its fields. The zero value means no fault.
+// A mail is accepted at data: drop_before_accept closes before it by default, or there in the middle of the message, and
+// latency delays its 250.
 type fault struct {
 	Service    string `json:"service"`
 	Next       int    `json:"next"`
