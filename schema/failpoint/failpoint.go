@@ -5,8 +5,7 @@
 // [Enabled] is false and [Hit] is nothing; a build with the tag pawlhooks reads PAWL_FAIL.
 //
 // PAWL_FAIL is name:action:nth, several separated by commas. The action exit kills the process as
-// kill -9 does, pause5s stalls it for five seconds, stop stops it as SIGSTOP does; nth counts the hits of that name
-// from 1.
+// kill -9 does, stop stops it as SIGSTOP does; nth counts the hits of that name from 1.
 package failpoint
 
 // Enabled reports whether the build has failure hooks.

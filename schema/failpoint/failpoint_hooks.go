@@ -37,8 +37,8 @@ func parse(env string) map[string]*point {
 			continue
 		}
 		parts := strings.Split(spec, ":")
-		if len(parts) != 3 || parts[1] != "exit" && parts[1] != "pause5s" && parts[1] != "stop" {
-			panic(fmt.Sprintf("PAWL_FAIL: %q is not name:exit|pause5s|stop:nth", spec))
+		if len(parts) != 3 || parts[1] != "exit" && parts[1] != "stop" {
+			panic(fmt.Sprintf("PAWL_FAIL: %q is not name:exit|stop:nth", spec))
 		}
 		nth, err := strconv.Atoi(parts[2])
 		if err != nil || nth < 1 {
@@ -62,11 +62,7 @@ func Hit(name string) {
 		return
 	}
 	fmt.Fprintf(os.Stderr, "failpoint %s: %s\n", name, p.action)
-	switch p.action {
-	case "pause5s":
-		time.Sleep(5 * time.Second) //nolint:forbidigo // the pause is the fault
-		return
-	case "stop":
+	if p.action == "stop" {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		time.Sleep(100 * time.Millisecond) //nolint:forbidigo // the signal is on its way to another thread
 		return

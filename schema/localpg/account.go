@@ -36,11 +36,8 @@ func serverAccount(data string) (account, error) {
 		if err != nil {
 			continue
 		}
-		uid, uidErr := strconv.ParseUint(u.Uid, 10, 32)
-		gid, gidErr := strconv.ParseUint(u.Gid, 10, 32)
-		if uidErr != nil || gidErr != nil || uid == 0 {
-			continue
-		}
+		uid, _ := strconv.ParseUint(u.Uid, 10, 32) // POSIX has numbers
+		gid, _ := strconv.ParseUint(u.Gid, 10, 32)
 		return account{name: name, cred: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 	}
 	return account{}, errors.New("PostgreSQL does not run as root, and neither user postgres nor nobody exists: create one (useradd --system postgres) or run as an ordinary user")
@@ -71,16 +68,7 @@ func (a account) canUse(ctx context.Context, dir string) bool {
 
 // serverEnv is the environment in the C locale, so that messages can be read by code. libpq's variables are
 // gone by then: see forgetEnvironment.
-func serverEnv() []string {
-	var env []string
-	for _, kv := range os.Environ() {
-		if strings.HasPrefix(kv, "LC_") || strings.HasPrefix(kv, "LANG") {
-			continue
-		}
-		env = append(env, kv)
-	}
-	return append(env, "LC_ALL=C")
-}
+func serverEnv() []string { return append(os.Environ(), "LC_ALL=C") }
 
 // forgetEnvironment drops libpq's variables from this process. They are about other servers; PostgreSQL's
 // programs read them, and pgx beneath every DSN: a PGSERVICE kept this process from its own server, a

@@ -229,8 +229,12 @@ func (s *Stack) Configure() (file string, err error) {
 	if err := s.makeKeys("consumer", standardwebhooks.Provider); err != nil {
 		return "", err
 	}
+	day := "" // of 24 hours
+	if s.Day != 24*time.Hour {
+		day = output.ShortDuration(s.Day)
+	}
 	content, err := s.content(config.DevParams{
-		Day:     s.shortDay(),
+		Day:     day,
 		Ingress: s.Ingress, Console: s.Console, Ops: s.Ops, WorkerOps: "127.0.0.1:0",
 		WorkspacesURL: s.Sandbox.URL(), FinanceURL: s.Sandbox.URL(), SMTP: s.Sandbox.SMTPAddr(),
 		TemporalUI: s.Temporal.UIURL(), Subscriber: s.Sandbox.URL() + "/events", Consumer: s.Sandbox.URL() +
@@ -265,14 +269,6 @@ func (s *Stack) endpoint() []json.RawMessage {
 		panic("devstack: " + err.Error()) // of texts alone
 	}
 	return []json.RawMessage{object}
-}
-
-// shortDay is how long a day lasts, "" for 24 hours.
-func (o Options) shortDay() string {
-	if o.Day == 24*time.Hour {
-		return ""
-	}
-	return output.ShortDuration(o.Day)
 }
 
 // content is the configuration to run with: that of dev, or with parts of a file of one's own.

@@ -135,6 +135,7 @@ func Start(c Command) (_ *Process, err error) {
 	p := &Process{cmd: cmd, log: c.Log, alive: alive, done: make(chan struct{})}
 	go func() {
 		p.err = cmd.Wait()
+		_ = alive.Close()
 		close(p.done)
 	}()
 	return p, nil
