@@ -105,20 +105,20 @@ func cpuTable(results []bench.FlowResult) [][]string {
 
 // flowTable shows each row beside the naive one and the floor of the same server and load.
 func flowTable(results []bench.FlowResult) [][]string {
-	return output.Rows("SERVER|IN FLIGHT|MODE|PER SECOND|OF NAIVE|OF FLOOR|P50 MS|P99 MS|HISTORY EVENTS|TRANSITIONS|COMMITS|WAL KB",
-		results, func(r bench.FlowResult) []any {
-			beside := func(mode string) string {
-				for _, o := range results {
-					if o.Server == r.Server && o.InFlight == r.InFlight && o.Mode == mode {
-						return factor(r.PerSecond, o.PerSecond)
-					}
+	return output.Rows("SERVER|IN FLIGHT|MODE|PER SECOND|OF NAIVE|OF FLOOR|P50 MS|P99 MS|HISTORY EVENTS|TRANSITIONS|"+
+		"COMMITS|WAL KB", results, func(r bench.FlowResult) []any {
+		beside := func(mode string) string {
+			for _, o := range results {
+				if o.Server == r.Server && o.InFlight == r.InFlight && o.Mode == mode {
+					return factor(r.PerSecond, o.PerSecond)
 				}
-				return factor(r.PerSecond, 0)
 			}
-			return []any{r.Server, r.InFlight, r.Mode, number(r.PerSecond, 1), beside("naive"), beside("floor"),
-				number(r.P50, 1), number(r.P99, 1), number(r.HistoryEvents, 0), number(r.StateTransitions, 0),
-				number(r.Commits, 1), number(r.WALKB, 1)}
-		})
+			return factor(r.PerSecond, 0)
+		}
+		return []any{r.Server, r.InFlight, r.Mode, number(r.PerSecond, 1), beside("naive"), beside("floor"),
+			number(r.P50, 1), number(r.P99, 1), number(r.HistoryEvents, 0), number(r.StateTransitions, 0),
+			number(r.Commits, 1), number(r.WALKB, 1)}
+	})
 }
 
 func benchAccept(a *app) *cobra.Command {

@@ -24,7 +24,7 @@ type binaries struct {
 func (b binaries) path(program string) string { return filepath.Join(b.dir, program) }
 
 // find returns the binaries in dirs of major version want, or of any version when want is 0, that acc can run. If none
-// match, it returns the best others. It returns the zero value if there are none.
+// match, it returns the best others; without any, the zero value.
 func find(ctx context.Context, acc account, dirs []string, want int) (best binaries) {
 	for _, dir := range dirs {
 		b, err := inspect(ctx, acc, dir)

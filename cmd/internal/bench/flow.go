@@ -304,7 +304,7 @@ const spentSQL = `
 select pg_snapshot_xmax(pg_current_snapshot())::text::float8,
        pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 / 1024`
 
-// spent returns what has been spent so far, of our Postgres and by all parts.
+// spent returns the costs so far, those of our Postgres and the CPU time of all parts.
 func (f *flow) spent(ctx context.Context) (s Spent, err error) {
 	if err = f.ours.QueryRow(ctx, spentSQL).Scan(&s.Commits, &s.WALKB); err == nil {
 		s.CPU, err = f.stack.cpu()

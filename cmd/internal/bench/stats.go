@@ -29,7 +29,7 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// row is a row of a table: what was measured of one thing. Its figures always stand in the same order.
+// row is a row of a table. Its figures always stand in the same order.
 type row[R any] interface {
 	*R
 	figures() []*float64

@@ -162,7 +162,8 @@ func find(p Params, source string) (*template.Template, string, error) {
 		return stripeTemplates, "event.tmpl", nil
 	}
 	text := cmp.Or(source, sampleBody(p.Provider))
-	t, err := template.New("body").Funcs(functions).Funcs(p.Provider.Sample.Funcs).Option("missingkey=error").Parse(text)
+	t := template.New("body").Funcs(functions).Funcs(p.Provider.Sample.Funcs).Option("missingkey=error")
+	t, err := t.Parse(text)
 	if err != nil {
 		return nil, "", fmt.Errorf("read template: %w", err)
 	}

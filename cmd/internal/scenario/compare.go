@@ -75,7 +75,7 @@ func Compare(ctx context.Context, db *pgxpool.Pool, got, want Laid, dir string) 
 	return append(differences, append(is.repeated, should.repeated...)...), nil
 }
 
-// refundMoves are the columns that say when a refund has moved, and by which fact.
+// refundMoves are the columns that say when a refund has moved, and the fact that says so.
 var refundMoves = []string{"state.SucceededBy", "state.SucceededAt", "state.FailedBy", "state.FailedAt"}
 
 // reversedAt is the time of a refund's reversal in a journal: an answer of the provider's API dates it by the question.

@@ -59,8 +59,8 @@ const (
 )
 
 // fault is what the next requests of a service meet; docs/sandbox.md tells its fields. The zero value means no fault.
-// A mail is accepted at data: drop_before_accept closes before it by default, or there in the middle of the message, and
-// latency delays its 250.
+// A mail is accepted at data: drop_before_accept closes before it by default, or there in the middle of the message,
+// and latency delays its 250.
 type fault struct {
 	Service    string `json:"service"`
 	Next       int    `json:"next"`
@@ -160,8 +160,8 @@ func (fs *faults) add(f fault) {
 	fs.list = append(fs.list, f)
 }
 
-// take uses up one request of the first fault for service at a stage ("" for HTTP), for an account and what it asks
-// for, the plan of a workspace or a path of Stripe's; and returns it, or the zero fault.
+// take uses up one request of the first fault for service at a stage ("" for HTTP), for an account and its request: the
+// plan of a workspace, or a path of Stripe's. It returns the fault, or the zero one.
 func (fs *faults) take(service string, at stage, account, what string) fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

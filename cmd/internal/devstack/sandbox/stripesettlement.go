@@ -50,8 +50,8 @@ func balanceTransaction(o document) document {
 		"fee": fee, "net": amount - fee, "exchange_rate": rate, "type": kind, "source": id, "status": "pending"}
 }
 
-// impliedCharge is the charge of a payment intent that no event of a charge has told of: of what ties the intent to an
-// invoice, or of the checkout session that it was made in.
+// impliedCharge is the charge of a payment intent that no event of a charge has told of: it is made of the object that
+// ties the intent to an invoice, or of the checkout session.
 func (w *stripeWorld) impliedCharge(scope stripeScope, intent string) []stripeObject {
 	for kind, paths := range map[string][2]string{
 		"invoice_payment":  {"payment.payment_intent", "amount_paid"},

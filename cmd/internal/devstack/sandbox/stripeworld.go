@@ -19,7 +19,7 @@ type stripeKind struct {
 	filters filters
 	// unasked says which objects are listed where no status is asked for; nil for all.
 	unasked func(o stripeObject) bool
-	// settles is set for what has a balance transaction, which can be expanded.
+	// settles is set for objects with a balance transaction, which can be expanded.
 	settles bool
 	// kept is for how long they are listed, 0 for ever.
 	kept time.Duration
