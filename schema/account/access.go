@@ -2,8 +2,6 @@ package account
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -21,37 +19,15 @@ select a.mode, a.id, a.customer, a.provider,
 
 // ReadAccess returns the accounts with our ID and a mode ("" for both): what each may use, with its grants and its
 // subscriptions. Their other fields are left out.
-func ReadAccess(ctx context.Context, db interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}, id, mode string) ([]Account, error) {
-	rows, _ := db.Query(ctx, accessSQL, modesOf(mode), id) // CollectRows returns its error
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Account, err error) {
-		var grants, subscriptions []byte
-		x := &a.Access
-		if err := row.Scan(&a.Mode, &a.ID, &a.Customer, &a.Provider, &x.Version, &x.State, &x.Plan, &x.Quantity,
-			&x.Features, &x.Held, &grants, &subscriptions); err != nil {
-			return a, err
-		}
+func ReadAccess(ctx context.Context, db querier, id, mode string) ([]Account, error) {
+	return list(ctx, db, "the access of "+id, func(row pgx.CollectableRow) (a Account, err error) {
 		var states []billing.Subscription
-		for raw, into := range map[*[]byte]any{&grants: &a.Grants, &subscriptions: &states} {
-			if err := json.Unmarshal(orNull(*raw), into); err != nil {
-				return a, err
-			}
-		}
+		x := &a.Access
+		err = row.Scan(&a.Mode, &a.ID, &a.Customer, &a.Provider, &x.Version, &x.State, &x.Plan, &x.Quantity, &x.Features,
+			&x.Held, &a.Grants, &states)
 		for _, s := range states {
 			a.Subscriptions = append(a.Subscriptions, subscription(s))
 		}
-		return a, nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the access of %q: %w", id, err)
-	}
-	return found, nil
-}
-
-func orNull(raw []byte) []byte {
-	if raw == nil {
-		return []byte("null")
-	}
-	return raw
+		return a, err
+	}, accessSQL, modesOf(mode), id)
 }

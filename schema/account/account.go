@@ -4,7 +4,6 @@ package account
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +16,7 @@ import (
 
 // DB is a pool or a connection of pgx.
 type DB interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	querier
 	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
 }
 
@@ -208,15 +207,12 @@ func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 		ids = append(ids, meant...)
 	}
 	var names []Name
-	var err error
-	for i := 0; i < len(ids) && err == nil; i++ {
-		rows, _ := db.Query(ctx, findSQL, ids[i], modes) // CollectRows returns its error
-		var found []Name
-		found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Name])
+	for _, of := range ids {
+		found, err := list(ctx, db, "account "+id, pgx.RowToStructByPos[Name], findSQL, of, modes)
+		if err != nil {
+			return nil, err
+		}
 		names = append(names, slices.DeleteFunc(found, func(n Name) bool { return slices.Contains(names, n) })...)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find account %q: %w", id, err)
 	}
 	return names, nil
 }
@@ -232,11 +228,7 @@ func modesOf(mode string) []string {
 // Quoted returns the provider's IDs that are meant by what a customer quotes: those of the invoices with a number, of
 // the payment of a charge, or of the customers with an e-mail address.
 func Quoted(ctx context.Context, db DB, words string) ([]string, error) {
-	ids, err := list(ctx, db, pgx.RowTo[string], quotedSQL, words, emailHash(words))
-	if err != nil {
-		return nil, fmt.Errorf("find what %q means: %w", words, err)
-	}
-	return ids, nil
+	return list(ctx, db, "what "+words+" means", pgx.RowTo[string], quotedSQL, words, emailHash(words))
 }
 
 // emailHash returns what an e-mail address is found by, nil for other words.
@@ -265,35 +257,39 @@ func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
 		&x.Quantity, &x.Features, &x.Held); err != nil {
 		return err
 	}
-	if a.Grants, err = list(ctx, tx, pgx.RowToStructByPos[Grant], grantsSQL, a.Mode, a.ID); err != nil {
+	if a.Grants, err = list(ctx, tx, "grants", pgx.RowToStructByPos[Grant], grantsSQL, a.Mode, a.ID); err != nil {
 		return err
 	}
-	if a.Subscriptions, err = list(ctx, tx, folded(subscription), subscriptionsSQL, a.Mode, a.ID); err != nil {
+	if a.Subscriptions, err = list(ctx, tx, "subscriptions", folded(subscription), subscriptionsSQL, a.Mode,
+		a.ID); err != nil {
 		return err
 	}
-	if a.Invoices, err = list(ctx, tx, folded(invoice), invoicesSQL, a.Mode, a.ID, MostInvoices+1); err != nil {
+	if a.Invoices, err = list(ctx, tx, "invoices", folded(invoice), invoicesSQL, a.Mode, a.ID,
+		MostInvoices+1); err != nil {
 		return err
 	}
 	if a.MoreInvoices = len(a.Invoices) > MostInvoices; a.MoreInvoices {
 		a.Invoices = a.Invoices[:MostInvoices]
 	}
-	if a.Entries, err = list(ctx, tx, pgx.RowToStructByPos[Entry], entriesSQL, a.Mode, a.ID, MostInvoices); err != nil {
+	if a.Entries, err = list(ctx, tx, "entries", pgx.RowToStructByPos[Entry], entriesSQL, a.Mode, a.ID,
+		MostInvoices); err != nil {
 		return err
 	}
-	if a.Claims, err = list(ctx, tx, pgx.RowToStructByPos[Claim], claimsSQL, a.Mode, a.ID, MostInvoices); err != nil {
+	if a.Claims, err = list(ctx, tx, "claims", pgx.RowToStructByPos[Claim], claimsSQL, a.Mode, a.ID,
+		MostInvoices); err != nil {
 		return err
 	}
-	if a.Due, err = list(ctx, tx, pgx.RowToStructByPos[Due], dueSQL, a.ID, a.Mode); err != nil {
+	if a.Due, err = list(ctx, tx, "due", pgx.RowToStructByPos[Due], dueSQL, a.ID, a.Mode); err != nil {
 		return err
 	}
-	workspaces, err := list(ctx, tx, pgx.RowToStructByPos[Workspace], workspaceSQL, a.Mode, a.ID)
+	workspaces, err := list(ctx, tx, "workspace", pgx.RowToStructByPos[Workspace], workspaceSQL, a.Mode, a.ID)
 	if err != nil {
 		return err
 	}
 	if len(workspaces) > 0 {
 		a.Workspace = &workspaces[0]
 	}
-	if a.Tasks, err = list(ctx, tx, pgx.RowToStructByPos[Task], tasksSQL, a.ID, a.Mode); err != nil {
+	if a.Tasks, err = list(ctx, tx, "tasks", pgx.RowToStructByPos[Task], tasksSQL, a.ID, a.Mode); err != nil {
 		return err
 	}
 	a.History, err = changes(ctx, tx, Name{a.Mode, a.ID})
@@ -303,12 +299,7 @@ func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
 // folded decodes a state as the fold wrote it, and converts it by show.
 func folded[S, T any](show func(S) T) pgx.RowToFunc[T] {
 	return func(row pgx.CollectableRow) (T, error) {
-		var raw []byte
-		var state S
-		if err := row.Scan(&raw); err != nil {
-			return show(state), err
-		}
-		err := json.Unmarshal(raw, &state)
+		state, err := pgx.RowTo[S](row)
 		return show(state), err
 	}
 }
@@ -339,13 +330,17 @@ func orNil(t time.Time) *time.Time {
 	return &t
 }
 
-func list[T any](ctx context.Context, tx interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}, of pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	rows, _ := tx.Query(ctx, sql, args...) // CollectRows returns its error
-	all, err := pgx.CollectRows(rows, of)
-	if all == nil {
-		all = []T{} // a list without rows is [] in JSON
+// list returns the rows of a statement. Its error says what could not be read.
+func list[T any](ctx context.Context, db querier, what string, of pgx.RowToFunc[T], sql string,
+	args ...any) ([]T, error) {
+	rows, _ := db.Query(ctx, sql, args...)      // AppendRows returns its error
+	all, err := pgx.AppendRows([]T{}, rows, of) // a list without rows is [] in JSON
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
-	return all, err
+	return all, nil
+}
+
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }

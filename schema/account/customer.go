@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -21,12 +20,8 @@ select distinct customer, provider_account from facts
 
 // Customers returns the customers of a provider that an account was seen with.
 func Customers(ctx context.Context, db DB, name Name, provider string) ([]Customer, error) {
-	rows, _ := db.Query(ctx, customersSQL, name.Mode, name.ID, provider) // CollectRows returns its error
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Customer])
-	if err != nil {
-		return nil, fmt.Errorf("list the customers of account %s (%s): %w", name.ID, name.Mode, err)
-	}
-	return list, nil
+	return list(ctx, db, "the customers of account "+name.ID, pgx.RowToStructByPos[Customer], customersSQL, name.Mode,
+		name.ID, provider)
 }
 
 // OpenObject is a subscription that has not ended, an invoice that is open, a refund that may still fail, or a dispute
@@ -51,10 +46,6 @@ order by 1 desc, 2`
 
 // OpenObjects returns an account's subscriptions, invoices, refunds and disputes that can still change.
 func OpenObjects(ctx context.Context, db DB, name Name) ([]OpenObject, error) {
-	rows, _ := db.Query(ctx, openObjectsSQL, name.Mode, name.ID) // CollectRows returns its error
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[OpenObject])
-	if err != nil {
-		return nil, fmt.Errorf("list what is open of account %s (%s): %w", name.ID, name.Mode, err)
-	}
-	return list, nil
+	return list(ctx, db, "what is open of account "+name.ID, pgx.RowToStructByPos[OpenObject], openObjectsSQL, name.Mode,
+		name.ID)
 }

@@ -29,7 +29,7 @@ select o.created_at, o.data, split_part(o.effect_key, ':', 1), coalesce(r.type, 
 
 // changes returns the newest changes of an account's access, the newest first.
 func changes(ctx context.Context, tx pgx.Tx, of Name) ([]Change, error) {
-	all, err := list(ctx, tx, func(row pgx.CollectableRow) (c Change, err error) {
+	all, err := list(ctx, tx, "history", func(row pgx.CollectableRow) (c Change, err error) {
 		var told struct {
 			Access
 			Event string `json:"source_event"`
@@ -44,10 +44,8 @@ func changes(ctx context.Context, tx pgx.Tx, of Name) ([]Change, error) {
 		}
 		return c, nil
 	}, changesSQL, of.Mode, of.ID, MostChanges+1)
-	for i := range all {
-		if i+1 < len(all) {
-			all[i].Before = &all[i+1].After
-		}
+	for i := range len(all) - 1 {
+		all[i].Before = &all[i+1].After
 	}
 	return all[:min(len(all), MostChanges)], err
 }

@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -38,23 +37,22 @@ select kind, id, state ->> 'Status', invoice, (state ->> 'Amount')::bigint, stat
 // FindInvoices returns the invoices with the provider's ID or the number id, in a mode, "" for both. Each is read by
 // itself: what comes in meanwhile may be in one part and not in another.
 func FindInvoices(ctx context.Context, db DB, id, mode string) ([]ShownInvoice, error) {
-	found, err := list(ctx, db, func(row pgx.CollectableRow) (i ShownInvoice, err error) {
+	found, err := list(ctx, db, "invoice "+id, func(row pgx.CollectableRow) (i ShownInvoice, err error) {
 		var state billing.Invoice
-		if err = row.Scan(&i.Mode, &i.Account, &i.Customer, &state); err == nil {
-			i.Invoice = invoice(state)
-		}
+		err = row.Scan(&i.Mode, &i.Account, &i.Customer, &state)
+		i.Invoice = invoice(state)
 		return i, err
 	}, findInvoiceSQL, modesOf(mode), id)
-	for n := 0; n < len(found) && err == nil; n++ {
+	for n := range found {
 		i := &found[n]
-		if i.Entries, err = list(ctx, db, pgx.RowToStructByPos[Entry], invoiceEntriesSQL, i.Mode, i.Account, i.ID,
+		if i.Entries, err = list(ctx, db, "entries", pgx.RowToStructByPos[Entry], invoiceEntriesSQL, i.Mode, i.Account, i.ID,
 			MostInvoices); err != nil {
-			break
+			return nil, err
 		}
-		i.Claims, err = list(ctx, db, pgx.RowToStructByPos[Claim], invoiceClaimsSQL, i.Mode, i.ID, MostInvoices)
+		if i.Claims, err = list(ctx, db, "claims", pgx.RowToStructByPos[Claim], invoiceClaimsSQL, i.Mode, i.ID,
+			MostInvoices); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("find invoice %q: %w", id, err)
-	}
-	return found, nil
+	return found, err
 }

@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -57,10 +56,6 @@ func List(ctx context.Context, db DB, f Filter) ([]Listed, error) {
 	if f.Status != "" {
 		sql = listStatusSQL
 	}
-	found, err := list(ctx, db, pgx.RowToStructByPos[Listed], sql, f.Mode, f.Access, f.Plan, f.Status,
+	return list(ctx, db, "accounts", pgx.RowToStructByPos[Listed], sql, f.Mode, f.Access, f.Plan, f.Status,
 		orNil(f.Before), f.After.Mode, f.After.ID, f.Limit, f.ID)
-	if err != nil {
-		return nil, fmt.Errorf("list accounts: %w", err)
-	}
-	return found, nil
 }

@@ -38,24 +38,15 @@ func ToCompare(ctx context.Context, db DB, u Uncompared) ([]Name, error) {
 	if before.IsZero() {
 		before = time.Now().AddDate(1, 0, 0)
 	}
-	rows, _ := db.Query(ctx, uncomparedSQL, u.Modes, u.Touched, before, max(u.Share, 1)) // CollectRows has its error
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Name])
-	if err != nil {
-		return nil, fmt.Errorf("list the accounts to compare: %w", err)
-	}
-	return list, nil
+	return list(ctx, db, "the accounts to compare", pgx.RowToStructByName[Name], uncomparedSQL, u.Modes, u.Touched, before,
+		max(u.Share, 1))
 }
 
 const comparedSQL = `update accounts set reconciled_at = now() where mode = $1 and id = $2`
 
 // Compared records that an account was compared now.
-func Compared(ctx context.Context, db DB, name Name) error {
-	rows, err := db.Query(ctx, comparedSQL, name.Mode, name.ID)
-	if err == nil {
-		rows.Close()
-		err = rows.Err()
-	}
-	if err != nil {
+func Compared(ctx context.Context, db Execer, name Name) error {
+	if _, err := db.Exec(ctx, comparedSQL, name.Mode, name.ID); err != nil {
 		return fmt.Errorf("record that account %s (%s) was compared: %w", name.ID, name.Mode, err)
 	}
 	return nil

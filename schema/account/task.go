@@ -43,11 +43,7 @@ type Count struct {
 // CountTasks counts the open tasks: live ones first, and first those that are due next. Where they are counted by what
 // they ask about, each price and each connected account has a count of its own.
 func CountTasks(ctx context.Context, db DB, byAbout bool) ([]Count, error) {
-	counts, err := list(ctx, db, pgx.RowToStructByPos[Count], countTasksSQL, byAbout)
-	if err != nil {
-		return nil, fmt.Errorf("count tasks: %w", err)
-	}
-	return counts, nil
+	return list(ctx, db, "the counts of tasks", pgx.RowToStructByPos[Count], countTasksSQL, byAbout)
 }
 
 // TaskFilter chooses open tasks; "" is for all.
@@ -64,21 +60,13 @@ type TaskFilter struct {
 
 // OpenTasks lists the open tasks: first those that are due, the nearest first, then the oldest.
 func OpenTasks(ctx context.Context, db DB, f TaskFilter) ([]Task, error) {
-	tasks, err := list(ctx, db, pgx.RowToStructByPos[Task], openTasksSQL, f.Mode, f.Kind, f.About, f.Account, f.Limit,
+	return list(ctx, db, "tasks", pgx.RowToStructByPos[Task], openTasksSQL, f.Mode, f.Kind, f.About, f.Account, f.Limit,
 		f.After.Mode, f.After.Kind, f.After.Object)
-	if err != nil {
-		return nil, fmt.Errorf("list tasks: %w", err)
-	}
-	return tasks, nil
 }
 
 // TasksAbout returns the tasks about an object, also those that are closed: one for each kind and mode.
 func TasksAbout(ctx context.Context, db DB, object string) ([]Task, error) {
-	tasks, err := list(ctx, db, pgx.RowToStructByPos[Task], tasksAboutSQL, object)
-	if err != nil {
-		return nil, fmt.Errorf("find tasks about %q: %w", object, err)
-	}
-	return tasks, nil
+	return list(ctx, db, "the tasks about "+object, pgx.RowToStructByPos[Task], tasksAboutSQL, object)
 }
 
 // Done closes an open task as done. It returns false if there is no such open task.

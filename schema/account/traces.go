@@ -84,10 +84,10 @@ const (
 // mode is "live", "test", or "" where it is known in one of them only. It returns nil if nothing was ever heard of
 // the customer.
 func FindTraces(ctx context.Context, db DB, customer, mode string) (*Traces, error) {
-	modes, err := list(ctx, db, pgx.RowTo[string], tracedModesSQL, customer)
+	modes, err := list(ctx, db, "customer "+customer, pgx.RowTo[string], tracedModesSQL, customer)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("find customer %s: %w", customer, err)
+		return nil, err
 	case len(modes) == 0:
 		return nil, nil
 	case len(modes) > 1 && mode == "":
@@ -109,13 +109,13 @@ func FindTraces(ctx context.Context, db DB, customer, mode string) (*Traces, err
 		return nil
 	})
 	if err == nil {
-		t.Addresses, err = list(ctx, db, pgx.RowTo[json.RawMessage], tracedAddressesSQL, customer, mode)
+		t.Addresses, err = list(ctx, db, "addresses", pgx.RowTo[json.RawMessage], tracedAddressesSQL, customer, mode)
 	}
 	if err == nil {
-		t.Pages, err = list(ctx, db, pgx.RowTo[string], tracedPagesSQL, customer, mode)
+		t.Pages, err = list(ctx, db, "pages", pgx.RowTo[string], tracedPagesSQL, customer, mode)
 	}
 	if err == nil {
-		t.Rejections, err = list(ctx, db, func(row pgx.CollectableRow) (b HeldBody, err error) {
+		t.Rejections, err = list(ctx, db, "rejections", func(row pgx.CollectableRow) (b HeldBody, err error) {
 			return b, row.Scan(&b.ID, &b.ReceivedAt)
 		}, tracedRejectionsSQL, customer)
 	}

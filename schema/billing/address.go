@@ -3,7 +3,6 @@ package billing
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -84,15 +83,13 @@ func AddressKept(a Address) (list []ledger.Statement) {
 // Address returns how the subject's customer is written to, and the page of an invoice, "" for none. A customer
 // without an address has the zero one.
 func (s *Store) Address(ctx context.Context, of Subject, invoice string) (Address, error) {
-	a := Address{Subject: of, Invoice: invoice}
-	var forgotten *time.Time
-	err := s.db.QueryRow(ctx, addressSQL, of.Customer, of.Mode, of.Provider, of.ProviderAccount, invoice).Scan(&a.Email,
-		&a.Name, &a.Locale, &a.Zone, &forgotten, &a.Page)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return Address{}, fmt.Errorf("read the address of %s: %w", of.Customer, err)
-	}
-	a.Forgotten = orZero(forgotten)
-	return a, nil
+	return one(ctx, s.db, "the address of "+of.Customer, func(row pgx.CollectableRow) (Address, error) {
+		a := Address{Subject: of, Invoice: invoice}
+		var forgotten *time.Time
+		err := row.Scan(&a.Email, &a.Name, &a.Locale, &a.Zone, &forgotten, &a.Page)
+		a.Forgotten = orZero(forgotten)
+		return a, err
+	}, addressSQL, of.Customer, of.Mode, of.Provider, of.ProviderAccount, invoice)
 }
 
 // keepAddressSQL orders e-mail and name apart from locale and zone, which only the customer itself tells.

@@ -28,21 +28,20 @@ type Announcement struct {
 // next one. The clock brings a workspace that is behind to its target. last is a fact of the account: its receipt is
 // that of the effects.
 func Announce(ctx context.Context, tx pgx.Tx, of Scope, to Announcement, last Fact) error {
-	fail := func(err error) error { return fmt.Errorf("announce account %s (%s): %w", of.Account, of.Mode, err) }
-	row, err := one[accountRow](ctx, tx, lockedAccountSQL, of.Mode, of.Account)
+	row, err := one(ctx, tx, of.Account, pgx.RowToStructByName[accountRow], lockedAccountSQL, of.Mode, of.Account)
 	if err != nil {
-		return fail(err)
+		return err
 	}
-	var has int64
-	if err := tx.QueryRow(ctx, hasWorkspaceSQL, of.Mode, of.Account).Scan(&has); err != nil {
-		return fail(err)
+	has, err := one(ctx, tx, "the workspace of "+of.Account, pgx.RowTo[int64], hasWorkspaceSQL, of.Mode, of.Account)
+	if err != nil {
+		return err
 	}
 	t := row.target()
 	news := t.news(of, last.EventID)
 	news.Cause = announced
 	data, err := json.Marshal(news)
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	b := &pgx.Batch{}
 	told := outbox.News{Account: of.Account, Type: AccessSnapshot, OnlyTo: to.OnlyTo, Data: data}
@@ -52,10 +51,9 @@ func Announce(ctx context.Context, tx pgx.Tx, of Scope, to Announcement, last Fa
 			Due{At: row.Now.UTC(), Why: DueRefold, Object: of.Account, Cause: causeOf(last)})
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fail(err)
+		return fmt.Errorf("announce account %s (%s): %w", of.Account, of.Mode, err)
 	}
 	return nil
 }
 
-const hasWorkspaceSQL = `
-select coalesce((select version from workspaces where mode = $1 and account = $2), 0)`
+const hasWorkspaceSQL = `select version from workspaces where mode = $1 and account = $2`

@@ -41,11 +41,7 @@ func (a *applyingDue) applyDue(ctx context.Context, account string) error {
 		return err
 	}
 	a.at = latest(a.at, a.accounts[account].Now.UTC())
-	rows, err := a.tx.Query(ctx, takeDueSQL, mode, account, a.at)
-	if err != nil {
-		return err
-	}
-	taken, err := pgx.CollectRows(rows, scanDue)
+	taken, err := collect(ctx, a.tx, "what is due", scanDue, takeDueSQL, mode, account, a.at)
 	if err != nil {
 		return err
 	}
@@ -125,22 +121,17 @@ func (a *applyingDue) hold(ctx context.Context, d Due) error {
 
 // book adds the money to the change: the object, and what has moved of it where it is a payment or a checkout session.
 func (a *applyingDue) book(ctx context.Context, d Due) error {
-	a.before = objects{}
-	rows, err := a.tx.Query(ctx, moneySQL, a.subject.Mode, d.Object)
+	money, err := readObjects(ctx, a.tx, moneySQL, a.subject.Mode, d.Object)
 	if err != nil {
 		return err
 	}
-	if err := a.collectObjects(rows); err != nil {
-		return err
-	}
-	for _, o := range a.before.list() {
+	for _, o := range money.list() {
 		d.Money.add(o)
 	}
-	if d.Money.Corrections, err = correctionsOf(ctx, a.tx, a.subject.Mode, d.Object); err != nil {
-		return err
-	}
+	d.Money.Corrections, err = collect(ctx, a.tx, "the corrections of "+d.Object, pgx.RowToStructByPos[Correction],
+		correctionsSQL, a.subject.Mode, d.Object)
 	a.change.Due = append(a.change.Due, d)
-	return nil
+	return err
 }
 
 const moneySQL = `
@@ -173,12 +164,11 @@ func (a *applyingDue) letter(ctx context.Context, d Due) error {
 	if s.ID != "" {
 		d.Subscription = &s
 	} else {
-		a.before = objects{}
-		rows, _ := a.tx.Query(ctx, cashSQL, a.subject.Mode, d.Object) // collectObjects returns its error
-		if err := a.collectObjects(rows); err != nil {
+		bought, err := readObjects(ctx, a.tx, cashSQL, a.subject.Mode, []string{d.Object})
+		if err != nil {
 			return err
 		}
-		d.Invoice, d.Money.Checkout = find[*Invoice](a.before, d.Object), find[*Checkout](a.before, d.Object)
+		d.Invoice, d.Money.Checkout = find[*Invoice](bought, d.Object), find[*Checkout](bought, d.Object)
 	}
 	a.change.Due = append(a.change.Due, d)
 	return nil

@@ -103,12 +103,11 @@ func (n *Anew) askFor(ctx context.Context, a *applying, b *pgx.Batch) error {
 		if !carries || was == nil || was.ref().Account == o.ref().Account {
 			continue
 		}
-		moved := &applying{before: objects{}}
-		rows, _ := a.tx.Query(ctx, movesWithSQL, a.subject.Mode, o.ref().ID) // collectObjects returns its error
-		if err := moved.collectObjects(rows); err != nil {
+		moved, err := readObjects(ctx, a.tx, movesWithSQL, a.subject.Mode, o.ref().ID)
+		if err != nil {
 			return err
 		}
-		for _, with := range moved.before.list() {
+		for _, with := range moved.list() {
 			is := cashOf(with)
 			is.account = o.ref().Account
 			if err := n.ask(ctx, a.tx, b, a.subject.Mode, with.ref().ID, is); err != nil {
@@ -157,13 +156,8 @@ const correctionPrefix = "finance-correction:"
 
 // bookedOf returns what is booked of objects, and what a person has had corrected: the oldest first. What was taken
 // back is settled: nothing then.
-func bookedOf(ctx context.Context, db querier, mode string, objects ...string) (list []Correction, err error) {
-	rows, _ := db.Query(ctx, bookedOfSQL, mode, objects) // CollectRows returns its error
-	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Correction])
-	if err != nil {
-		return nil, fmt.Errorf("read what is booked of %s: %w", objects[0], err)
-	}
-	return list, nil
+func bookedOf(ctx context.Context, db querier, mode string, objects ...string) ([]Correction, error) {
+	return collect(ctx, db, "what is booked of "+objects[0], pgx.RowToStructByPos[Correction], bookedOfSQL, mode, objects)
 }
 
 // sumsOf adds entries up by account and currency, in their order.
@@ -203,22 +197,17 @@ func difference(booked []Correction, is cash) []Correction {
 // Corrections returns what answers the open question about an object's entry, and the keys that it would have. Its
 // error is [ErrNoQuestion] where nobody is asked, or the facts have answered meanwhile.
 func Corrections(ctx context.Context, db querier, mode, object string) (list []Correction, err error) {
-	rows, _ := db.Query(ctx, questionSQL, mode, TaskEntry, object) // CollectExactlyOneRow returns its error
-	key, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, ErrNoQuestion
-	}
-	known := objects{}
-	if err == nil {
-		rows, _ = db.Query(ctx, cashSQL, mode, []string{object}) // collect returns its error
-		err = (&applying{before: known}).collectObjects(rows)
-	}
-	var booked []Correction
-	if err == nil {
-		booked, err = bookedOf(ctx, db, mode, object)
-	}
+	key, err := one(ctx, db, "the question about "+object, pgx.RowTo[string], questionSQL, mode, TaskEntry, object)
 	if err != nil {
-		return nil, fmt.Errorf("read the question about %s: %w", object, err)
+		return nil, err
+	}
+	known, err := readObjects(ctx, db, cashSQL, mode, []string{object})
+	if err != nil {
+		return nil, err
+	}
+	booked, err := bookedOf(ctx, db, mode, object)
+	if err != nil {
+		return nil, err
 	}
 	is := cash{}
 	for _, o := range known {
@@ -227,7 +216,7 @@ func Corrections(ctx context.Context, db querier, mode, object string) (list []C
 	if len(booked) > 0 {
 		list = difference(booked, is)
 	}
-	if len(list) == 0 {
+	if key == "" || len(list) == 0 {
 		return nil, ErrNoQuestion
 	}
 	for i := range list {
@@ -256,29 +245,23 @@ func Correct(ctx context.Context, tx pgx.Tx, mode, object string, at time.Time) 
 	if list, err = Corrections(ctx, tx, mode, object); err != nil {
 		return nil, err
 	}
-	rows, _ := tx.Query(ctx, causeOfEntrySQL, list[0].Corrects) // CollectExactlyOneRow returns its error
-	cause, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Cause])
-	if err == nil {
-		b = &pgx.Batch{}
-		for i, c := range list {
-			list[i].At = at
-			b.Queue(correctionSQL, c.Key, c.Corrects, mode, c.Account, c.ProviderAccount, c.Object, c.Invoice, c.Amount,
-				c.Tax, c.Currency, at)
-		}
-		b.Queue(closeTaskSQL, mode, TaskEntry, object, TaskDone)
-		await(b, mode, object+" correction", list[0].Account, Due{At: at, Why: DueBook, Object: object, Cause: cause})
-		err = tx.SendBatch(ctx, b).Close()
-	}
+	cause, err := one(ctx, tx, "the cause of "+list[0].Corrects, pgx.RowToStructByPos[Cause], causeOfEntrySQL,
+		list[0].Corrects)
 	if err != nil {
+		return nil, err
+	}
+	b = &pgx.Batch{}
+	for i, c := range list {
+		list[i].At = at
+		b.Queue(correctionSQL, c.Key, c.Corrects, mode, c.Account, c.ProviderAccount, c.Object, c.Invoice, c.Amount,
+			c.Tax, c.Currency, at)
+	}
+	b.Queue(closeTaskSQL, mode, TaskEntry, object, TaskDone)
+	await(b, mode, object+" correction", list[0].Account, Due{At: at, Why: DueBook, Object: object, Cause: cause})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("correct what is booked of %s: %w", object, err)
 	}
 	return list, nil
-}
-
-// correctionsOf returns the corrections of an object, in their order.
-func correctionsOf(ctx context.Context, db querier, mode, object string) ([]Correction, error) {
-	rows, _ := db.Query(ctx, correctionsSQL, mode, object) // CollectRows returns its error
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[Correction])
 }
 
 const correctionColumns = `effect_key, corrects, account, provider_account, object, invoice, amount, tax, currency, decided_at`

@@ -2,8 +2,6 @@ package billing
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -58,25 +56,14 @@ func RecordEntry(e Entry) ledger.Statement {
 
 // Booked returns the entry that an effect has booked, nil for none.
 func (s *Store) Booked(ctx context.Context, effectKey string) (*Entry, error) {
-	rows, _ := s.db.Query(ctx, bookedSQL, effectKey) // CollectExactlyOneRow returns its error
-	e, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByPos[Entry])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read what %s has booked: %w", effectKey, err)
-	}
-	return e, nil
+	return one(ctx, s.db, "what is booked by "+effectKey, pgx.RowToAddrOfStructByPos[Entry], bookedSQL, effectKey)
 }
 
 // PaymentsFor returns the payments through the provider that an invoice or a checkout session was paid by, ten at most,
 // or the payment that object is itself: payment intents, and charges that have none.
 func (s *Store) PaymentsFor(ctx context.Context, mode, object string) (payments []string, err error) {
-	rows, _ := s.db.Query(ctx, paymentsForSQL, mode, object) // CollectRows returns its error
-	if payments, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
-		return nil, fmt.Errorf("read what has paid %s: %w", object, err)
-	}
-	return slices.DeleteFunc(payments, func(id string) bool { return id == "" }), nil
+	payments, err = collect(ctx, s.db, "what has paid "+object, pgx.RowTo[string], paymentsForSQL, mode, object)
+	return slices.DeleteFunc(payments, func(id string) bool { return id == "" }), err
 }
 
 const paymentsForSQL = `

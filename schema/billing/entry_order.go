@@ -2,7 +2,6 @@ package billing
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -22,15 +21,8 @@ func (s *Store) FirstToBook(ctx context.Context, receiptID string, keys []string
 		}
 		objects = append(objects, k[strings.LastIndex(k, ":")+1:])
 	}
-	rows, _ := s.db.Query(ctx, firstToBookSQL, keys, ends, objects, receiptID) // CollectRows returns its error
-	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return "", fmt.Errorf("read whether %s is booked: %w", strings.Join(keys, ", "), err)
-	}
-	if len(found) > 0 {
-		key = found[0]
-	}
-	return key, nil
+	return one(ctx, s.db, "whether "+strings.Join(keys, ", ")+" is booked", pgx.RowTo[string], firstToBookSQL, keys, ends,
+		objects, receiptID)
 }
 
 // firstToBookSQL looks first into the ledger. If the key is not there, the facts say whether an entry is due; none is

@@ -85,8 +85,7 @@ type folding struct {
 // facts returns one fact of each object of accounts that are not folded yet.
 func (f *folding) facts(ctx context.Context, scopes []Scope) ([]Fact, error) {
 	if f.scopes == nil {
-		rows, _ := f.tx.Query(ctx, objectsSQL) // CollectRows returns its error
-		return pgx.CollectRows(rows, scanFact)
+		return collect(ctx, f.tx, "facts", scanFact, objectsSQL)
 	}
 	byMode := map[string][]string{}
 	for _, of := range scopes {
@@ -147,8 +146,7 @@ func (f *folding) reached(ctx context.Context) ([]Fact, error) {
 	if f.scopes == nil {
 		return nil, nil
 	}
-	rows, _ := f.tx.Query(ctx, reachedSQL) // CollectRows returns its error
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Scope])
+	found, err := collect(ctx, f.tx, "accounts", pgx.RowToStructByPos[Scope], reachedSQL)
 	found = slices.DeleteFunc(found, func(of Scope) bool { return f.scopes[of] })
 	if err != nil || len(found) == 0 {
 		return nil, err

@@ -2,7 +2,6 @@ package billing
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -50,12 +49,7 @@ func (p Policy) With(of Connected, account string) Policy {
 
 // Links returns the connected accounts in force, with the switch that has brought each there.
 func Links(ctx context.Context, db querier) ([]Link, error) {
-	rows, _ := db.Query(ctx, linksSQL) // CollectRows returns its error
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Link])
-	if err != nil {
-		return nil, fmt.Errorf("list the links of connected accounts: %w", err)
-	}
-	return list, nil
+	return collect(ctx, db, "the links of connected accounts", pgx.RowToStructByPos[Link], linksSQL)
 }
 
 // linksSQL reads all switches: they are few.

@@ -99,18 +99,14 @@ func HashInForce(ctx context.Context, db querier) (string, error) {
 
 // Named returns the policy with a hash, or [ErrNoMeaning].
 func Named(ctx context.Context, db querier, hash string) (p Policy, err error) {
-	rows, _ := db.Query(ctx, meaningSQL, hash) // CollectExactlyOneRow returns its error
-	body, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[[]byte])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return p, ErrNoMeaning
-	}
-	if err == nil {
-		err = json.Unmarshal(body, &p)
+	found, err := one(ctx, db, "meaning "+hash, pgx.RowTo[*Policy], meaningSQL, hash)
+	if err == nil && found == nil {
+		err = ErrNoMeaning
 	}
 	if err != nil {
-		return p, fmt.Errorf("read meaning %s: %w", hash, err)
+		return p, err
 	}
-	return p.Sealed(), nil
+	return found.Sealed(), nil
 }
 
 // Propose tells that a process has a policy in its file, to which it adds the links in force. It returns the hashes of
@@ -172,12 +168,7 @@ func Switch(ctx context.Context, tx pgx.Tx, from string, to Policy, who, why str
 // Meanings returns the meanings, the one in force first, then those proposed last. It is read whole: there is one for
 // each configuration that a process had.
 func Meanings(ctx context.Context, db querier) ([]Meaning, error) {
-	rows, _ := db.Query(ctx, meaningsSQL) // CollectRows returns its error
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Meaning])
-	if err != nil {
-		return nil, fmt.Errorf("list meanings: %w", err)
-	}
-	return list, nil
+	return collect(ctx, db, "the meanings", pgx.RowToStructByName[Meaning], meaningsSQL)
 }
 
 // proposed is how long a meaning counts as proposed: a worker proposes its own each minute.
@@ -198,12 +189,7 @@ func Proposals(ctx context.Context, db querier) ([]Meaning, error) {
 
 // TouchedSince returns the accounts that were folded since a time.
 func TouchedSince(ctx context.Context, db querier, at time.Time) ([]Scope, error) {
-	rows, _ := db.Query(ctx, touchedSQL, at) // CollectRows returns its error
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Scope])
-	if err != nil {
-		return nil, fmt.Errorf("list the accounts that were folded since %s: %w", at, err)
-	}
-	return list, nil
+	return collect(ctx, db, "the accounts that were folded", pgx.RowToStructByPos[Scope], touchedSQL, at)
 }
 
 // readMeaning has the fold go by the meaning in force. Nobody switches it before the transaction ends. Its lock comes

@@ -2,11 +2,14 @@ package billing
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Object is what the facts about one thing of the provider's fold to: a [Subscription], an [Invoice], a [Payment], a
@@ -256,6 +259,20 @@ func (o objects) add(of kind, state []byte) error {
 		}
 	}
 	return nil
+}
+
+// readObjects returns the objects that a statement finds by kind and state.
+func readObjects(ctx context.Context, db querier, sql string, args ...any) (objects, error) {
+	found := objects{}
+	_, err := collect(ctx, db, "objects", func(row pgx.CollectableRow) (none struct{}, err error) {
+		var of kind
+		var state []byte
+		if err = row.Scan(&of, &state); err == nil {
+			err = found.add(of, state)
+		}
+		return none, err
+	}, sql, args...)
+	return found, err
 }
 
 // list returns all of them, in the order of listed, then by ID.

@@ -125,20 +125,18 @@ const keptAtOnce = 100
 // EachKept calls f for each event of a provider that was applied and passes the filter, the oldest first.
 func EachKept(ctx context.Context, db querier, provider string, filter KeptFilter, f func(Kept) error) error {
 	for last := ""; ; {
-		rows, _ := db.Query(ctx, keptSQL, provider, last, filter.Objects, filter.Mode, filter.Type,
-			orNull(filter.Since), filter.ReadBy, keptAtOnce) // CollectRows returns its error
-		page, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Kept])
+		page, err := collect(ctx, db, "kept events", pgx.RowToStructByPos[Kept], keptSQL, provider, last, filter.Objects,
+			filter.Mode, filter.Type, orNull(filter.Since), filter.ReadBy, keptAtOnce)
 		if err != nil {
-			return fmt.Errorf("read kept events: %w", err)
+			return err
 		}
 		var ids []string
 		for _, k := range page {
 			ids = append(ids, k.ID)
 		}
-		rows, _ = db.Query(ctx, factsReadSQL, ids)
-		facts, err := pgx.CollectRows(rows, scanFact)
+		facts, err := collect(ctx, db, "the facts of kept events", scanFact, factsReadSQL, ids)
 		if err != nil {
-			return fmt.Errorf("read the facts of kept events: %w", err)
+			return err
 		}
 		for _, k := range page {
 			for _, fact := range facts {
@@ -159,19 +157,8 @@ func EachKept(ctx context.Context, db querier, provider string, filter KeptFilte
 
 // Readings counts the readings, and lists those that undo another.
 func Readings(ctx context.Context, db querier) (count int, undos []string, err error) {
-	rows, _ := db.Query(ctx, readingsSQL) // ForEachRow returns its error
-	var id string
-	var undo bool
-	_, err = pgx.ForEachRow(rows, []any{&id, &undo}, func() error {
-		if count++; undo {
-			undos = append(undos, id)
-		}
-		return nil
-	})
-	if err != nil {
-		err = fmt.Errorf("list readings: %w", err)
-	}
-	return count, undos, err
+	ids, err := collect(ctx, db, "the readings", pgx.RowTo[string], readingsSQL)
+	return len(ids), slices.DeleteFunc(ids, func(id string) bool { return id == "" }), err
 }
 
 // ErrNoReading means that no reading has that ID.
@@ -184,17 +171,17 @@ func Undoing(ctx context.Context, db querier, id string) (r Rereading, err error
 	if r.Before, _, err = Readings(ctx, db); err != nil {
 		return r, err
 	}
-	rows, _ := db.Query(ctx, readerOfSQL, id) // CollectExactlyOneRow returns its error
-	if r.Reader, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int]); errors.Is(err, pgx.ErrNoRows) {
-		return r, ErrNoReading
-	}
-	var facts []Fact
-	if err == nil {
-		rows, _ = db.Query(ctx, undoingSQL, id)
-		facts, err = pgx.CollectRows(rows, scanFact)
+	reader, err := one(ctx, db, "reading "+id, pgx.RowTo[*int], readerOfSQL, id)
+	if err == nil && reader == nil {
+		err = ErrNoReading
 	}
 	if err != nil {
-		return r, fmt.Errorf("read reading %s: %w", id, err)
+		return r, err
+	}
+	r.Reader = *reader
+	facts, err := collect(ctx, db, "reading "+id, scanFact, undoingSQL, id)
+	if err != nil {
+		return r, err
 	}
 	for i := 0; i+1 < len(facts); i += 2 { // each is followed by the one before it
 		was, is := facts[i], facts[i+1]
@@ -233,8 +220,7 @@ func (r Rereading) AppendIn(ctx context.Context, tx pgx.Tx, who, why string) (ab
 
 // about returns the accounts that the facts are about, once they are appended.
 func (r Rereading) about(ctx context.Context, tx pgx.Tx) ([]Scope, error) {
-	rows, _ := tx.Query(ctx, rereadAccountsSQL, r.ID) // CollectRows returns its error
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[Scope])
+	return collect(ctx, tx, "accounts", pgx.RowToStructByPos[Scope], rereadAccountsSQL, r.ID)
 }
 
 // append appends the facts.
@@ -272,7 +258,7 @@ select ` + factColumns + ` from facts f
    and not exists (select from facts n where ` + sameFact + ` and n.reading <> '' and ` + later + `)
  order by id`
 
-const readingsSQL = `select id, undoes is not null from readings`
+const readingsSQL = `select case when undoes is null then '' else id end from readings`
 
 const readerOfSQL = `select reader from readings where id = $1`
 

@@ -125,13 +125,11 @@ func CheckSwitch(ctx context.Context, conn *pgx.Conn, from, to Policy, at time.T
 			return nil, err
 		}
 		for _, mode := range []string{"live", "test"} {
-			rows, _ := f.tx.Query(ctx, namingSQL, mode, names, connected) // CollectRows returns its error
-			objects, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			objects, err := collect(ctx, f.tx, "objects", pgx.RowTo[string], namingSQL, mode, names, connected)
 			if err != nil {
 				return nil, err
 			}
-			rows, _ = f.tx.Query(ctx, accountsOfSQL, mode, objects) // CollectRows returns its error
-			accounts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			accounts, err := collect(ctx, f.tx, "accounts", pgx.RowTo[string], accountsOfSQL, mode, objects)
 			if err != nil {
 				return nil, err
 			}
@@ -176,8 +174,7 @@ func (f *folding) compare(ctx context.Context, p projection) ([]Difference, erro
 		}
 	}
 	except := slices.Concat(alwaysExcept, p.except)
-	rows, _ := f.tx.Query(ctx, sql, except, modes, accounts, f.at) // CollectRows returns its error
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Difference, error) {
+	return collect(ctx, f.tx, p.name, func(row pgx.CollectableRow) (Difference, error) {
 		d := Difference{Table: p.name}
 		var is, folded []byte
 		if err := row.Scan(&d.Mode, &d.Row, &is, &folded); err != nil {
@@ -193,7 +190,7 @@ func (f *folding) compare(ctx context.Context, p projection) ([]Difference, erro
 		}
 		d.Columns = d.narrow()
 		return d, err
-	})
+	}, sql, except, modes, accounts, f.at)
 }
 
 // empty reports whether an account is there on one side only, and has nothing.

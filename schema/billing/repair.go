@@ -74,8 +74,7 @@ func (s Scope) repair(ctx context.Context, pool *pgxpool.Pool, p Policy, at time
 func (s Scope) takeUntold(ctx context.Context, tx pgx.Tx, anew *Anew) error {
 	b := &pgx.Batch{}
 	for _, sql := range []string{takeUntoldInvoicesSQL, takeUntoldSQL} {
-		rows, _ := tx.Query(ctx, sql, s.Mode, s.Account) // CollectRows returns its error
-		gone, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		gone, err := collect(ctx, tx, "what no fact tells of", pgx.RowTo[string], sql, s.Mode, s.Account)
 		if err != nil {
 			return err
 		}

@@ -23,14 +23,12 @@ type Row struct {
 // Rows returns the rows of an account that facts fold to.
 func Rows(ctx context.Context, db querier, of Scope) (rows []Row, err error) {
 	for _, p := range projections {
-		// CollectRows returns its error
-		found, _ := db.Query(ctx, p.rowsSQL(), slices.Concat(alwaysExcept, p.except), of.Mode, of.Account)
-		list, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (Row, error) {
-			r := Row{Table: p.name}
+		list, err := collect(ctx, db, p.name+" of account "+of.Account, func(row pgx.CollectableRow) (r Row, err error) {
+			r.Table = p.name
 			return r, row.Scan(&r.Key, &r.Data)
-		})
+		}, p.rowsSQL(), slices.Concat(alwaysExcept, p.except), of.Mode, of.Account)
 		if err != nil {
-			return nil, fmt.Errorf("read the %s of account %q: %w", p.name, of.Account, err)
+			return nil, err
 		}
 		rows = append(rows, list...)
 	}

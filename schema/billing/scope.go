@@ -2,7 +2,6 @@ package billing
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -25,8 +24,7 @@ func (s Scope) facts(ctx context.Context, db querier) ([]Fact, error) {
 // objects without account of which a later reading tells.
 func factsOf(ctx context.Context, db querier, mode string, accounts, others []string) (facts []Fact, err error) {
 	if slices.Contains(accounts, "") {
-		rows, _ := db.Query(ctx, unplacedSQL, mode) // CollectRows returns its error
-		if facts, err = pgx.CollectRows(rows, scanFact); err != nil {
+		if facts, err = collect(ctx, db, "facts of no account", scanFact, unplacedSQL, mode); err != nil {
 			return nil, err
 		}
 	}
@@ -38,31 +36,24 @@ func factsOf(ctx context.Context, db querier, mode string, accounts, others []st
 	// Only facts know of a lost row. The first query finds the objects of the customers, the second the objects about
 	// those.
 	for _, sql := range []string{objectsOfCustomersSQL, objectsAboutSQL} {
-		rows, _ := db.Query(ctx, sql, objects, mode) // CollectRows returns its error
-		found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		found, err := collect(ctx, db, "objects", pgx.RowTo[string], sql, objects, mode)
 		if err != nil {
 			return nil, err
 		}
 		objects = append(objects, found...)
 	}
-	rows, _ := db.Query(ctx, factOfEachSQL, objects, mode) // CollectRows returns its error
-	of, err := pgx.CollectRows(rows, scanFact)
+	of, err := collect(ctx, db, "facts", scanFact, factOfEachSQL, objects, mode)
 	return append(facts, of...), err
 }
 
 func objectsOf(ctx context.Context, db querier, mode string, accounts []string) ([]string, error) {
 	accounts = slices.DeleteFunc(slices.Clone(accounts), func(account string) bool { return account == "" })
-	rows, _ := db.Query(ctx, objectsOfAccountsSQL, mode, accounts) // CollectRows returns its error
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+	return collect(ctx, db, "the objects of accounts", pgx.RowTo[string], objectsOfAccountsSQL, mode, accounts)
 }
 
 // Objects returns the provider's objects of an account: those that its rows name, and its customers.
 func (s Scope) Objects(ctx context.Context, db querier) ([]string, error) {
-	objects, err := objectsOf(ctx, db, s.Mode, []string{s.Account})
-	if err != nil {
-		return nil, fmt.Errorf("list objects of account %q: %w", s.Account, err)
-	}
-	return objects, nil
+	return objectsOf(ctx, db, s.Mode, []string{s.Account})
 }
 
 // Told returns the objects that facts about the account tell of, and its customers.
@@ -81,12 +72,10 @@ func (s Scope) LastFact(ctx context.Context, db querier) (*Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, _ := db.Query(ctx, lastFactSQL, objects, s.Mode) // CollectRows returns its error
-	facts, err := pgx.CollectRows(rows, scanFact)
-	if err != nil || len(facts) == 0 {
-		return nil, err
-	}
-	return &facts[0], nil
+	return one(ctx, db, "the last fact", func(row pgx.CollectableRow) (*Fact, error) {
+		f, err := scanFact(row)
+		return &f, err
+	}, lastFactSQL, objects, s.Mode)
 }
 
 // says puts the payment facts that name an invoice first: the payment's owner is read before the payment is folded.

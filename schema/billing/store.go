@@ -2,8 +2,6 @@ package billing
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,24 +12,18 @@ import (
 )
 
 // Store reads facts and what they fold to. [Apply] writes them, in one transaction with the ledger's row.
-type Store struct{ db rowQuerier }
+type Store struct{ db querier }
 
 // New returns the store of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return Reading(pool) }
 
 // Reading returns the store of a migrated database as db sees it, a transaction for one.
-func Reading(db rowQuerier) *Store { return &Store{db: db} }
+func Reading(db querier) *Store { return &Store{db: db} }
 
 // Target returns what the workspace of an account shall be now; the zero target for an account that is not known.
 func (s *Store) Target(ctx context.Context, mode, account string) (Target, error) {
-	row, err := one[accountRow](ctx, s.db, accountSQL, mode, account)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Target{}, nil
-	}
-	if err != nil {
-		return Target{}, fmt.Errorf("read target of account %s: %w", account, err)
-	}
-	return row.target(), nil
+	row, err := one(ctx, s.db, "the target of account "+account, pgx.RowToStructByName[accountRow], accountSQL, mode, account)
+	return row.target(), err
 }
 
 // Invoice returns an invoice, or the zero invoice if it is not known.
@@ -42,28 +34,18 @@ func (s *Store) Invoice(ctx context.Context, mode, id string) (Invoice, error) {
 // AccessEnds returns when the clock ends the last grant of a plan to an account, zero where one lasts or
 // no grant exists.
 func (s *Store) AccessEnds(ctx context.Context, mode, account string) (time.Time, error) {
-	rows, _ := s.db.Query(ctx, grantsSQL, mode, account) // CollectRows returns its error
-	grants, err := pgx.CollectRows(rows, scanGrant)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read when the access of account %s ends: %w", account, err)
-	}
-	return Access{Grants: grants}.EndsAt(), nil
+	grants, err := collect(ctx, s.db, "the grants of account "+account, scanGrant, grantsSQL, mode, account)
+	return Access{Grants: grants}.EndsAt(), err
 }
 
 // NotOurs counts the subscriptions that are not ours, by mode.
 func (s *Store) NotOurs(ctx context.Context) (map[string]int, error) {
-	counts, mode, count := map[string]int{}, "", 0
-	rows, _ := s.db.Query(ctx, notOursSQL) // ForEachRow returns its error
-	if _, err := pgx.ForEachRow(rows, []any{&mode, &count}, func() error {
-		counts[mode] = count
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("count subscriptions that are not ours: %w", err)
-	}
-	return counts, nil
+	return one(ctx, s.db, "how many subscriptions are not ours", pgx.RowTo[map[string]int], notOursSQL)
 }
 
-const notOursSQL = `select mode, count(*) from subscriptions where state ? 'NotOurs' group by mode`
+const notOursSQL = `
+select jsonb_object_agg(mode, count) from (
+    select mode, count(*) from subscriptions where state ? 'NotOurs' group by mode) as counts`
 
 // ToldSince reports whether an effect was done after a time, or may have been, whose key is one of keys and a number.
 func (s *Store) ToldSince(ctx context.Context, keys []string, at time.Time) (bool, error) {
@@ -76,44 +58,19 @@ func (s *Store) Subscription(ctx context.Context, mode, id string) (Subscription
 }
 
 // known reads the state of an object, or the zero state if it is not known.
-func known[S any](ctx context.Context, db querier, sql, mode, id string) (state S, err error) {
-	rows, err := db.Query(ctx, sql, mode, id)
-	if err == nil {
-		state, err = pgx.CollectExactlyOneRow(rows, scanState[S])
-	}
-	if errors.Is(err, pgx.ErrNoRows) {
-		return state, nil
-	}
-	if err != nil {
-		return state, fmt.Errorf("read %s: %w", id, err)
-	}
-	return state, nil
+func known[S any](ctx context.Context, db querier, sql, mode, id string) (S, error) {
+	return one(ctx, db, id, pgx.RowTo[S], sql, mode, id)
 }
 
 // OfReceipt returns the facts that the event of a receipt left, none where it left none.
 func (s *Store) OfReceipt(ctx context.Context, receiptID string) ([]Fact, error) {
-	rows, err := s.db.Query(ctx, factsOfReceiptSQL, receiptID)
-	if err != nil {
-		return nil, fmt.Errorf("read facts of receipt %s: %w", receiptID, err)
-	}
-	facts, err := pgx.CollectRows(rows, scanFact)
-	if err != nil {
-		return nil, fmt.Errorf("read facts of receipt %s: %w", receiptID, err)
-	}
-	return facts, nil
+	return collect(ctx, s.db, "the facts of receipt "+receiptID, scanFact, factsOfReceiptSQL, receiptID)
 }
 
 // About returns the facts about an object of the subject's scope.
 func (s *Store) About(ctx context.Context, of Subject, object string) ([]Fact, error) {
-	rows, err := s.db.Query(ctx, factsSQL, []string{object}, of.Mode, of.Provider, of.ProviderAccount)
-	if err != nil {
-		return nil, fmt.Errorf("read facts about %s: %w", object, err)
-	}
-	facts, err := pgx.CollectRows(rows, scanFact)
-	if err != nil {
-		return nil, fmt.Errorf("read facts about %s: %w", object, err)
-	}
-	return facts, nil
+	return collect(ctx, s.db, "the facts about "+object, scanFact, factsSQL, []string{object}, of.Mode, of.Provider,
+		of.ProviderAccount)
 }
 
 // accountRow is a row of accounts.
@@ -138,45 +95,36 @@ func (r accountRow) target() Target {
 
 func scanFact(row pgx.CollectableRow) (Fact, error) {
 	var f Fact
-	var data []byte
 	err := row.Scan(&f.Provider, &f.ProviderAccount, &f.Mode, &f.Kind, &f.Object, &f.Customer,
 		&f.EventID, &f.EventType, &f.ReceiptID, &f.OccurredAt, &f.Rank, &f.Origin,
-		&f.Reader, &f.Reading, &data)
-	if err == nil {
-		err = json.Unmarshal(data, &f.Data)
-	}
+		&f.Reader, &f.Reading, &f.Data)
 	f.OccurredAt = f.OccurredAt.UTC()
 	return f, err
-}
-
-// scanState reads one column that holds a folded state as JSON.
-func scanState[S any](row pgx.CollectableRow) (S, error) {
-	var state S
-	var data []byte
-	err := row.Scan(&data)
-	if err == nil {
-		err = json.Unmarshal(data, &state)
-	}
-	return state, err
 }
 
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// rowQuerier is a pool or a transaction.
-type rowQuerier interface {
-	querier
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+// collect returns the rows of a statement. Its error says what could not be read.
+func collect[R any](ctx context.Context, db querier, what string, to pgx.RowToFunc[R], sql string,
+	args ...any) ([]R, error) {
+	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
+	list, err := pgx.CollectRows(rows, to)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	return list, nil
 }
 
-func one[R any](ctx context.Context, db querier, sql string, args ...any) (R, error) {
-	rows, err := db.Query(ctx, sql, args...)
-	if err != nil {
-		var none R
-		return none, err
+// one is [collect] for a statement that finds one row at most. It returns the zero value for none.
+func one[R any](ctx context.Context, db querier, what string, to pgx.RowToFunc[R], sql string,
+	args ...any) (found R, err error) {
+	list, err := collect(ctx, db, what, to, sql, args...)
+	if len(list) > 0 {
+		found = list[0]
 	}
-	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[R])
+	return found, err
 }
 
 func scanGrant(row pgx.CollectableRow) (Grant, error) {

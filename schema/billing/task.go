@@ -155,12 +155,8 @@ select mode, object from tasks where kind = $1 and state = (select 'open') and o
 
 // AskedAccounts returns those of these IDs of connected accounts that tasks ask about.
 func AskedAccounts(ctx context.Context, db querier, ids []string) ([]Connected, error) {
-	rows, _ := db.Query(ctx, askedAccountsSQL, TaskAccount, ids) // CollectRows returns its error
-	asked, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Connected])
-	if err != nil {
-		return nil, fmt.Errorf("read the tasks of connected accounts: %w", err)
-	}
-	return asked, nil
+	return collect(ctx, db, "the tasks of connected accounts", pgx.RowToStructByPos[Connected], askedAccountsSQL,
+		TaskAccount, ids)
 }
 
 // remindSQL marks what has 72 hours left, and again what has 24. The news are written by the table's trigger.

@@ -23,8 +23,7 @@ func (f *folding) tasks(ctx context.Context, differences []Difference) ([]TaskCh
 	home := func(table string) string { return pgx.Identifier{f.home, table}.Sanitize() }
 	sql := strings.NewReplacer("{subscriptions}", home("subscriptions"), "{invoices}", home("invoices"), "{tasks}",
 		home("tasks")).Replace(priceTasks)
-	rows, _ := f.tx.Query(ctx, sql, TaskPrice) // CollectRows returns its error
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[TaskChange])
+	list, err := collect(ctx, f.tx, "tasks about prices", pgx.RowToStructByPos[TaskChange], sql, TaskPrice)
 	if err != nil {
 		return nil, err
 	}
@@ -83,18 +82,17 @@ func (f *folding) entryTasks(ctx context.Context, mode string, differences []Dif
 	for _, e := range entries {
 		booked[e.Object] = append(booked[e.Object], e)
 	}
-	folded := &applying{before: objects{}}
-	rows, _ := f.tx.Query(ctx, cashSQL, mode, ids) // collectObjects returns its error
-	if err := folded.collectObjects(rows); err != nil {
+	folded, err := readObjects(ctx, f.tx, cashSQL, mode, ids)
+	if err != nil {
 		return c, err
 	}
 	is := map[string]cash{}
-	for _, o := range folded.before.list() {
+	for _, o := range folded.list() {
 		is[o.ref().ID] = cashOf(o)
 	}
-	rows, _ = f.tx.Query(ctx, `select object from `+pgx.Identifier{f.home, "tasks"}.Sanitize()+
-		` where mode = $1 and kind = $2 and state = 'open' and object = any($3)`, mode, TaskEntry, ids)
-	asked, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	asked, err := collect(ctx, f.tx, "tasks about entries", pgx.RowTo[string],
+		`select object from `+pgx.Identifier{f.home, "tasks"}.Sanitize()+
+			` where mode = $1 and kind = $2 and state = 'open' and object = any($3)`, mode, TaskEntry, ids)
 	if err != nil {
 		return c, err
 	}

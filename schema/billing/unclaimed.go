@@ -15,12 +15,8 @@ type Unclaimed struct {
 }
 
 // Unclaimed counts the objects that have waited for longer than a time for a fact that tells.
-func (s *Store) Unclaimed(ctx context.Context, longer time.Duration) (u Unclaimed, err error) {
-	if err := s.db.QueryRow(ctx, unclaimedSQL, longer, "").Scan(&u.Payments, &u.Refunds, &u.Disputes,
-		&u.Credits, &u.Checkouts); err != nil {
-		return u, fmt.Errorf("count money of nobody: %w", err)
-	}
-	return u, nil
+func (s *Store) Unclaimed(ctx context.Context, longer time.Duration) (Unclaimed, error) {
+	return one(ctx, s.db, "money of nobody", pgx.RowToStructByPos[Unclaimed], unclaimedSQL, longer, "")
 }
 
 // Money is a payment, a refund, a dispute, a credit note or a paid checkout session.
@@ -61,22 +57,12 @@ func (m Money) Why() string {
 
 // ListUnclaimed lists what [Store.Unclaimed] counts, the oldest first, at most so many; in any mode where that is "".
 func (s *Store) ListUnclaimed(ctx context.Context, mode string, longer time.Duration, most int) ([]Money, error) {
-	rows, _ := s.db.Query(ctx, listUnclaimedSQL, longer, "", mode, most) // CollectRows returns its error
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Money])
-	if err != nil {
-		return nil, fmt.Errorf("list money of nobody: %w", err)
-	}
-	return list, nil
+	return collect(ctx, s.db, "money of nobody", pgx.RowToStructByPos[Money], listUnclaimedSQL, longer, "", mode, most)
 }
 
 // Money returns the money of an ID, in any mode where that is "".
 func (s *Store) Money(ctx context.Context, mode, id string) ([]Money, error) {
-	rows, _ := s.db.Query(ctx, theMoneySQL, id, mode) // CollectRows returns its error
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Money])
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", id, err)
-	}
-	return list, nil
+	return collect(ctx, s.db, id, pgx.RowToStructByPos[Money], theMoneySQL, id, mode)
 }
 
 // Claim is the fact of a person who gives money to an account: what was paid for it is its own, or the checkout session

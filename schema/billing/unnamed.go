@@ -3,7 +3,8 @@ package billing
 import (
 	"cmp"
 	"context"
-	"fmt"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Unnamed returns the customer of the facts of one event, where neither they nor any known fact tells its account; ""
@@ -30,13 +31,10 @@ func (s *Store) Unnamed(ctx context.Context, facts []Fact) (customer string, err
 	for _, id := range about {
 		ids = append(ids, id)
 	}
-	known := false
-	if err := s.db.QueryRow(ctx, namedSQL, facts[0].Mode, ids, customer, payer,
-		about[kindSubscription], about[kindInvoice]).Scan(&known); err != nil {
-		return "", fmt.Errorf("ask for the account of customer %s: %w", customer, err)
-	}
-	if known {
-		return "", nil
+	known, err := one(ctx, s.db, "the account of customer "+customer, pgx.RowTo[bool], namedSQL, facts[0].Mode, ids,
+		customer, payer, about[kindSubscription], about[kindInvoice])
+	if err != nil || known {
+		return "", err
 	}
 	return customer, nil
 }
