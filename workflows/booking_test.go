@@ -131,7 +131,7 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 
 func TestPlanCheckoutPaid(t *testing.T) {
 	t.Parallel()
-	order := billing.Checkout{Ref: billing.Ref{ID: "cs_1", Account: "acme"}, Mode: "payment", Status: "complete", PaymentStatus: "paid", Amount: 1000, Tax: 160, Currency: "usd", Plan: "pro", PaidAt: refundedAt}
+	order := billing.Checkout{Ref: billing.Ref{ID: "cs_1", Account: "acme"}, Mode: "payment", Status: "complete", PaymentStatus: "paid", Amount: 1000, Tax: 160, Currency: "usd", Sale: billing.Sale{Plan: "pro"}, PaidAt: refundedAt}
 	unpaid, free, invoiced, nobodys := order, order, order, order
 	unpaid.PaymentStatus, unpaid.PaidAt = "unpaid", time.Time{}
 	free.Amount, invoiced.Invoice, nobodys.Account = 0, "in_1", ""

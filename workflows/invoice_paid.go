@@ -27,8 +27,8 @@ func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 		steps = append(steps, receiptEmail.step(of, invoiceLetter("receipt", c.Subject, *invoice)).undoneBy(
 			correctionNotice.step(of, invoiceLetter("correction", c.Subject, *invoice))))
 	}
-	_, sold := invoice.Order()
-	if p.Onboards(invoice.Plan) && (sold || invoice.Subscription != "") { // once for each subscription and plan
+	// Once for each subscription and plan.
+	if p.Onboards(invoice.Plan) && (invoice.Order().Granted() || invoice.Subscription != "") {
 		task := activities.Task{
 			Kind: activities.TaskOnboarding, Mode: c.Subject.Mode, Account: invoice.Account,
 			Object: invoice.Bought() + ":" + invoice.Plan, Subscription: invoice.Subscription, Plan: invoice.Plan,

@@ -96,11 +96,9 @@ func takenFrom(c billing.Change, subject billing.Subject, of billing.State) []*s
 	case s != nil:
 		return subscriptionTaken(c, subject, s, s.Taken())
 	case i != nil && i.Subscription == "":
-		order, _ := i.Order()
-		return taken(c, subject, invoiceLetter("access-ended", subject, *i), "", order.Taken())
+		return taken(c, subject, invoiceLetter("access-ended", subject, *i), "", i.Order().Taken())
 	case o != nil:
-		order, _ := o.Order()
-		return taken(c, subject, orderLetter("access-ended", subject, *o), "", order.Taken())
+		return taken(c, subject, orderLetter("access-ended", subject, *o), "", o.Order().Taken())
 	}
 	return nil
 }

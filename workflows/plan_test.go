@@ -16,7 +16,7 @@ func planned(changes ...func(*billing.Change)) billing.Change {
 	c := billing.Change{
 		Subject: billing.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "receipt", OccurredAt: began},
 		After: billing.State{
-			Subscription: &billing.Subscription{Ref: billing.Ref{ID: "sub_1", Account: "acme"}, Status: "active", Plan: "pro", Quantity: 1, Version: 1, EverGranted: true},
+			Subscription: &billing.Subscription{Ref: billing.Ref{ID: "sub_1", Account: "acme"}, Status: "active", Sale: billing.Sale{Plan: "pro", Quantity: 1}, Version: 1, EverGranted: true},
 			Access:       billing.Access{Account: "acme", Target: target, Grants: []billing.Grant{{Object: "sub_1", Plan: "pro"}}},
 		},
 	}
@@ -29,7 +29,7 @@ func planned(changes ...func(*billing.Change)) billing.Change {
 
 func withInvoice(status string, change ...func(*billing.Invoice)) func(*billing.Change) {
 	return func(c *billing.Change) {
-		i := billing.Invoice{Ref: billing.Ref{ID: "in_1", Account: "acme", Subscription: "sub_1"}, Status: status, Plan: "pro", Due: 4900, Tax: 700, Remaining: 4900, Currency: "usd"}
+		i := billing.Invoice{Ref: billing.Ref{ID: "in_1", Account: "acme", Subscription: "sub_1"}, Status: status, Sale: billing.Sale{Plan: "pro"}, Due: 4900, Tax: 700, Remaining: 4900, Currency: "usd"}
 		if status == "paid" {
 			i.Paid, i.Remaining = i.Due, 0
 		}

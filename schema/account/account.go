@@ -309,7 +309,7 @@ func subscription(s billing.Subscription) Subscription {
 		ID: s.ID, Status: s.Status, Plan: s.Plan, Quantity: s.Quantity,
 		PeriodEnd: orNil(s.PeriodEnd), EndsAt: orNil(s.EndsAt), PastDueSince: orNil(s.PastDueSince),
 		EndedAt: orNil(s.EndedAt), RenewsBy: orNil(s.RenewsBy),
-		Because: s.Because, Refused: s.Refused,
+		Because: s.Cause.EventID, Refused: s.Refused,
 		Withheld: s.Withheld, PaidBack: s.PaidBack, Held: s.Held, Uncertain: s.Uncertain,
 	}
 }
@@ -319,7 +319,7 @@ func invoice(i billing.Invoice) Invoice {
 		ID: i.ID, Number: i.Number, Subscription: i.Subscription, Status: i.Status, Due: i.Due,
 		Paid: i.Paid, Refunded: i.Refunded, Currency: i.Currency,
 		Attempts: i.Attempts, NextAttempt: orNil(i.NextAttempt), DueAt: orNil(i.DueAt), PaidAt: orNil(i.PaidAt),
-		Stuck: i.Stuck, Because: i.Because,
+		Stuck: i.Stuck, Because: i.Cause.EventID,
 	}
 }
 

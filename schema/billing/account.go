@@ -7,14 +7,11 @@ import (
 
 // Order is something that was bought once, outside of any subscription.
 type Order struct {
-	ID       string
-	Plan     string
-	Quantity int64
-	AddOns   []string
-	PaidAt   time.Time
+	ID string
+	Sale
+	PaidAt time.Time
 	// For is how long it grants from then on; 0 grants nothing.
-	For     time.Duration
-	Because string
+	For time.Duration
 
 	// sold is set where it was paid for, and not taken back; paidBack while all of that was refunded, held while a
 	// hold is on it. cause is the fact that it was paid by; refundedBy and lostBy are as an [Invoice]'s.
@@ -25,19 +22,21 @@ type Order struct {
 // Taken says why it grants nothing after it was sold, as [Subscription.Taken] does.
 func (o Order) Taken() string { return taken(o.held, o.lostBy, o.paidBack) }
 
-func (o Order) granted() bool { return o.sold && o.For > 0 && !o.held && !o.paidBack }
+// Granted reports whether it grants, or has granted until its time was over: it was paid for, its prices are mapped for
+// some time, and it is not refunded in full, taken back or held.
+func (o Order) Granted() bool { return o.sold && o.For > 0 && !o.held && !o.paidBack }
 
 func (o Order) ends() time.Time { return o.PaidAt.Add(o.For) }
 
 func (o Order) grants() []Grant {
-	if !o.granted() {
+	if !o.Granted() {
 		return nil
 	}
-	return []Grant{{o.ID, o.Plan, o.Quantity, o.AddOns, o.ends(), o.ends(), o.Because}}
+	return []Grant{{o.ID, o.Plan, o.Quantity, o.AddOns, o.ends(), o.ends(), o.cause.EventID}}
 }
 
 func (o Order) due() []Due {
-	if !o.granted() {
+	if !o.Granted() {
 		return nil
 	}
 	return []Due{{At: o.ends(), Why: DueOneOff, Object: o.ID, Cause: o.cause}}

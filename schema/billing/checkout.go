@@ -22,11 +22,9 @@ type Checkout struct {
 	Status, PaymentStatus string
 	Amount                int64
 	Currency              string
-	Tax                   int64    `json:",omitempty"`
-	Plan                  string   `json:",omitempty"`
-	Quantity              int64    `json:",omitempty"`
-	Prices                []Bought `json:",omitempty"`
-	AddOns                []string `json:",omitempty"`
+	Tax                   int64 `json:",omitempty"`
+	// Sale is that of its lines, or of the price that it names.
+	Sale
 	// For is how long it grants from when it was paid; 0 for not at all.
 	For time.Duration `json:",omitempty"`
 	// PaidAt is when the first fact showed that it was paid, or that nothing had to be paid; PaidBy is that fact.
@@ -36,10 +34,9 @@ type Checkout struct {
 	Refunded   int64 `json:",omitempty"`
 	RefundedBy Cause `json:",omitzero"`
 	// Withheld is set while its grant is taken back, Held while it is on hold. LostBy is as a [Subscription]'s.
-	Withheld bool   `json:",omitempty"`
-	Held     bool   `json:",omitempty"`
-	LostBy   Cause  `json:",omitzero"`
-	Because  string `json:",omitempty"`
+	Withheld bool  `json:",omitempty"`
+	Held     bool  `json:",omitempty"`
+	LostBy   Cause `json:",omitzero"`
 }
 
 // Sells reports whether the session was for something that is bought once, and that no invoice is made for: it is
@@ -56,7 +53,7 @@ func FoldCheckout(id string, facts []Fact, p Policy) Checkout {
 	var lines []Line
 	for _, f := range InOrder(facts, CheckoutSeen) {
 		seen := f.Checkout
-		c.Named, c.Mode, c.Because = cmp.Or(seen.Account, c.Named), seen.Mode, f.EventID
+		c.Named, c.Mode = cmp.Or(seen.Account, c.Named), seen.Mode
 		c.Subscription, c.Invoice, c.Payment = cmp.Or(seen.Subscription, c.Subscription),
 			cmp.Or(seen.Invoice, c.Invoice), cmp.Or(seen.PaymentIntent, c.Payment)
 		c.Status = higher([]string{"open", "expired", "complete"}, c.Status, seen.Status)
@@ -73,7 +70,7 @@ func FoldCheckout(id string, facts []Fact, p Policy) Checkout {
 		}
 	}
 	b := boughtByLines(lines, "", "", p)
-	c.Plan, c.Quantity, c.Prices, c.AddOns, c.For = b.plan, b.quantity, b.prices, b.addOns, b.lasts
+	c.Sale, c.For = b.Sale, b.lasts
 	c.Named = cmp.Or(p.account(facts), c.Named, linkedTo(facts))
 	c.Withheld, c.Held = withheld(facts, c.Prices), OnHold(facts)
 	return c
@@ -101,32 +98,18 @@ func (c *Checkout) assign(with related) {
 	c.Held, c.LostBy = OnHold(facts), lostBy(facts)
 }
 
-// Order returns what a paid session grants by itself, and false where it grants nothing: a subscription or an invoice
-// that it made grants instead, or it is refunded in full, taken back or held.
-func (c Checkout) Order() (Order, bool) {
-	o := Order{
-		ID: c.ID, Plan: c.Plan, Quantity: c.Quantity, AddOns: c.AddOns, PaidAt: c.PaidAt, For: c.For,
-		Because: c.Because,
-		sold:    c.Sells() && c.Paid() && !c.Withheld, held: c.Held, paidBack: c.Refunded > 0 && c.Refunded >= c.Amount,
+// Order returns what a paid session grants by itself. A subscription or an invoice that it made grants instead.
+func (c Checkout) Order() Order {
+	return Order{
+		ID: c.ID, Sale: c.Sale, PaidAt: c.PaidAt, For: c.For,
+		sold: c.Sells() && c.Paid() && !c.Withheld, held: c.Held, paidBack: c.Refunded > 0 && c.Refunded >= c.Amount,
 		cause: c.PaidBy, refundedBy: c.RefundedBy, lostBy: c.LostBy,
 	}
-	return o, o.granted()
 }
 
-func (c *Checkout) grants() []Grant {
-	o, _ := c.Order()
-	return o.grants()
-}
-
-func (c *Checkout) due(related, time.Time) []Due {
-	o, _ := c.Order()
-	return o.due()
-}
-
-func (c *Checkout) lapsed(at time.Time) lapse {
-	o, _ := c.Order()
-	return o.lapsed(at)
-}
+func (c *Checkout) grants() []Grant              { return c.Order().grants() }
+func (c *Checkout) due(related, time.Time) []Due { return c.Order().due() }
+func (c *Checkout) lapsed(at time.Time) lapse    { return c.Order().lapsed(at) }
 
 func (c *Checkout) news(s Subject, before Object) []news {
 	was, known := before.(*Checkout)

@@ -23,7 +23,6 @@ type Credit struct {
 	// IssuedAt is when the first fact showed it, VoidedAt when the first showed it as void.
 	IssuedAt time.Time
 	VoidedAt time.Time `json:",omitzero"`
-	Because  string    `json:",omitempty"`
 	// Since is the fact that showed it first, or as void.
 	Since Cause
 }
@@ -43,7 +42,7 @@ func FoldCredit(id string, facts []Fact) Credit {
 		c.Invoice, c.Customer, c.Reason = cmp.Or(c.Invoice, seen.Invoice), cmp.Or(f.Customer, c.Customer),
 			cmp.Or(seen.Reason, c.Reason)
 		c.Status = higher([]string{"issued", "void"}, cmp.Or(c.Status, seen.Status), seen.Status)
-		if c.Because = f.EventID; seen.Status == "void" && !c.Voided() {
+		if seen.Status == "void" && !c.Voided() {
 			c.VoidedAt, c.Since = f.OccurredAt, causeOf(f)
 		}
 	}

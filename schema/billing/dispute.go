@@ -24,8 +24,7 @@ type Dispute struct {
 	// Movements are all that any fact told of, by ID: the money is what they are, whatever the status.
 	Movements []Movement `json:",omitempty"`
 	// MovedBy is the fact that told of the last one; zero while none did.
-	MovedBy Cause  `json:",omitzero"`
-	Because string `json:",omitempty"`
+	MovedBy Cause `json:",omitzero"`
 }
 
 // FoldDispute makes a dispute of the facts about it. Its account is left to Apply.
@@ -34,11 +33,10 @@ func FoldDispute(id string, facts []Fact) Dispute {
 	intent := ""
 	for _, f := range InOrder(facts, DisputeSeen) {
 		seen := f.Dispute
-		if d.Because == "" || stage(seen.Status) != stage(d.Status) {
+		if d.Since == (Cause{}) || stage(seen.Status) != stage(d.Status) {
 			d.Since = causeOf(f)
 		}
-		d.Charge, d.Because = cmp.Or(seen.Charge, d.Charge), f.EventID
-		intent = cmp.Or(seen.PaymentIntent, intent)
+		d.Charge, intent = cmp.Or(seen.Charge, d.Charge), cmp.Or(seen.PaymentIntent, intent)
 		d.Status, d.Reason, d.Amount, d.Currency, d.EvidenceDue = seen.Status, seen.Reason, seen.Amount, seen.Currency,
 			seen.EvidenceDue
 		d.Statuses = append(d.Statuses, seen.Status)

@@ -13,8 +13,7 @@ func (s *Subscription) believe(invoices []Invoice, p Policy) {
 		return
 	}
 	newest := paid[len(paid)-1]
-	s.Evidence, s.Status, s.Because = true, "active", newest.Because
-	s.Cause, s.Unsettled = newest.Cause, newest.Cause
+	s.Evidence, s.Status, s.Cause, s.Unsettled = true, "active", newest.Cause, newest.Cause
 	if newest.Free && newest.Reason == "subscription_create" {
 		s.Status = "trialing"
 	}
@@ -29,8 +28,7 @@ func (s *Subscription) believe(invoices []Invoice, p Policy) {
 		}
 	}
 	if of.Plan != "" || of.UnknownPrice != "" || s.Plan == "" {
-		s.Plan, s.Quantity, s.Prices, s.AddOns, s.UnknownPrice = of.Plan, of.Quantity, sorted(prices), set(addOns),
-			of.UnknownPrice
+		s.Sale, s.UnknownPrice = Sale{of.Plan, of.Quantity, set(addOns), sorted(prices)}, of.UnknownPrice
 		if s.Asks = nil; of.UnknownPrice != "" {
 			s.Asks = []string{of.UnknownPrice}
 		}

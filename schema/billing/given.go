@@ -2,26 +2,12 @@ package billing
 
 import "slices"
 
-// Given is the grant of a subscription in the place of its order.
-type Given struct {
-	Plan     string
-	Quantity int64    `json:",omitempty"`
-	AddOns   []string `json:",omitempty"`
-	Prices   []Bought `json:",omitempty"`
-}
-
-func (b purchase) given() Given { return Given{b.plan, b.quantity, b.addOns, b.prices} }
-
-func (i Invoice) given() Given { return Given{i.Plan, i.Quantity, i.AddOns, i.Prices} }
-
-func (s Subscription) ordered() Given { return Given{s.Plan, s.Quantity, s.AddOns, s.Prices} }
-
 // Given is what the subscription grants while it grants at all.
-func (s Subscription) Given() Given {
+func (s Subscription) Given() Sale {
 	if s.Instead != nil {
 		return *s.Instead
 	}
-	return s.ordered()
+	return s.Sale
 }
 
 // Gave reports whether the subscription granted anything, before a change. It may be nil: it was not known.
@@ -59,13 +45,13 @@ func (s *Subscription) give(facts, snapshots []Fact, invoices []Invoice, p Polic
 }
 
 // earlier lists what the subscription has granted, the newest first: by its snapshots, then by what was paid.
-func (s Subscription) earlier(snapshots []Fact, invoices []Invoice, p Policy) (list []Given) {
+func (s Subscription) earlier(snapshots []Fact, invoices []Invoice, p Policy) (list []Sale) {
 	add := func(snapshot *SubscriptionFact) {
 		if snapshot == nil || !granting(snapshot.Status) {
 			return
 		}
-		if b := snapshot.purchase(p); b.plan != "" || len(b.addOns) > 0 {
-			list = append(list, b.given())
+		if b := snapshot.purchase(p); b.Plan != "" || len(b.AddOns) > 0 {
+			list = append(list, b.Sale)
 		}
 	}
 	for _, f := range slices.Backward(snapshots) {
@@ -74,7 +60,7 @@ func (s Subscription) earlier(snapshots []Fact, invoices []Invoice, p Policy) (l
 	}
 	for _, i := range slices.Backward(invoices) {
 		if i.paid() && i.Plan != "" && !s.paidAfterEnd(i) {
-			list = append(list, i.given())
+			list = append(list, i.Sale)
 		}
 	}
 	return list
@@ -83,7 +69,7 @@ func (s Subscription) earlier(snapshots []Fact, invoices []Invoice, p Policy) (l
 // paidFor returns what the newest paid invoice of a plan was for, where that is less than the subscription is now;
 // nil otherwise. A lower plan, or one without any paid invoice, is granted with the change. An invoice without seats,
 // for a fee alone, tells nothing of those.
-func (s Subscription) paidFor(invoices []Invoice, p Policy) *Given {
+func (s Subscription) paidFor(invoices []Invoice, p Policy) *Sale {
 	seatless := false
 	for _, i := range slices.Backward(invoices) {
 		if !i.paid() || i.Plan == "" {
@@ -95,8 +81,7 @@ func (s Subscription) paidFor(invoices []Invoice, p Policy) *Given {
 			continue
 		}
 		if more > 0 && !seatless || more == 0 && s.Quantity > i.Quantity {
-			paid := i.given()
-			return &paid
+			return &i.Sale
 		}
 		break
 	}

@@ -37,12 +37,8 @@ type Invoice struct {
 	Others bool `json:",omitempty"`
 	// Free is set where each line's amount is 0.
 	Free bool `json:",omitempty"`
-	// Plan, Quantity, AddOns, Prices and the period are those of its lines; empty where no line counts. See
-	// boughtByLines.
-	Plan        string    `json:",omitempty"`
-	Quantity    int64     `json:",omitempty"`
-	AddOns      []string  `json:",omitempty"`
-	Prices      []Bought  `json:",omitempty"`
+	// Sale and the period are those of its lines; empty where no line counts. See boughtByLines.
+	Sale
 	PeriodStart time.Time `json:",omitzero"`
 	PeriodEnd   time.Time `json:",omitzero"`
 	// For is how long it grants from when it was paid, where it belongs to no subscription; 0 for not at all.
@@ -82,9 +78,8 @@ type Invoice struct {
 	LostBy   Cause `json:",omitzero"`
 	// Review says what about it a person must review, "" for nothing: [ReviewPaidAndVoid], [ReviewPaidThenOpen].
 	Review string `json:",omitempty"`
-	// Because is the event whose snapshot decides, and Cause the fact. FailedBy is the first that told of a failure,
-	// FailedAt when the last one did.
-	Because  string    `json:",omitempty"`
+	// Cause is the fact whose snapshot decides. FailedBy is the first that told of a failure, FailedAt when the last one
+	// did.
 	Cause    Cause     `json:",omitzero"`
 	FailedBy Cause     `json:",omitzero"`
 	FailedAt time.Time `json:",omitzero"`
@@ -157,7 +152,7 @@ func height(f Fact) int { return slices.Index(statuses, f.Invoice.Status) }
 // see takes over the first snapshot at the highest status.
 func (i *Invoice) see(f Fact) {
 	in := f.Invoice
-	i.Status, i.Because, i.OccurredAt, i.Cause = in.Status, f.EventID, f.OccurredAt, causeOf(f)
+	i.Status, i.OccurredAt, i.Cause = in.Status, f.OccurredAt, causeOf(f)
 	i.Due, i.Paid, i.Remaining, i.Tax, i.Currency = in.Due, in.Paid, in.Remaining, in.Tax, in.Currency
 	i.Reason, i.How, i.Balance = in.Reason, in.How, in.Balance
 }
@@ -220,8 +215,7 @@ func linesOf(decides Fact, snapshots []Fact) *InvoiceFact {
 func (i *Invoice) buy(in *InvoiceFact, p Policy) {
 	b := boughtByLines(in.Lines, i.Subscription, in.Plan, p)
 	i.Others = p.notOurs(in.Lines)
-	i.Plan, i.Quantity, i.Prices, i.AddOns, i.UnknownPrice = b.plan, b.quantity, b.prices, b.addOns, b.unknown
-	i.PeriodStart, i.PeriodEnd, i.Partial = b.start, b.end, in.Partial
+	i.Sale, i.UnknownPrice, i.PeriodStart, i.PeriodEnd, i.Partial = b.Sale, b.unknown, b.start, b.end, in.Partial
 	i.Free = !slices.ContainsFunc(in.Lines, func(l Line) bool { return l.Amount != 0 })
 	if i.Subscription == "" { // a price that no mapping knows grants nothing, and nobody need review it
 		i.For, i.UnknownPrice = b.lasts, ""
@@ -279,46 +273,32 @@ func (i *Invoice) assign(with related) {
 	}
 }
 
-// Order returns what a paid invoice outside of any subscription grants, and false where it grants nothing: its prices
-// are not mapped for any time, or it is refunded in full, taken back or held.
-func (i Invoice) Order() (Order, bool) {
-	o := Order{
-		ID: i.ID, Plan: i.Plan, Quantity: i.Quantity, AddOns: i.AddOns, PaidAt: i.PaidAt, For: i.For,
-		Because: i.Because,
-		sold:    i.paid() && i.Subscription == "" && !i.Withheld, held: i.Held, paidBack: i.paidBack(),
+// Order returns what a paid invoice outside of any subscription grants.
+func (i Invoice) Order() Order {
+	return Order{
+		ID: i.ID, Sale: i.Sale, PaidAt: i.PaidAt, For: i.For,
+		sold: i.paid() && i.Subscription == "" && !i.Withheld, held: i.Held, paidBack: i.paidBack(),
 		cause: i.Cause, refundedBy: i.RefundedBy, lostBy: i.LostBy,
 	}
-	return o, o.granted()
 }
 
 // welcomes is the plan that a customer can be welcomed on, "" for none, and for one of a subscription. It may be nil.
 func (i *Invoice) welcomes() string {
-	if i == nil {
-		return ""
-	}
-	if _, granted := i.Order(); !granted {
+	if i == nil || !i.Order().Granted() {
 		return ""
 	}
 	return i.Plan
 }
 
-func (i *Invoice) grants() []Grant {
-	o, _ := i.Order()
-	return o.grants()
-}
-
-func (i *Invoice) lapsed(at time.Time) lapse {
-	o, _ := i.Order()
-	return o.lapsed(at)
-}
+func (i *Invoice) grants() []Grant           { return i.Order().grants() }
+func (i *Invoice) lapsed(at time.Time) lapse { return i.Order().lapsed(at) }
 
 // due leaves the reminders of a subscription's invoice to the subscription.
 func (i *Invoice) due(with related, _ time.Time) []Due {
 	if i.Subscription != "" {
 		return nil
 	}
-	o, _ := i.Order()
-	return append(i.dunning(with.policy), o.due()...)
+	return append(i.dunning(with.policy), i.Order().due()...)
 }
 
 // tasks asks to mend what keeps the provider from finalizing the invoice, where it ever tried in vain. The task is

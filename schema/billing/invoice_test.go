@@ -162,7 +162,7 @@ func TestFoldInvoice_PartialLines_WholeOnesCount(t *testing.T) {
 	partial := paid(1, 10, "starter", func(f *billing.Fact) { f.Invoice.Partial = true })
 	whole := paid(1, 20, "pro", origin(billing.FromFetch))
 	orders(events([]billing.Fact{partial, whole}, false), func(delivered []billing.Fact) {
-		if got := billing.FoldInvoice("in_1", delivered, policy); got.Plan != "pro" || got.Partial || got.Because != "evt_1" {
+		if got := billing.FoldInvoice("in_1", delivered, policy); got.Plan != "pro" || got.Partial || got.Cause.EventID != "evt_1" {
 			t.Errorf("after %s: got %+v", told(delivered), got)
 		}
 	})
@@ -174,19 +174,19 @@ func TestFoldInvoice_PartialLines_WholeOnesCount(t *testing.T) {
 func TestOrder_RefundedInFullOrWithheld_GrantsNothing(t *testing.T) {
 	t.Parallel()
 	i := billing.FoldInvoice("in_1", events([]billing.Fact{paid(1, 10, "pro", oneOff(day))}, false), policy)
-	if o, ok := i.Order(); !ok || o.Plan != "pro" || !o.PaidAt.Equal(at(10)) || o.For != day {
-		t.Errorf("paid: got %+v, %v", o, ok)
+	if o := i.Order(); !o.Granted() || o.Plan != "pro" || !o.PaidAt.Equal(at(10)) || o.For != day {
+		t.Errorf("paid: got %+v", o)
 	}
 	i.Refunded = 999
-	if _, ok := i.Order(); !ok {
+	if !i.Order().Granted() {
 		t.Error("refunded in part, it grants nothing")
 	}
 	i.Refunded = 1000
-	if _, ok := i.Order(); ok {
+	if i.Order().Granted() {
 		t.Error("refunded in full, it grants")
 	}
 	withheld := events([]billing.Fact{paid(1, 10, "pro", oneOff(day)), decided(billing.Withheld, "in_1", 20, "pro_24h0m0s", 1)}, false)
-	if _, ok := billing.FoldInvoice("in_1", withheld, policy).Order(); ok {
+	if billing.FoldInvoice("in_1", withheld, policy).Order().Granted() {
 		t.Error("withheld, it grants")
 	}
 }

@@ -27,8 +27,8 @@ func letters(was, is Object, lost bool) (list []Why) {
 		case !o.Ended() && o.Taken() != "":
 			list = append(list, DueTaken)
 		}
-	case interface{ Order() (Order, bool) }:
-		if order, _ := o.Order(); lost && order.sold && order.Taken() != "" {
+	case interface{ Order() Order }:
+		if order := o.Order(); lost && order.sold && order.Taken() != "" {
 			list = append(list, DueTaken)
 		}
 	}

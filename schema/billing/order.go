@@ -125,8 +125,8 @@ func compareGiven(a, b *SubscriptionFact, p Policy) int {
 		return slices.Index([]string{"past_due", "trialing", "active"}, s.Status)
 	}
 	boughtA, boughtB := a.purchase(p), b.purchase(p)
-	return cmp.Or(cmp.Compare(worth(a), worth(b)), p.Compare(boughtA.plan, boughtB.plan),
-		cmp.Compare(boughtA.quantity, boughtB.quantity),
+	return cmp.Or(cmp.Compare(worth(a), worth(b)), p.Compare(boughtA.Plan, boughtB.Plan),
+		cmp.Compare(boughtA.Quantity, boughtB.Quantity),
 		compareEnds(plannedEnd(a, boughtA.end), plannedEnd(b, boughtB.end)))
 }
 

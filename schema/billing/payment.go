@@ -29,8 +29,7 @@ type Payment struct {
 	// Untold is what its charges say is refunded of it, beyond all refunds that are known.
 	Untold int64 `json:",omitempty"`
 	// RefundedBy is the fact that told of the last money that was paid back; zero while none was.
-	RefundedBy Cause  `json:",omitzero"`
-	Because    string `json:",omitempty"`
+	RefundedBy Cause `json:",omitzero"`
 }
 
 // FoldPayment makes a payment of the facts about it and of its refunds. Its Account is left to Apply.
@@ -47,8 +46,7 @@ func FoldPayment(id string, facts []Fact, refunds []Refund) Payment {
 			p.SucceededBy = cmp.Or(p.SucceededBy, causeOf(f))
 		}
 		p.Status = cmp.Or(seen.Status, p.Status) // what ties a payment to its invoice need not say how it stands
-		p.Amount, p.Currency, p.Because = cmp.Or(seen.Amount, p.Amount),
-			cmp.Or(seen.Currency, p.Currency), f.EventID
+		p.Amount, p.Currency = cmp.Or(seen.Amount, p.Amount), cmp.Or(seen.Currency, p.Currency)
 		if before, again := refunded[seen.Charge]; seen.Refunded != nil &&
 			(!again || before.OccurredAt.Before(f.OccurredAt) || *before.Payment.Refunded < *seen.Refunded) {
 			refunded[seen.Charge] = f // within a second, the larger: it only grows

@@ -12,13 +12,19 @@ type Bought struct {
 	Quantity int64 `json:",omitempty"`
 }
 
+// Sale is what was sold, and what an object grants while it grants at all.
+type Sale struct {
+	// Plan is what the prices are mapped to, "" where no mapping knows any of them.
+	Plan     string   `json:",omitempty"`
+	Quantity int64    `json:",omitempty"`
+	AddOns   []string `json:",omitempty"` // features beside the plan's, sorted, without duplicates
+	// Prices are those with a meaning, sorted, without metered ones; of an unknown plan, all.
+	Prices []Bought `json:",omitempty"`
+}
+
 // purchase is what the items of a subscription, or the lines of an invoice, come to.
 type purchase struct {
-	plan     string
-	quantity int64
-	// prices are those with a meaning, sorted, without metered ones; of an unknown plan, all.
-	prices     []Bought
-	addOns     []string // sorted, without duplicates
+	Sale
 	start, end time.Time
 	// unknown is a price that no mapping knows, where no price is mapped to a plan. asks are all that no mapping knows,
 	// but for metered ones beside a plan: use grants nothing.
@@ -115,17 +121,17 @@ func (s sold) ofPlan() bool { return s.means.Plan != "" }
 func bought(list []sold, p Policy) purchase {
 	var b purchase
 	for _, i := range list {
-		if p.Compare(i.means.Plan, b.plan) > 0 {
-			b.plan = i.means.Plan
+		if p.Compare(i.means.Plan, b.Plan) > 0 {
+			b.Plan = i.means.Plan
 		}
 	}
 	for _, i := range list {
-		if !i.ofPlan() && !i.None && len(i.means.AddOn) == 0 && i.Price != "" && !(i.Metered && b.plan != "") {
+		if !i.ofPlan() && !i.None && len(i.means.AddOn) == 0 && i.Price != "" && !(i.Metered && b.Plan != "") {
 			b.asks = append(b.asks, i.Price)
 		}
-		b.addOns = append(b.addOns, i.means.AddOn...)
-		if i.means.Plan != b.plan {
-			b.addOns = append(b.addOns, p.Features[i.means.Plan]...)
+		b.AddOns = append(b.AddOns, i.means.AddOn...)
+		if i.means.Plan != b.Plan {
+			b.AddOns = append(b.AddOns, p.Features[i.means.Plan]...)
 			b.count(i)
 			continue
 		}
@@ -138,11 +144,11 @@ func bought(list []sold, p Policy) purchase {
 		}
 		b.count(i)
 		if i.ofPlan() && !i.Metered && !i.means.NoSeats {
-			b.quantity += i.Quantity
+			b.Quantity += i.Quantity
 		}
 	}
-	b.addOns, b.asks = set(b.addOns), set(b.asks)
-	b.prices = sorted(b.prices)
+	b.AddOns, b.asks = set(b.AddOns), set(b.asks)
+	b.Prices = sorted(b.Prices)
 	return b
 }
 
@@ -157,8 +163,8 @@ func sorted(prices []Bought) []Bought {
 // count adds an item to the prices. One without a meaning counts where no plan is known.
 func (b *purchase) count(i sold) {
 	means := i.ofPlan() || len(i.means.AddOn) > 0
-	if !i.Metered && !i.None && (means || b.plan == "") {
-		b.prices = append(b.prices, Bought{i.Price, i.Quantity})
+	if !i.Metered && !i.None && (means || b.Plan == "") {
+		b.Prices = append(b.Prices, Bought{i.Price, i.Quantity})
 	}
 }
 

@@ -29,8 +29,7 @@ type Refund struct {
 	ByCharge  bool      `json:",omitempty"`
 	Known     []string  `json:",omitempty"`
 	// Within is the refund by the charge that this one is a part of, "" for none: it is booked and announced already.
-	Within  string `json:",omitempty"`
-	Because string `json:",omitempty"`
+	Within string `json:",omitempty"`
 }
 
 // Succeeded reports whether any fact said so; it can have failed as well.
@@ -49,8 +48,8 @@ func FoldRefund(id string, facts []Fact) Refund {
 		r.Customer, r.Charge = cmp.Or(f.Customer, r.Customer), cmp.Or(seen.Charge, r.Charge)
 		intent = cmp.Or(seen.PaymentIntent, intent)
 		r.CreatedAt, r.ByCharge, r.Known = cmp.Or(r.CreatedAt, seen.CreatedAt), seen.ByCharge, seen.Known
-		if r.Because == "" || slices.Index(order, seen.Status) > slices.Index(order, r.Status) {
-			r.Status, r.Amount, r.Currency, r.Because = seen.Status, seen.Amount, seen.Currency, f.EventID
+		if r.Status == "" || slices.Index(order, seen.Status) > slices.Index(order, r.Status) {
+			r.Status, r.Amount, r.Currency = seen.Status, seen.Amount, seen.Currency
 		}
 		switch seen.Status {
 		case "succeeded":

@@ -196,12 +196,12 @@ func TestFoldCheckout_EveryOrder_TerminalIsAbsorbing(t *testing.T) {
 	facts := events([]billing.Fact{session(0, "open", "unpaid"), session(10, "complete", "unpaid"), session(20, "complete", "paid")}, true)
 	orders(facts, func(delivered []billing.Fact) {
 		got := billing.FoldCheckout("cs_1", delivered, policy)
-		o, grants := got.Order()
+		o, grants := got.Order(), got.Order().Granted()
 		if got.Status != "complete" || got.PaymentStatus != "paid" || got.Named != "acme" || !grants || o.Plan != "pro" || !o.PaidAt.Equal(at(20)) || o.For != day {
 			t.Errorf("after %s: got %+v, order %+v %v", told(delivered), got, o, grants)
 		}
 	})
-	if _, grants := billing.FoldCheckout("cs_1", facts[:2], policy).Order(); grants {
+	if billing.FoldCheckout("cs_1", facts[:2], policy).Order().Granted() {
 		t.Error("grants before it is paid")
 	}
 }

@@ -13,18 +13,16 @@ func (s *Subscription) see(snapshots []Fact, p Policy) {
 	fact := snapshots[len(snapshots)-1]
 	last := fact.Subscription
 	b := last.purchase(p)
-	s.Status, s.Because, s.TrialEnd = last.Status, fact.EventID, last.TrialEnd
-	s.Cause = causeOf(fact)
+	s.Status, s.Cause, s.TrialEnd = last.Status, causeOf(fact), last.TrialEnd
 	if !last.PaymentMethod {
 		s.Unpaid = last.MissingPayment
 	}
-	s.Plan, s.Quantity, s.Prices, s.AddOns, s.UnknownPrice = b.plan, b.quantity, b.prices, b.addOns, b.unknown
-	s.Asks = b.asks
+	s.Sale, s.UnknownPrice, s.Asks = b.Sale, b.unknown, b.asks
 	s.PeriodStart, s.PeriodEnd = b.start, b.end
 	// the newest plan that was known stays
 	for i := len(snapshots) - 2; i >= 0 && s.Plan == "" && s.UnknownPrice != ""; i-- {
 		b = snapshots[i].Subscription.purchase(p)
-		s.Plan, s.Quantity, s.Prices = b.plan, b.quantity, b.prices
+		s.Plan, s.Quantity, s.Prices = b.Plan, b.Quantity, b.Prices
 	}
 	s.PlannedEnd = plannedEnd(last, s.PeriodEnd)
 	s.EndsAt = s.PlannedEnd

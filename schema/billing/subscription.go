@@ -15,15 +15,11 @@ type Subscription struct {
 	// Status is the provider's word, or "active"/"trialing" on the evidence of a paid invoice alone. It is "" as long
 	// as nothing is known but invoices that are not paid.
 	Status string
-	// Plan is what the items are mapped to, "" where no mapping knew any price of it.
-	Plan     string   `json:",omitempty"`
-	Quantity int64    `json:",omitempty"`
-	AddOns   []string `json:",omitempty"` // features beside the plan's, sorted
-	// Prices are those of the plan and the add-ons, as [DecisionFact] names them.
-	Prices []Bought `json:",omitempty"`
+	// Sale is that of its items.
+	Sale
 	// Instead is granted in the place of the order, nil for none: while more was ordered than is paid for (see
 	// Policy.GrantOnPayment), and while the order is withheld because it was refused.
-	Instead *Given `json:",omitempty"`
+	Instead *Sale `json:",omitempty"`
 	// PeriodStart and PeriodEnd bound the current period of the plan's item.
 	PeriodStart time.Time `json:",omitzero"`
 	PeriodEnd   time.Time `json:",omitzero"`
@@ -46,10 +42,9 @@ type Subscription struct {
 	PastDueSince time.Time `json:",omitzero"`
 	// EndedAt is when it ended for good, zero while it has not. A subscription that has ended never comes back.
 	EndedAt time.Time `json:",omitzero"`
-	// Because is the event that decides, and Cause the fact. PastDueBy is the first of the present run of past_due.
-	Because   string `json:",omitempty"`
-	Cause     Cause  `json:",omitzero"`
-	PastDueBy Cause  `json:",omitzero"`
+	// Cause is the fact that decides. PastDueBy is the first of the present run of past_due.
+	Cause     Cause `json:",omitzero"`
+	PastDueBy Cause `json:",omitzero"`
 	// EverGranted is set once any fact made it grant: a subscription that never did has nothing to take away.
 	EverGranted bool `json:",omitempty"`
 	// GrantedAt is when the first snapshot showed that it grants, zero while none has.
@@ -260,7 +255,7 @@ func (s *Subscription) grants() []Grant {
 		return nil
 	}
 	is := s.Given()
-	return []Grant{{s.ID, is.Plan, is.Quantity, is.AddOns, s.Until, s.EndsAt, s.Because}}
+	return []Grant{{s.ID, is.Plan, is.Quantity, is.AddOns, s.Until, s.EndsAt, s.Cause.EventID}}
 }
 
 // gives reports whether the subscription grants anything; what the clock has ended is not asked.

@@ -121,7 +121,7 @@ select $1, $2, $3, $3, 'open', 'Account ' || $3 || ' is new, and differs from ' 
 // and [applying.welcome].
 const openTaskSQL = `
 with over as materialized (
-    select ended or $8 <> '' and (coalesce(state->'Instead'->>'Plan', plan) <> $8 or status not in ('active', 'trialing', 'past_due')
+    select ended or $8 <> '' and (coalesce(state->'Instead'->>'Plan', case when state ? 'Instead' then '' else plan end) <> $8 or status not in ('active', 'trialing', 'past_due')
               or state ?| array['Held', 'Withheld', 'PaidBack']) as over
       from subscriptions where mode = $1 and id = $7 and id <> '' for share)
 insert into tasks as t (mode, kind, object, account, state, title, effect_key, subscription)

@@ -13,7 +13,6 @@ type Warning struct {
 	Type   string `json:",omitempty"`
 	// Actionable is set while a refund may still keep a dispute away.
 	Actionable bool
-	Because    string `json:",omitempty"`
 }
 
 // FoldWarning makes a warning of the facts about it: the last counts, and what nothing can be done about stays so.
@@ -23,7 +22,7 @@ func FoldWarning(id string, facts []Fact) Warning {
 	for _, f := range InOrder(facts, WarningSeen) {
 		seen := f.Warning
 		w.Charge, intent = cmp.Or(seen.Charge, w.Charge), cmp.Or(seen.PaymentIntent, intent)
-		w.Type, w.Actionable, w.Because = cmp.Or(seen.Type, w.Type), w.Actionable && seen.Actionable, f.EventID
+		w.Type, w.Actionable = cmp.Or(seen.Type, w.Type), w.Actionable && seen.Actionable
 	}
 	w.Payment = cmp.Or(intent, w.Charge)
 	return w

@@ -92,7 +92,7 @@ func fold(facts []billing.Fact, p billing.Policy, now time.Time) world {
 	for id, i := range w.invoices {
 		i.Account = cmp.Or(w.subscriptions[i.Subscription].Account, billing.AccountOf(i.Named, i.Customer, about[i.Customer]))
 		w.invoices[id] = i
-		if _, ok := i.Order(); ok {
+		if i.Order().Granted() {
 			ofAccount[i.Account] = append(ofAccount[i.Account], &i)
 		}
 	}

@@ -41,7 +41,7 @@ func Plant(t testing.TB, pool *pgxpool.Pool) {
 			(@x, @x, 'live', 'invoice_seen', @x, @x, @x, @x, @id, now(), 1, 'event', '{}')`,
 		`insert into accounts (mode, id, provider, customer, target_version, target_state, target_plan, target_features) values ('live', @x, @x, @x, 1, 'active', @x, array[@x])`,
 		`insert into subscriptions (mode, id, account, customer, status, plan, state) values ('live', @x, @x, @x, @x, @x, json_build_object('ID', @x::text, 'Status', @x::text,
-			'Plan', @x::text, 'Because', @x::text))`,
+			'Plan', @x::text, 'Cause', jsonb_build_object('EventID', @x::text)))`,
 		`insert into invoices (mode, id, account, customer, status, amount, currency, period_start, occurred_at, page, state) values ('live', @x, @x, @x, @x, 1, @x, now(), now(), @x,
 			json_build_object('ID', @x::text, 'Number', @x::text, 'Status', @x::text, 'Currency', @x::text))`,
 		`insert into objects (mode, kind, id, account, invoice, state) values ('live', 'refund', @x, @x, @x, json_build_object('Status', @x::text, 'Amount', 1, 'Currency', @x::text))`,
