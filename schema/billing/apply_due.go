@@ -53,9 +53,7 @@ func (a *applyingDue) applyDue(ctx context.Context, account string) error {
 	a.change.Before.Access = a.accessOf(account, a.granted[account])
 	a.change.After.Access = a.target(account, a.granted[account])
 	b = &pgx.Batch{}
-	a.writeAccess(b, a.change.Before.Access.Target, a.change.After.Access)
-	a.scheduleRelease(b, a.change.Before.Access.Target, a.change.After.Access, a.last)
-	a.scheduleAddOns(b, a.change.Before.Access.Target, a.change.After.Access, a.last.cause)
+	a.writeAccounts(b, a.last, a.last.cause)
 	if err := a.tell(b); err != nil {
 		return err
 	}

@@ -105,9 +105,9 @@ func (s *Subscription) news(of Subject, was Object) []news {
 	return nil
 }
 
-func (a *applying) newsOfAccess(before, after Access) []news {
+func (a *applying) newsOfAccess(after Access) []news {
 	t := after.Target
-	if t.Version == before.Target.Version {
+	if t.Version == a.accounts[after.Account].Version {
 		return nil
 	}
 	data := t.news(Scope{a.subject.Mode, after.Account}, a.subject.EventID)

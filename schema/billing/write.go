@@ -134,28 +134,43 @@ func (a *applying) writeTargets(b *pgx.Batch) {
 	if a.holds != "" {
 		b.Queue(holdSQL, a.subject.Mode, a.holds, a.accounts[a.holds].Held)
 	}
-	before, after := a.change.Before.Access.Target, a.change.After.Access
 	var last lapse
 	for _, o := range a.touched() {
-		if l := o.lapsed(a.at); o.ref().Account == after.Account && l.at.After(last.at) {
+		if l := o.lapsed(a.at); o.ref().Account == a.change.After.Access.Account && l.at.After(last.at) {
 			last = l
 		}
 	}
-	a.writeAccess(b, before, after)
-	a.scheduleRelease(b, before, after, last)
-	a.scheduleAddOns(b, before, after, causeOf(a.facts[0]))
-	a.follow(b, before, after)
-	for _, other := range a.change.Others {
-		was := a.accounts[other.Account].target()
-		a.writeAccess(b, was, other)
-		a.follow(b, was, other)
-		a.scheduleAddOns(b, was, other, causeOf(a.facts[0]))
-		a.scheduleRelease(b, was, other, lapse{}) // an account that was left is not over: nobody is asked to release it
+	a.writeAccounts(b, last, causeOf(a.facts[0]))
+}
+
+// writeAccounts writes what the accounts may use now. last is when what granted something last to the one that the
+// change is about was over; an account that was left is not over, and nobody is asked to release it. cause is what has
+// changed the targets.
+func (a *applying) writeAccounts(b *pgx.Batch, last lapse, cause Cause) {
+	for _, after := range a.accesses() {
+		before := a.accounts[after.Account].target()
+		a.writeAccess(b, before, after)
+		a.scheduleRelease(b, before, after, last)
+		a.scheduleAddOns(b, before, after, cause)
+		last = lapse{}
+		due := Due{At: a.at, Object: after.Account, Cause: cause}
+		switch { // no run is about either
+		case after.Target.Version == before.Version:
+			continue
+		case a.how == repairing:
+			due.Why = DueRefold
+		case after.Account == a.holds:
+			due.Why = DueHold
+		default:
+			continue
+		}
+		await(b, a.subject.Mode, after.Account, after.Account, due)
 	}
-	if a.holds != "" && after.Target.Version != before.Version { // no run is about such a fact
-		await(b, a.subject.Mode, a.holds, a.holds,
-			Due{At: a.at, Why: DueHold, Object: a.holds, Cause: causeOf(a.facts[0])})
-	}
+}
+
+// accesses are those of the accounts concerned, first the one that the change is about.
+func (a *applying) accesses() []Access {
+	return append([]Access{a.change.After.Access}, a.change.Others...)
 }
 
 func (a *applying) writeAccess(b *pgx.Batch, before Target, after Access) {
@@ -164,14 +179,6 @@ func (a *applying) writeAccess(b *pgx.Batch, before Target, after Access) {
 		return
 	}
 	b.Queue(writeTargetSQL, a.subject.Mode, after.Account, t.Version, t.State, t.Plan, t.Quantity, texts(t.Features))
-}
-
-// follow has the clock bring a workspace to a target that a repair has changed, since no run is about that.
-func (a *applying) follow(b *pgx.Batch, before Target, after Access) {
-	if a.how == repairing && after.Account != "" && after.Target.Version != before.Version {
-		await(b, a.subject.Mode, after.Account, after.Account,
-			Due{At: a.at, Why: DueRefold, Object: after.Account, Cause: causeOf(a.facts[0])})
-	}
 }
 
 // tell writes the news to the outbox. A repair tells its changes, also those of imported objects.
@@ -183,9 +190,8 @@ func (a *applying) tell(b *pgx.Batch) error {
 	for _, o := range a.now.list() {
 		list = append(list, o.news(a.subject, a.before[keyOf(o)])...)
 	}
-	list = append(list, a.newsOfAccess(a.change.Before.Access, a.change.After.Access)...)
-	for _, other := range a.change.Others {
-		list = append(list, a.newsOfAccess(Access{Target: a.accounts[other.Account].target()}, other)...)
+	for _, after := range a.accesses() {
+		list = append(list, a.newsOfAccess(after)...)
 	}
 	var told []outbox.News
 	for _, n := range list {
