@@ -72,16 +72,6 @@ func (t Target) Same(o Target) bool {
 	return reflect.DeepEqual(t, o)
 }
 
-// Grants returns what objects grant, the highest plan first. An object that is held or taken back grants nothing.
-// Grants that have ended by the clock are included; [TargetOf] leaves them out.
-func Grants(list []Object, p Policy) (grants []Grant) {
-	for _, o := range list {
-		grants = append(grants, o.grants()...)
-	}
-	sortGrants(grants, p)
-	return grants
-}
-
 // sortGrants puts the highest plan first.
 func sortGrants(grants []Grant, p Policy) {
 	slices.SortFunc(grants, func(a, b Grant) int {

@@ -8,3 +8,13 @@ func RowsOf() map[string]string {
 	}
 	return all
 }
+
+// Grants returns what objects grant, the highest plan first. An object that is held or taken back grants nothing.
+// Grants that have ended by the clock are included; [TargetOf] leaves them out.
+func Grants(list []Object, p Policy) (grants []Grant) {
+	for _, o := range list {
+		grants = append(grants, o.grants()...)
+	}
+	sortGrants(grants, p)
+	return grants
+}

@@ -1,8 +1,8 @@
 package billing
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,50 +15,45 @@ import (
 func foresee(ctx context.Context, conn *pgx.Conn, p Policy, at time.Time, told Progress,
 	pick func(*folding) ([]Scope, error)) (is Forecast, err error) {
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err == nil {
+		f := &folding{tx: tx, policy: p, at: at, told: told, objects: map[string][]string{}, folded: map[string]bool{}}
+		is, err = f.forecast(ctx, pick)
+		err = cmp.Or(err, tx.Rollback(ctx))
+	}
 	if err != nil {
 		return is, fmt.Errorf("rebuild: %w", err)
 	}
-	defer func() {
-		if rollback := tx.Rollback(ctx); err == nil && !errors.Is(rollback, pgx.ErrTxClosed) {
-			err = rollback
-		}
-	}()
-	f := &folding{tx: tx, policy: p, at: at, told: told, objects: map[string][]string{}, folded: map[string]bool{}}
+	return is, nil
+}
+
+func (f *folding) forecast(ctx context.Context, pick func(*folding) ([]Scope, error)) (is Forecast, err error) {
 	scopes, err := pick(f)
 	if err != nil {
-		return is, fmt.Errorf("rebuild: %w", err)
+		return is, err
 	}
 	if scopes != nil {
 		f.scopes = map[Scope]bool{}
 	}
 	facts, err := f.facts(ctx, scopes) // before the rows that name an account's objects are hidden
-	if err != nil {
-		return is, fmt.Errorf("rebuild: %w", err)
+	if err == nil {
+		err = f.scratch(ctx)
 	}
-	if err := f.scratch(ctx); err != nil {
-		return is, fmt.Errorf("rebuild: %w", err)
-	}
-	for len(facts) > 0 {
-		if err := f.fold(ctx, facts); err != nil {
-			return is, fmt.Errorf("rebuild: %w", err)
-		}
-		if facts, err = f.reached(ctx); err != nil {
-			return is, fmt.Errorf("rebuild: %w", err)
+	for err == nil && len(facts) > 0 {
+		if err = f.fold(ctx, facts); err == nil {
+			facts, err = f.reached(ctx)
 		}
 	}
 	for _, table := range projections {
-		found, err := f.compare(ctx, table)
-		if err != nil {
-			return is, fmt.Errorf("rebuild: compare %s: %w", table.name, err)
-		}
-		is.Differences = append(is.Differences, slices.DeleteFunc(found, Difference.empty)...)
-	}
-	if f.asks {
-		if is.Tasks, err = f.tasks(ctx, is.Differences); err != nil {
-			return is, fmt.Errorf("rebuild: compare tasks: %w", err)
+		if err == nil {
+			var found []Difference
+			found, err = f.compare(ctx, table)
+			is.Differences = append(is.Differences, slices.DeleteFunc(found, Difference.empty)...)
 		}
 	}
-	return is, nil
+	if err == nil && f.asks {
+		is.Tasks, err = f.tasks(ctx, is.Differences)
+	}
+	return is, err
 }
 
 // folding is a fold in temporary tables.

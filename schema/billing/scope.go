@@ -81,20 +81,19 @@ func (s Scope) LastFact(ctx context.Context, db querier) (*Fact, error) {
 // says puts the payment facts that name an invoice first: the payment's owner is read before the payment is folded.
 const says = `(data ? 'Payment' and data->'Payment'->>'Invoice' is null)`
 
-// objectsSQL takes one fact of each object: one that shows it, rather than what a person decided about it.
-const objectsSQL = `
+// The following take one fact of each object: one that shows it, rather than what a person decided about it.
+const (
+	ofEach = `
 select ` + factColumns + ` from (
     select distinct on (mode, provider, provider_account, object) *, min(id) over (partition by mode, provider, provider_account, object) as first
-      from current_facts
+      from current_facts `
+	shownFirst = `
      order by mode, provider, provider_account, object, ` + says + `, (customer = ''), (data ? 'Decision'), id desc
 ) f order by first`
 
-const factOfEachSQL = `
-select ` + factColumns + ` from (
-    select distinct on (mode, provider, provider_account, object) *, min(id) over (partition by mode, provider, provider_account, object) as first
-      from current_facts where object = any($1) and mode = $2
-     order by mode, provider, provider_account, object, ` + says + `, (customer = ''), (data ? 'Decision'), id desc
-) f order by first`
+	objectsSQL    = ofEach + shownFirst
+	factOfEachSQL = ofEach + `where object = any($1) and mode = $2` + shownFirst
+)
 
 // objectsOfCustomersSQL takes customers among other objects.
 const objectsOfCustomersSQL = `
