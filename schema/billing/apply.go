@@ -209,17 +209,17 @@ func (a *applying) fold(context.Context) error {
 	with := related{a.known, a.now, a.policy}
 	fold := func(o Object) { a.now[keyOf(o)], a.folded[keyOf(o)] = o, true }
 	for _, id := range set(a.refunds) {
-		fold(foldRefund(id, with))
+		fold(FoldRefund(id, a.known[id]))
 	}
 	for _, charge := range a.toldAlone() {
 		if f, ok := a.refundByCharge(charge); ok {
 			a.told, a.known[f.Object] = append(a.told, f), []Fact{f}
-			fold(foldRefund(f.Object, with))
+			fold(FoldRefund(f.Object, []Fact{f}))
 		}
 	}
 	for _, k := range kinds {
-		id := a.about[k.kind]
-		if id == "" || k.kind == kindRefund {
+		id := a.about[k.none.kind()]
+		if id == "" || k.none.kind() == kindRefund {
 			continue
 		}
 		if o := k.fold(id, with); o != nil {

@@ -47,9 +47,9 @@ func (c Checkout) Sells() bool { return c.Mode == "payment" && c.Invoice == "" }
 func (c Checkout) Paid() bool { return !c.PaidAt.IsZero() }
 
 // FoldCheckout makes a checkout session of the facts about it. Apply sets its account and its refunds.
-func FoldCheckout(id string, facts []Fact, p Policy) Checkout {
+func FoldCheckout(id string, facts []Fact, p Policy) *Checkout {
 	facts = InOrder(facts)
-	c := Checkout{Ref: Ref{ID: id, Customer: customerOf(facts, nil)}}
+	c := &Checkout{Ref: Ref{ID: id, Customer: customerOf(facts, nil)}}
 	var lines []Line
 	for _, f := range InOrder(facts, CheckoutSeen) {
 		seen := f.Checkout
@@ -80,8 +80,7 @@ func foldCheckout(id string, with related) Object {
 	if len(with.facts[id]) == 0 {
 		return nil
 	}
-	c := FoldCheckout(id, with.facts[id], with.policy)
-	return &c
+	return FoldCheckout(id, with.facts[id], with.policy)
 }
 
 func (*Checkout) kind() kind { return kindCheckout }

@@ -31,8 +31,8 @@ type Credit struct {
 func (c Credit) Voided() bool { return !c.VoidedAt.IsZero() }
 
 // FoldCredit makes a credit note of the facts about it. Its Account is left to Apply.
-func FoldCredit(id string, facts []Fact) Credit {
-	c := Credit{Ref: Ref{ID: id, Claimed: linkedTo(InOrder(facts))}}
+func FoldCredit(id string, facts []Fact) *Credit {
+	c := &Credit{Ref: Ref{ID: id, Claimed: linkedTo(InOrder(facts))}}
 	for n, f := range InOrder(facts, CreditSeen) {
 		seen := f.Credit
 		if n == 0 {

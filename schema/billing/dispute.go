@@ -28,8 +28,8 @@ type Dispute struct {
 }
 
 // FoldDispute makes a dispute of the facts about it. Its account is left to Apply.
-func FoldDispute(id string, facts []Fact) Dispute {
-	d := Dispute{Ref: Ref{ID: id}}
+func FoldDispute(id string, facts []Fact) *Dispute {
+	d := &Dispute{Ref: Ref{ID: id}}
 	intent := ""
 	for _, f := range InOrder(facts, DisputeSeen) {
 		seen := f.Dispute

@@ -156,27 +156,17 @@ func (k kind) waits() bool {
 // kinds are all kinds of objects, in the order of folding: a kind comes before the kinds that are folded with it.
 // fold returns nil if no fact tells of the object.
 var kinds = []struct {
-	kind kind
-	none func() Object
+	none Object
 	fold func(id string, with related) Object
 }{
-	{kindRefund, func() Object { return &Refund{} }, foldRefund},
-	{kindDispute, func() Object { return &Dispute{} }, func(id string, with related) Object {
-		d := FoldDispute(id, with.facts[id])
-		return &d
-	}},
-	{kindWarning, func() Object { return &Warning{} }, func(id string, with related) Object {
-		w := FoldWarning(id, with.facts[id])
-		return &w
-	}},
-	{kindCredit, func() Object { return &Credit{} }, func(id string, with related) Object {
-		c := FoldCredit(id, with.facts[id])
-		return &c
-	}},
-	{kindCheckout, func() Object { return &Checkout{} }, foldCheckout},
-	{kindPayment, func() Object { return &Payment{} }, foldPayment},
-	{kindInvoice, func() Object { return &Invoice{} }, foldInvoice},
-	{kindSubscription, func() Object { return &Subscription{} }, foldSubscription},
+	{&Refund{}, func(id string, with related) Object { return FoldRefund(id, with.facts[id]) }},
+	{&Dispute{}, func(id string, with related) Object { return FoldDispute(id, with.facts[id]) }},
+	{&Warning{}, func(id string, with related) Object { return FoldWarning(id, with.facts[id]) }},
+	{&Credit{}, func(id string, with related) Object { return FoldCredit(id, with.facts[id]) }},
+	{&Checkout{}, foldCheckout},
+	{&Payment{}, foldPayment},
+	{&Invoice{}, foldInvoice},
+	{&Subscription{}, foldSubscription},
 }
 
 // listed is the order in which objects are written and announced.
@@ -251,8 +241,8 @@ func keyOf(o Object) key { return key{o.kind(), o.ref().ID} }
 // add adds an object that was read.
 func (o objects) add(of kind, state []byte) error {
 	for _, k := range kinds {
-		if k.kind == of {
-			is := k.none()
+		if k.none.kind() == of {
+			is := copyOf(k.none)
 			err := json.Unmarshal(state, is)
 			o[keyOf(is)] = is
 			return err

@@ -33,8 +33,8 @@ type Payment struct {
 }
 
 // FoldPayment makes a payment of the facts about it and of its refunds. Its Account is left to Apply.
-func FoldPayment(id string, facts []Fact, refunds []Refund) Payment {
-	p := Payment{Ref: Ref{ID: id}}
+func FoldPayment(id string, facts []Fact, refunds []*Refund) *Payment {
+	p := &Payment{Ref: Ref{ID: id}}
 	refunded := map[string]Fact{} // what each charge says last
 	since := map[string]Cause{}   // the fact that says so
 	for _, f := range InOrder(facts, PaymentSeen) {
@@ -86,7 +86,7 @@ func FoldPayment(id string, facts []Fact, refunds []Refund) Payment {
 
 // failedSince returns what of a charge was counted as refunded at a time, and has come back since: no snapshot of the
 // charge tells of that.
-func failedSince(at time.Time, charge string, refunds []Refund) (sum int64) {
+func failedSince(at time.Time, charge string, refunds []*Refund) (sum int64) {
 	for _, r := range refunds {
 		if r.Charge == charge && !r.FailedAt.IsZero() && !r.FailedAt.Before(at) {
 			sum += r.Amount
@@ -116,12 +116,7 @@ func PaymentOf(f Fact) string {
 
 // foldPayment takes over what the checkout session says that the payment was made in.
 func foldPayment(id string, with related) Object {
-	var refunds []Refund
-	for _, r := range each[*Refund](with.objects) {
-		if r.Payment == id {
-			refunds = append(refunds, *r)
-		}
-	}
+	refunds := slices.DeleteFunc(each[*Refund](with.objects), func(r *Refund) bool { return r.Payment != id })
 	p := FoldPayment(id, with.facts[id], refunds)
 	for _, c := range each[*Checkout](with.objects) {
 		if c.Payment == id {
@@ -131,7 +126,7 @@ func foldPayment(id string, with related) Object {
 			}
 		}
 	}
-	return &p
+	return p
 }
 
 func (*Payment) kind() kind { return kindPayment }

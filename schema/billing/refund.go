@@ -39,9 +39,9 @@ func (r Refund) Succeeded() bool { return !r.SucceededAt.IsZero() }
 func (r Refund) Failed() bool { return !r.FailedAt.IsZero() }
 
 // FoldRefund makes a refund of the facts about it. Its account is left to Apply.
-func FoldRefund(id string, facts []Fact) Refund {
+func FoldRefund(id string, facts []Fact) *Refund {
 	order := []string{"pending", "requires_action", "succeeded", "canceled", "failed"}
-	r := Refund{Ref: Ref{ID: id}}
+	r := &Refund{Ref: Ref{ID: id}}
 	intent := ""
 	for _, f := range InOrder(facts, RefundSeen) {
 		seen := f.Refund
@@ -63,11 +63,6 @@ func FoldRefund(id string, facts []Fact) Refund {
 	}
 	r.Payment, r.Claimed = cmp.Or(intent, r.Charge), linkedTo(InOrder(facts))
 	return r
-}
-
-func foldRefund(id string, with related) Object {
-	r := FoldRefund(id, with.facts[id])
-	return &r
 }
 
 func (*Refund) kind() kind { return kindRefund }

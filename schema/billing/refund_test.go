@@ -48,13 +48,13 @@ func TestFoldPayment_RefundedOnce_EveryOrder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		charges []billing.Fact
-		refunds []billing.Refund
+		refunds []*billing.Refund
 		want    int64
 	}{
-		"both":                   {[]billing.Fact{charge(0, 0), charge(9, 30)}, []billing.Refund{{Status: "succeeded", Amount: 10}, {Status: "succeeded", Amount: 20}}, 30},
+		"both":                   {[]billing.Fact{charge(0, 0), charge(9, 30)}, []*billing.Refund{{Status: "succeeded", Amount: 10}, {Status: "succeeded", Amount: 20}}, 30},
 		"the charge alone":       {[]billing.Fact{charge(0, 0), charge(9, 30)}, nil, 30},
-		"the refunds are ahead":  {[]billing.Fact{charge(0, 0), charge(9, 10)}, []billing.Refund{{Status: "succeeded", Amount: 10}, {Status: "succeeded", Amount: 20}}, 30},
-		"one is not yet through": {[]billing.Fact{charge(0, 0)}, []billing.Refund{{Status: "succeeded", Amount: 10}, {Status: "pending", Amount: 20}}, 10},
+		"the refunds are ahead":  {[]billing.Fact{charge(0, 0), charge(9, 10)}, []*billing.Refund{{Status: "succeeded", Amount: 10}, {Status: "succeeded", Amount: 20}}, 30},
+		"one is not yet through": {[]billing.Fact{charge(0, 0)}, []*billing.Refund{{Status: "succeeded", Amount: 10}, {Status: "pending", Amount: 20}}, 10},
 	} {
 		orders(events(c.charges, false), func(delivered []billing.Fact) {
 			if got := billing.FoldPayment("ch_1", delivered, c.refunds); got.Refunded != c.want || got.Invoice != "in_1" || got.Customer != "cus_1" {

@@ -16,8 +16,8 @@ type Warning struct {
 }
 
 // FoldWarning makes a warning of the facts about it: the last counts, and what nothing can be done about stays so.
-func FoldWarning(id string, facts []Fact) Warning {
-	w := Warning{Ref: Ref{ID: id}, Actionable: true}
+func FoldWarning(id string, facts []Fact) *Warning {
+	w := &Warning{Ref: Ref{ID: id}, Actionable: true}
 	intent := ""
 	for _, f := range InOrder(facts, WarningSeen) {
 		seen := f.Warning
