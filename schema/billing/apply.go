@@ -256,8 +256,11 @@ func (a *applying) fold(context.Context) error {
 	return nil
 }
 
-// learnt reports whether more is known about the owner of an object that waits for that.
-func learnt(o, was Object) bool { return was != nil && o.kind().waits() && o.known() > was.known() }
+// learnt reports whether more is known about the owner of an object that may be told of before that is known.
+func learnt(o, was Object) bool {
+	waits := slices.Contains([]kind{kindRefund, kindDispute, kindWarning, kindCredit}, o.kind())
+	return waits && was != nil && o.known() > was.known()
+}
 
 // concerned reports whether the facts may say whose an object is: they are about it, or about its customer or its
 // invoice, or it names a payment.

@@ -10,7 +10,11 @@ import (
 // schedule replaces the due rows of the objects. Steps that are due by now go into the change, and the event's own
 // run does them. A row whose time has come stays until the clock's run takes it, since that one may have begun.
 func (a *applying) schedule(b *pgx.Batch) {
-	a.bookClaimed(b)
+	if f := a.facts[0]; a.how == normal && f.Link != nil && f.Link.Of != "" {
+		// No run is about what a person has given to an account: the clock books it.
+		await(b, a.subject.Mode, f.Object, f.Link.Account,
+			Due{At: a.at, Why: DueBook, Object: f.Object, Cause: causeOf(f)})
+	}
 	before, now := related{a.known, a.before, a.policy}, related{a.known, a.now, a.policy}
 	for _, o := range a.touched() {
 		ref, was := o.ref(), a.before[keyOf(o)]
@@ -51,15 +55,6 @@ func (a *applying) dueAlready(due []Due) {
 		}
 		a.change.Due = append(a.change.Due, d)
 	}
-}
-
-// bookClaimed has the clock book what a person has given to an account: no run is about such a fact.
-func (a *applying) bookClaimed(b *pgx.Batch) {
-	f := a.facts[0]
-	if a.how != normal || f.Link == nil || f.Link.Of == "" {
-		return
-	}
-	await(b, a.subject.Mode, f.Object, f.Link.Account, Due{At: a.at, Why: DueBook, Object: f.Object, Cause: causeOf(f)})
 }
 
 // replace makes the owner's rows exactly those of due in the future. A rebuild keeps past ones too: the clock may not

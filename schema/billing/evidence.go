@@ -59,15 +59,6 @@ func (s *Subscription) renewsBy(invoices []Invoice, p Policy) time.Time {
 	return last.Add(p.Renewal)
 }
 
-// doubt looks whether all that was owed was paid since the subscription became past due, or unpaid: the provider says
-// by itself that it is active then.
-func (s *Subscription) doubt(invoices []Invoice) {
-	owes := func(i Invoice) bool { return i.Status == "open" || i.Status == "draft" }
-	if newest := newestPaid(invoices); newest.PaidAt.After(s.Cause.At) && !slices.ContainsFunc(invoices, owes) {
-		s.Unsettled = newest.Cause
-	}
-}
-
 func paidOf(invoices []Invoice) []Invoice {
 	return slices.DeleteFunc(slices.Clone(invoices), func(i Invoice) bool { return !i.paid() })
 }

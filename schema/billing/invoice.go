@@ -139,7 +139,8 @@ func FoldInvoice(id string, facts []Fact, p Policy) Invoice {
 	if i.Status != "draft" {
 		i.Stuck = ""
 	}
-	i.Failures = ascending(i.Failures)
+	slices.Sort(i.Failures)
+	i.Failures = slices.Compact(i.Failures)
 	i.Named = cmp.Or(p.account(facts), linkedTo(facts), i.Named)
 	i.Review = reviewOf(snapshots)
 	i.buy(linesOf(first, snapshots), p)
@@ -227,12 +228,6 @@ func compareInvoices(a, b Invoice) int {
 	return cmp.Or(a.PeriodStart.Compare(b.PeriodStart), a.OccurredAt.Compare(b.OccurredAt), cmp.Compare(a.ID, b.ID))
 }
 
-// ascending returns numbers sorted and without duplicates.
-func ascending(numbers []int) []int {
-	slices.Sort(numbers)
-	return slices.Compact(numbers)
-}
-
 const invoiceSQL = `select state from invoices where mode = $1 and id = $2`
 
 func foldInvoice(id string, with related) Object {
@@ -263,8 +258,8 @@ func (*Invoice) kind() kind { return kindInvoice }
 
 func (i *Invoice) assign(with related) {
 	s := find[*Subscription](with.objects, i.Subscription)
-	i.AtCheckout = len(i.Failures) > 0 && i.Reason == "subscription_create" && i.DueAt.IsZero() &&
-		!s.gaveBefore(i.FailedAt)
+	gave := s != nil && !s.GrantedAt.IsZero() && s.GrantedAt.Before(i.FailedAt)
+	i.AtCheckout = len(i.Failures) > 0 && i.Reason == "subscription_create" && i.DueAt.IsZero() && !gave
 	i.Account, i.NotOurs = with.accountOf(i.Named, i.Customer), i.Others
 	if s != nil {
 		i.Account, i.NotOurs = s.Account, s.NotOurs

@@ -148,11 +148,6 @@ const (
 	kindCredit       kind = "credit_note"
 )
 
-// waits reports whether objects of the kind may be told before their account is known.
-func (k kind) waits() bool {
-	return k == kindRefund || k == kindDispute || k == kindWarning || k == kindCredit
-}
-
 // kinds are all kinds of objects, in the order of folding: a kind comes before the kinds that are folded with it.
 // fold returns nil if no fact tells of the object.
 var kinds = []struct {

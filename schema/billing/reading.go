@@ -197,25 +197,21 @@ var ErrReadAgain = errors.New("bodies were read again meanwhile")
 // AppendIn appends the reading in tx, and returns the accounts that its facts are about: "" stands for objects that
 // have no account so far. Its error is [ErrReadAgain] where another reading came first.
 func (r Rereading) AppendIn(ctx context.Context, tx pgx.Tx, who, why string) (about []Scope, err error) {
-	if _, err = tx.Exec(ctx, lockReadingsSQL); err == nil {
-		var count int
-		if count, _, err = Readings(ctx, tx); err == nil && count != r.Before {
-			return nil, ErrReadAgain
-		}
+	if _, err := tx.Exec(ctx, lockReadingsSQL); err != nil {
+		return nil, fmt.Errorf("append reading %s: %w", r.ID, err)
 	}
-	if err == nil {
-		_, err = tx.Exec(ctx, readingSQL, r.ID, r.Reader, r.Undoes, who, why)
+	if count, _, err := Readings(ctx, tx); err != nil {
+		return nil, err
+	} else if count != r.Before {
+		return nil, ErrReadAgain
 	}
-	if err == nil {
+	if _, err = tx.Exec(ctx, readingSQL, r.ID, r.Reader, r.Undoes, who, why); err == nil {
 		err = r.append(ctx, tx)
-	}
-	if err == nil {
-		about, err = r.about(ctx, tx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("append reading %s: %w", r.ID, err)
 	}
-	return about, nil
+	return r.about(ctx, tx)
 }
 
 // about returns the accounts that the facts are about, once they are appended.

@@ -43,7 +43,7 @@ func (s Scope) repair(ctx context.Context, pool *pgxpool.Pool, p Policy, at time
 	fail := func(done int, err error) (int, error) {
 		return done, fmt.Errorf("repair account %s: %w", s.Account, err)
 	}
-	facts, err := s.facts(ctx, pool)
+	facts, err := factsOf(ctx, pool, s.Mode, []string{s.Account}, nil)
 	if err != nil {
 		return fail(0, err)
 	}

@@ -14,11 +14,6 @@ type Scope struct {
 	Account string `json:"account"`
 }
 
-// facts returns one fact of each object of an account, as [factsOf] does.
-func (s Scope) facts(ctx context.Context, db querier) ([]Fact, error) {
-	return factsOf(ctx, db, s.Mode, []string{s.Account}, nil)
-}
-
 // factsOf returns one fact of each object of accounts, and of other objects: applying it folds the object from all of
 // its facts, since it is there already. Objects come in the order in which they were heard of. The account "" has the
 // objects without account of which a later reading tells.
@@ -58,7 +53,7 @@ func (s Scope) Objects(ctx context.Context, db querier) ([]string, error) {
 
 // Told returns the objects that facts about the account tell of, and its customers.
 func (s Scope) Told(ctx context.Context, db querier) (objects []string, err error) {
-	facts, err := s.facts(ctx, db)
+	facts, err := factsOf(ctx, db, s.Mode, []string{s.Account}, nil)
 	for _, f := range facts {
 		objects = append(objects, f.Object)
 	}

@@ -51,45 +51,37 @@ func (p Policy) Completes(before Policy) bool {
 // named returns what two policies say otherwise: prices and plans, by the names that facts have for them, and connected
 // accounts. Alone is set where they differ in nothing else.
 func (p Policy) named(than Policy) (names, connected []string, alone bool) {
-	sides := []Policy{p, than}
-	differs := func(what string, of func(Policy) any) {
-		if fmt.Sprint(of(p)) != fmt.Sprint(of(than)) {
-			names = append(names, what)
+	alone = (len(p.Features) == 0) == (len(than.Features) == 0) // otherwise metadata could name any plan in one of them
+	var plans []string
+	for _, plan := range slices.Concat(p.Order, than.Order) {
+		if slices.Contains(p.Order, plan) != slices.Contains(than.Order, plan) {
+			plans = append(plans, plan)
 		}
 	}
-	plans := slices.Concat(p.Order, than.Order)
-	plans = slices.AppendSeq(slices.AppendSeq(plans, maps.Keys(p.Features)), maps.Keys(than.Features))
-	for _, plan := range set(plans) {
-		differs(plan, func(of Policy) any {
-			features, listed := of.Features[plan]
-			return []any{slices.Contains(of.Order, plan), listed, set(features)}
-		})
+	for _, c := range p.Changes(than) {
+		if name, is := strings.CutPrefix(c.Name, "plans.prices."); is {
+			names = append(names, name)
+		} else if plan, is := strings.CutPrefix(c.Name, "plans.features."); is {
+			plans = append(plans, plan)
+		} else if account, is := strings.CutPrefix(c.Name, "sources.accounts."); is {
+			_, id, _ := strings.Cut(account, "/")
+			connected = append(connected, id)
+		} else if c.Name != "plans.order" {
+			alone = false
+		}
 	}
-	changed := slices.Clone(names)
-	for _, side := range sides {
+	others := func(order []string) []string {
+		return slices.DeleteFunc(slices.Clone(order), func(plan string) bool { return slices.Contains(plans, plan) })
+	}
+	for _, side := range []Policy{p, than} {
 		for name, price := range side.Prices {
-			differs(name, func(of Policy) any { means, mapped := of.Prices[name]; return []any{means, mapped} })
-			if slices.Contains(changed, price.Plan) {
+			if slices.Contains(plans, price.Plan) {
 				names = append(names, name)
 			}
 		}
 	}
-	alone = (len(p.Features) == 0) == (len(than.Features) == 0) // otherwise metadata could name any plan in one of them
-	for _, side := range sides {
-		for of := range side.Accounts {
-			if p.Accounts[of] != than.Accounts[of] {
-				connected = append(connected, of.ID)
-			}
-		}
-	}
-	for i := range sides {
-		side := &sides[i]
-		side.Prices, side.Features, side.Accounts = nil, nil, nil
-		side.Order = slices.DeleteFunc(slices.Clone(side.Order), func(plan string) bool {
-			return slices.Contains(changed, plan)
-		})
-	}
-	return set(names), set(connected), alone && sides[0].Sealed().Hash() == sides[1].Sealed().Hash()
+	alone = alone && slices.Equal(others(p.Order), others(than.Order))
+	return set(append(names, plans...)), set(connected), alone
 }
 
 // settings says each thing that a policy says, in words.
@@ -109,6 +101,12 @@ func (p Policy) settings() map[string]string {
 		says := cmp.Or(price.Plan, "adds "+strings.Join(set(price.AddOn), ", "))
 		if price.For > 0 {
 			says += " for " + price.For.String()
+		}
+		if price.NoSeats {
+			says += " without seats"
+		}
+		if price.NotOurs {
+			says = "another product's"
 		}
 		all["plans.prices."+name] = says
 	}

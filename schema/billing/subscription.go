@@ -116,11 +116,6 @@ func (s Subscription) TrialEndsOn(at time.Time) bool {
 	return s.Status == "trialing" && !s.Ended() && !at.IsZero() && s.TrialEnd.Equal(at) && s.PlannedEnd.IsZero()
 }
 
-// gaveBefore reports whether the subscription, which may be nil, is known to have granted before a time.
-func (s *Subscription) gaveBefore(at time.Time) bool {
-	return s != nil && !s.GrantedAt.IsZero() && s.GrantedAt.Before(at)
-}
-
 // changedFrom reports whether the plan that is given, its quantity or the planned end differ from before. before is nil
 // for a subscription that was not known.
 func (s Subscription) changedFrom(before *Subscription) bool {
@@ -168,7 +163,11 @@ func FoldSubscription(id string, facts []Fact, invoices []Invoice, p Policy) Sub
 	case "", "incomplete":
 		s.believe(invoices, p)
 	case "past_due", "unpaid":
-		s.doubt(invoices)
+		// Once all that is owed was paid, the provider says by itself that it is active.
+		owes := func(i Invoice) bool { return i.Status == "open" || i.Status == "draft" }
+		if newest := newestPaid(invoices); newest.PaidAt.After(s.Cause.At) && !slices.ContainsFunc(invoices, owes) {
+			s.Unsettled = newest.Cause
+		}
 	}
 	if s.NotOurs = sellsNothing(snapshots, invoices, p); s.NotOurs {
 		return s
