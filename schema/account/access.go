@@ -23,8 +23,8 @@ func ReadAccess(ctx context.Context, db querier, id, mode string) ([]Account, er
 	return list(ctx, db, "the access of "+id, func(row pgx.CollectableRow) (a Account, err error) {
 		var states []billing.Subscription
 		x := &a.Access
-		err = row.Scan(&a.Mode, &a.ID, &a.Customer, &a.Provider, &x.Version, &x.State, &x.Plan, &x.Quantity, &x.Features,
-			&x.Held, &a.Grants, &states)
+		err = row.Scan(&a.Mode, &a.ID, &a.Customer, &a.Provider, &x.Version, &x.State, &x.Plan, &x.Quantity,
+			&x.Features, &x.Held, &a.Grants, &states)
 		for _, s := range states {
 			a.Subscriptions = append(a.Subscriptions, subscription(s))
 		}

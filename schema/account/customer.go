@@ -46,6 +46,6 @@ order by 1 desc, 2`
 
 // OpenObjects returns an account's subscriptions, invoices, refunds and disputes that can still change.
 func OpenObjects(ctx context.Context, db DB, name Name) ([]OpenObject, error) {
-	return list(ctx, db, "what is open of account "+name.ID, pgx.RowToStructByPos[OpenObject], openObjectsSQL, name.Mode,
-		name.ID)
+	return list(ctx, db, "what is open of account "+name.ID, pgx.RowToStructByPos[OpenObject], openObjectsSQL,
+		name.Mode, name.ID)
 }

@@ -45,8 +45,8 @@ func FindInvoices(ctx context.Context, db DB, id, mode string) ([]ShownInvoice, 
 	}, findInvoiceSQL, modesOf(mode), id)
 	for n := range found {
 		i := &found[n]
-		if i.Entries, err = list(ctx, db, "entries", pgx.RowToStructByPos[Entry], invoiceEntriesSQL, i.Mode, i.Account, i.ID,
-			MostInvoices); err != nil {
+		if i.Entries, err = list(ctx, db, "entries", pgx.RowToStructByPos[Entry], invoiceEntriesSQL, i.Mode, i.Account,
+			i.ID, MostInvoices); err != nil {
 			return nil, err
 		}
 		if i.Claims, err = list(ctx, db, "claims", pgx.RowToStructByPos[Claim], invoiceClaimsSQL, i.Mode, i.ID,

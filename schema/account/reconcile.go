@@ -38,8 +38,8 @@ func ToCompare(ctx context.Context, db DB, u Uncompared) ([]Name, error) {
 	if before.IsZero() {
 		before = time.Now().AddDate(1, 0, 0)
 	}
-	return list(ctx, db, "the accounts to compare", pgx.RowToStructByName[Name], uncomparedSQL, u.Modes, u.Touched, before,
-		max(u.Share, 1))
+	return list(ctx, db, "the accounts to compare", pgx.RowToStructByName[Name], uncomparedSQL, u.Modes, u.Touched,
+		before, max(u.Share, 1))
 }
 
 const comparedSQL = `update accounts set reconciled_at = now() where mode = $1 and id = $2`

@@ -157,7 +157,8 @@ const correctionPrefix = "finance-correction:"
 // bookedOf returns what is booked of objects, and what a person has had corrected: the oldest first. What was taken
 // back is settled: nothing then.
 func bookedOf(ctx context.Context, db querier, mode string, objects ...string) ([]Correction, error) {
-	return collect(ctx, db, "what is booked of "+objects[0], pgx.RowToStructByPos[Correction], bookedOfSQL, mode, objects)
+	return collect(ctx, db, "what is booked of "+objects[0], pgx.RowToStructByPos[Correction], bookedOfSQL, mode,
+		objects)
 }
 
 // sumsOf adds entries up by account and currency, in their order.

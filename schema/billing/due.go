@@ -126,7 +126,8 @@ func (s *Subscription) ending(p Policy) []Due {
 	if p.Notice == 0 {
 		return nil
 	}
-	return []Due{{At: latest(s.PastDueSince, s.EndsAt.Add(-p.Notice)), Why: DueEnding, Object: s.ID, Cause: s.PastDueBy}}
+	at := latest(s.PastDueSince, s.EndsAt.Add(-p.Notice))
+	return []Due{{At: at, Why: DueEnding, Object: s.ID, Cause: s.PastDueBy}}
 }
 
 // dunning returns the steps of reminding the customer of an invoice. They count from the first attempt that failed.

@@ -21,8 +21,8 @@ func (s *Store) FirstToBook(ctx context.Context, receiptID string, keys []string
 		}
 		objects = append(objects, k[strings.LastIndex(k, ":")+1:])
 	}
-	return one(ctx, s.db, "whether "+strings.Join(keys, ", ")+" is booked", pgx.RowTo[string], firstToBookSQL, keys, ends,
-		objects, receiptID)
+	return one(ctx, s.db, "whether "+strings.Join(keys, ", ")+" is booked", pgx.RowTo[string], firstToBookSQL, keys,
+		ends, objects, receiptID)
 }
 
 // firstToBookSQL looks first into the ledger. If the key is not there, the facts say whether an entry is due; none is

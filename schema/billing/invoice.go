@@ -78,8 +78,8 @@ type Invoice struct {
 	LostBy   Cause `json:",omitzero"`
 	// Review says what about it a person must review, "" for nothing: [ReviewPaidAndVoid], [ReviewPaidThenOpen].
 	Review string `json:",omitempty"`
-	// Cause is the fact whose snapshot decides. FailedBy is the first that told of a failure, FailedAt when the last one
-	// did.
+	// Cause is the fact whose snapshot decides. FailedBy is the first that told of a failure, FailedAt when the last
+	// one did.
 	Cause    Cause     `json:",omitzero"`
 	FailedBy Cause     `json:",omitzero"`
 	FailedAt time.Time `json:",omitzero"`

@@ -125,8 +125,8 @@ const keptAtOnce = 100
 // EachKept calls f for each event of a provider that was applied and passes the filter, the oldest first.
 func EachKept(ctx context.Context, db querier, provider string, filter KeptFilter, f func(Kept) error) error {
 	for last := ""; ; {
-		page, err := collect(ctx, db, "kept events", pgx.RowToStructByPos[Kept], keptSQL, provider, last, filter.Objects,
-			filter.Mode, filter.Type, orNull(filter.Since), filter.ReadBy, keptAtOnce)
+		page, err := collect(ctx, db, "kept events", pgx.RowToStructByPos[Kept], keptSQL, provider, last,
+			filter.Objects, filter.Mode, filter.Type, orNull(filter.Since), filter.ReadBy, keptAtOnce)
 		if err != nil {
 			return err
 		}

@@ -61,7 +61,8 @@ func (r *Refund) within(refunds []*Refund) string {
 	first := (*Refund)(nil)
 	for _, by := range refunds {
 		counted := !r.CreatedAt.After(by.SucceededAt) && (!r.Failed() || r.FailedAt.After(by.SucceededAt))
-		if by.ByCharge && by.Charge == r.Charge && counted && !slices.Contains(by.Known, r.ID) && (first == nil || by.SucceededAt.Before(first.SucceededAt)) {
+		if by.ByCharge && by.Charge == r.Charge && counted && !slices.Contains(by.Known, r.ID) &&
+			(first == nil || by.SucceededAt.Before(first.SucceededAt)) {
 			first = by
 		}
 	}

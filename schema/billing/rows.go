@@ -23,9 +23,10 @@ type Row struct {
 // Rows returns the rows of an account that facts fold to.
 func Rows(ctx context.Context, db querier, of Scope) (rows []Row, err error) {
 	for _, p := range projections {
-		list, err := collect(ctx, db, p.name+" of account "+of.Account, func(row pgx.CollectableRow) (r Row, err error) {
-			r.Table = p.name
-			return r, row.Scan(&r.Key, &r.Data)
+		list, err := collect(ctx, db, p.name+" of account "+of.Account, func(row pgx.CollectableRow) (Row, error) {
+			r := Row{Table: p.name}
+			err := row.Scan(&r.Key, &r.Data)
+			return r, err
 		}, p.rowsSQL(), slices.Concat(alwaysExcept, p.except), of.Mode, of.Account)
 		if err != nil {
 			return nil, err

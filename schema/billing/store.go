@@ -22,7 +22,8 @@ func Reading(db querier) *Store { return &Store{db: db} }
 
 // Target returns what the workspace of an account shall be now; the zero target for an account that is not known.
 func (s *Store) Target(ctx context.Context, mode, account string) (Target, error) {
-	row, err := one(ctx, s.db, "the target of account "+account, pgx.RowToStructByName[accountRow], accountSQL, mode, account)
+	row, err := one(ctx, s.db, "the target of account "+account, pgx.RowToStructByName[accountRow], accountSQL, mode,
+		account)
 	return row.target(), err
 }
 
