@@ -29,16 +29,24 @@ type Envelope struct {
 }
 
 // ReadEnvelope reads body, which it keeps and does not change.
-func ReadEnvelope(body []byte) *Envelope { return readEnvelope(body, false) }
+func ReadEnvelope(body []byte) *Envelope {
+	e := &Envelope{body: body}
+	e.read()
+	return e
+}
 
 // ReadSharedEnvelope is [ReadEnvelope] for objects that hold the sender's own keys beside the
 // provider's. A key that stands twice is a problem only where it is looked up, and one that differs
 // from it in case is another key.
-func ReadSharedEnvelope(body []byte) *Envelope { return readEnvelope(body, true) }
+func ReadSharedEnvelope(body []byte) *Envelope {
+	e := &Envelope{body: body, shared: true}
+	e.read()
+	return e
+}
 
-func readEnvelope(body []byte, shared bool) *Envelope {
-	e := &Envelope{body: body, shared: shared}
-	document, problem, readable := readDocument(body)
+// read is apart from its callers so that these are inlined, and an envelope that goes no further needs no heap.
+func (e *Envelope) read() {
+	document, problem, readable := readDocument(e.body)
 	if problem != "" {
 		e.Note(problem, "")
 	}
@@ -51,7 +59,6 @@ func readEnvelope(body []byte, shared bool) *Envelope {
 		e.noteKeys(problem, "")
 		e.objects = map[string]object{"": root}
 	}
-	return e
 }
 
 // noteKeys records the problem that the keys of an object have, if any.
