@@ -35,8 +35,8 @@ select 'stripe:' || event_id, receipt_id::text, receipt_id, 'original', received
        case when status = 'processed' then 'processed' else '' end
   from made where k >= 3 and status <> 'received' order by n
 
-insert into effects (key, kind, state, receipt_id, event_id, workflow_id, run_id, lease_until, error, error_class, claimed_at, done_at, result)
-select kind || ':stripe:live:' || case when kind = 'apply-facts' then event_id else 'in_' || n end, kind, state, receipt_id, event_id, 'stripe:' || event_id,
+insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, error, error_class, claimed_at, done_at, result)
+select kind || ':stripe:live:' || case when kind = 'apply-facts' then event_id else 'in_' || n end, kind, state, receipt_id, event_id,
        receipt_id::text, received_at + interval '1 minute', case when state = 'failed' then 'finance says 422' else '' end,
        case when state = 'failed' then 'fault' else '' end, received_at + interval '1 second', case when state = 'done' then received_at + interval '2 seconds' end,
        case when kind = 'apply-facts' then '{"Version": 1}'::jsonb end
@@ -46,7 +46,7 @@ select kind || ':stripe:live:' || case when kind = 'apply-facts' then event_id e
  where k >= 3 and status <> 'received'
 
 insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, ended_at, error)
-select key, 1, receipt_id, run_id, 1, state, claimed_at, claimed_at + interval '1 second', error from effects
+select key, 1, receipt_id, run_id, 1, state, claimed_at, claimed_at + interval '1 second', error from effects where state <> 'done'
 
 insert into facts (provider, mode, kind, object, customer, event_id, event_type, receipt_id, occurred_at, rank, origin, reader, data)
 select 'stripe', 'live', case when k < 7 then 'subscription_seen' else 'invoice_seen' end, case when k < 7 then 'sub_' || a else 'in_' || n end, 'cus_' || a, event_id,
@@ -55,9 +55,9 @@ select 'stripe', 'live', case when k < 7 then 'subscription_seen' else 'invoice_
             else jsonb_build_object('Invoice', jsonb_build_object('Paid', 4900, 'Due', 4900, 'Currency', 'usd', 'Subscription', 'sub_' || a)) end
   from made where k >= 3 and status <> 'received' order by n
 
-insert into accounts (mode, id, provider, customer, target_version, target_state, target_plan, target_quantity, target_features, created_at)
+insert into accounts (mode, id, provider, customer, target_version, target_state, target_plan, target_quantity, target_features, known_features, created_at)
 select 'live', 'acct-' || a, 'stripe', 'cus_' || a, 1 + a % 3, case when a % 20 = 1 then 'suspended' else 'active' end,
-       case when a % 20 = 1 then '' else (array['starter', 'pro', 'enterprise'])[1 + a % 3] end, 3, '{projects,sso}', now() - interval '1 year'
+       case when a % 20 = 1 then '' else (array['starter', 'pro', 'enterprise'])[1 + a % 3] end, 3, '{projects,sso}', '{projects,sso}', now() - interval '1 year'
   from generate_series(0, $1 / 50) a
 
 insert into subscriptions (mode, id, account, customer, status, plan, quantity, state)
@@ -67,8 +67,6 @@ select 'live', 'sub_' || a, 'acct-' || a, 'cus_' || a, status, 'pro', 3, jsonb_b
 insert into grants (mode, object, account, plan, quantity, until, because)
 select 'live', 'sub_' || a, 'acct-' || a, 'pro', 3, now() + a % 30 * interval '1 day', 'evt_' || lpad(to_hex(a * 10 + 3), 24, '0')
   from generate_series(0, $1 / 50) a where a % 20 <> 1
-
-insert into entitlements (mode, account, feature, enabled) select 'live', 'acct-' || a, f, true from generate_series(0, $1 / 50) a, unnest('{projects,sso}'::text[]) f
 
 insert into workspaces (mode, account, version, state, plan, quantity, effect_key)
 select 'live', 'acct-' || a, 1, 'active', 'pro', 3, 'provision-workspace:stripe:live:acct-' || a || ':v1' from generate_series(0, $1 / 50) a
