@@ -76,7 +76,7 @@ func TestNewHTTPClient_ConnectionForgotten_Left(t *testing.T) {
 	try := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		resp, _, err := call(ctx, client, http.MethodPost, "https://"+g.Addr().String(), headerOf("", ""), []byte("{}"))
+		resp, err := call(ctx, client, http.MethodPost, "https://"+g.Addr().String(), headerOf("", ""), []byte("{}"))
 		if err == nil && resp.StatusCode != http.StatusOK {
 			t.Fatalf("not HTTP/2: %s", resp.Status)
 		}
@@ -109,7 +109,7 @@ func TestNewHTTPClient_EndlessHeaders_GivenUp(t *testing.T) {
 		t.Cleanup(server.Close)
 		client := NewHTTPClient()
 		client.Transport.(unswitched).TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-		if resp, _, err := call(t.Context(), client, http.MethodGet, server.URL, headerOf("", ""), nil); err == nil {
+		if resp, err := call(t.Context(), client, http.MethodGet, server.URL, headerOf("", ""), nil); err == nil {
 			t.Errorf("HTTP/2 %t: taken with %d bytes of headers", http2, len(resp.Header.Get("X-Pad")))
 		}
 	}

@@ -86,11 +86,11 @@ func (s NotifySink) Tell(ctx context.Context, m notice.Message) error {
 	if err != nil {
 		return effect.Fault("encode the message: %w", err)
 	}
-	resp, _, err := call(ctx, s.Client, http.MethodPost, s.URL, headerOf(headerText(m.Key), s.Token), body)
-	if resp == nil {
+	got, err := call(ctx, s.Client, http.MethodPost, s.URL, headerOf(headerText(m.Key), s.Token), body)
+	if got == nil {
 		return err
 	}
-	if failure := effect.FromStatus(resp, "", time.Now()); failure != nil {
+	if failure := effect.FromStatus(got.Response, "", time.Now()); failure != nil {
 		return failure
 	}
 	return nil

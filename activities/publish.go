@@ -232,12 +232,12 @@ func (p *Publisher) post(ctx context.Context, s Subscriber, e outbox.Event) erro
 			header.Set(name, headerValue(value))
 		}
 	}
-	resp, _, err := call(ctx, p.Client, http.MethodPost, s.URL, header, e.Data)
-	if resp == nil {
+	got, err := call(ctx, p.Client, http.MethodPost, s.URL, header, e.Data)
+	if got == nil {
 		return err
 	}
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return fmt.Errorf("answered %d", resp.StatusCode)
+	if got.StatusCode < 200 || got.StatusCode > 299 {
+		return fmt.Errorf("answered %d", got.StatusCode)
 	}
 	return nil
 }

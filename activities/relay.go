@@ -147,15 +147,15 @@ func (c *Consumers) post(ctx context.Context, consumer Consumer, effectKey, atte
 		}
 	}
 	SignStandard(header, consumer.Keys, webhookID(effectKey), c.Now(), body.Bytes)
-	resp, answer, err := call(ctx, c.Client, http.MethodPost, consumer.URL, header, body.Bytes)
-	if resp == nil {
+	got, err := call(ctx, c.Client, http.MethodPost, consumer.URL, header, body.Bytes)
+	if got == nil {
 		return nil, err
 	}
-	_, said := told(resp, answer) // the status says it all; the body is for the reason
-	if failure := effect.FromStatus(resp, said, c.Now()); failure != nil {
+	_, said := got.told() // the status says it all; the body is for the reason
+	if failure := effect.FromStatus(got.Response, said, c.Now()); failure != nil {
 		return nil, failure
 	}
-	return relayed{Status: resp.StatusCode}, nil
+	return relayed{Status: got.StatusCode}, nil
 }
 
 // webhookID is the webhook-id of a delivery: stable from try to try, different for each consumer. It

@@ -62,13 +62,14 @@ func (s *Sink) send(ctx context.Context, r Request, a *effect.Attempt) ([]byte, 
 	if a.Correlation != "" {
 		header.Set("X-Correlation-Id", headerText(a.Correlation))
 	}
-	resp, answer, err := call(ctx, s.Client, r.Method, s.URL+r.Path, header, a.Request)
-	if resp != nil {
-		if failure := s.judge(resp, answer, a.Repeat); failure != nil {
-			return nil, failure
-		}
+	got, err := call(ctx, s.Client, r.Method, s.URL+r.Path, header, a.Request)
+	if got == nil {
+		return nil, err
 	}
-	return answer, err
+	if failure := s.judge(got, a.Repeat); failure != nil {
+		return nil, failure
+	}
+	return got.body, err
 }
 
 // headerOf is the header of a request of JSON: with an idempotency key and a bearer token, "" for none.
@@ -87,39 +88,47 @@ func headerOf(key, token string) http.Header {
 }
 
 // judge returns the failure that an answer means, nil for none.
-func (s *Sink) judge(resp *http.Response, answer []byte, repeat bool) *effect.Failure {
-	code, said := told(resp, answer)
-	failure := effect.FromStatus(resp, said, time.Now())
+func (s *Sink) judge(got *answer, repeat bool) *effect.Failure {
+	code, said := got.told()
+	failure := effect.FromStatus(got.Response, said, time.Now())
 	switch {
 	case failure == nil || failure.Class != ledger.Fault && failure.Health != effect.Denied:
-	case resp.StatusCode < 400: // the sink is elsewhere for a while, behind a page that says so
+	case got.StatusCode < 400: // the sink is elsewhere for a while, behind a page that says so
 		failure.Class, failure.Health = ledger.Transient, effect.Down
-	case resp.StatusCode == http.StatusUnprocessableEntity && repeat:
+	case got.StatusCode == http.StatusUnprocessableEntity && repeat:
 		// It may be about the key, which an earlier try has used, and not about the customer.
 		failure.Unanswered = true
 	case slices.ContainsFunc(s.Refusals,
-		func(r Refusal) bool { return r.Status == resp.StatusCode && (r.Code == "" || r.Code == code) }):
+		func(r Refusal) bool { return r.Status == got.StatusCode && (r.Code == "" || r.Code == code) }):
 		failure.Class, failure.Health = ledger.Permanent, effect.Answered
 	}
 	return failure
 }
 
-// call makes one request, and reads the answer up to maxAnswer: resp is nil where none came, and its body is read. What
-// it fails with counts as unanswered where anything of the request may have gone out. That is once there is a
+// answer is an answer whose body is read, up to maxAnswer.
+type answer struct {
+	*http.Response
+	body []byte
+}
+
+// call makes one request. The answer is nil where none came, and beside an error it was read in part. What call
+// fails with counts as unanswered where anything of the request may have gone out. That is once there is a
 // connection: a host that cannot be reached, or whose certificate is not trusted, has been told nothing. The error
 // names the host alone: a path and a query may hold tokens, and errors are stored, logged and shown in Temporal.
 func call(ctx context.Context, client *http.Client, method, to string, header http.Header, body []byte) (
-	resp *http.Response, answer []byte, err error) {
+	got *answer, err error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
 	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, to, bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, effect.Fault("no request can be made of the URL")
+		return nil, effect.Fault("no request can be made of the URL")
 	}
 	req.Header = header
-	if resp, err = client.Do(req); err == nil {
+	resp, err := client.Do(req)
+	if err == nil {
 		defer resp.Body.Close()
-		answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+		got = &answer{Response: resp}
+		got.body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
@@ -127,13 +136,13 @@ func call(ctx context.Context, client *http.Client, method, to string, header ht
 	if err != nil {
 		err = effect.Broken(req.URL.Host, connected.Load(), err)
 	}
-	return resp, answer, err
+	return got, err
 }
 
-// told reads the code and the words of a JSON answer that is no success: "code", "error" and "message", or an object
+// told reads the code and the words of JSON that tells of no success: "code", "error" and "message", or an object
 // "error" that has these. A sink's reason is worth keeping, its whole answer is not.
-func told(resp *http.Response, answer []byte) (code, words string) {
-	if resp.StatusCode < 300 || !strings.Contains(resp.Header.Get("Content-Type"), "json") {
+func (a *answer) told() (code, words string) {
+	if a.StatusCode < 300 || !strings.Contains(a.Header.Get("Content-Type"), "json") {
 		return "", ""
 	}
 	type details struct {
@@ -147,7 +156,7 @@ func told(resp *http.Response, answer []byte) (code, words string) {
 	var nested details
 	var plain string
 	// A field of another type stays empty.
-	_ = json.Unmarshal(answer, &top)
+	_ = json.Unmarshal(a.body, &top)
 	_ = json.Unmarshal(top.Error, &nested)
 	_ = json.Unmarshal(top.Error, &plain)
 	text := func(v any) string { s, _ := v.(string); return s }

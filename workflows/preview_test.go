@@ -212,7 +212,7 @@ func (h *history) do(c effect.Call, input any) (effect.Result, error) {
 	if failure != nil {
 		result.Unanswered = failure.Unanswered
 	}
-	after := ledger.Grant(effect.StandingAfter(result, c.EventID))
+	after := effect.StandingAfter(result, c.EventID)
 	h.ledger[c.Key] = &after
 	if of := h.ledger[c.Compensates]; of != nil && result.State == effect.Done && of.State != ledger.Skipped {
 		of.State = ledger.Compensated
@@ -272,7 +272,7 @@ func (h *history) Standings(_ context.Context, keys []string) (map[string]effect
 	stands := map[string]effect.Standing{}
 	for _, key := range keys {
 		if g := h.ledger[key]; g != nil {
-			stands[key] = effect.Standing(*g)
+			stands[key] = *g
 		}
 	}
 	return stands, nil
@@ -424,7 +424,7 @@ func (h *history) skip(_ context.Context, in activities.SkipEffectInput) (activi
 		met := effect.Recorded(*held, in.Effect.EventID)
 		return activities.SkipEffectResult{Met: &met}, nil
 	}
-	skipped := ledger.Grant(effect.StandingAfter(effect.Result{State: effect.Skipped, Reason: in.Reason}, in.Effect.EventID))
+	skipped := effect.StandingAfter(effect.Result{State: effect.Skipped, Reason: in.Reason}, in.Effect.EventID)
 	if held := h.ledger[in.Effect.Key]; held != nil {
 		skipped.Round, skipped.Result = held.Round, held.Result // a skip leaves what is known of tries
 	}

@@ -38,7 +38,7 @@ func TestAccounts_Show(t *testing.T) {
 		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, state) values
 			('live', 'in_2', 'billed', 'draft', 0, 'usd', now(), now(), '{"ID":"in_2","Status":"draft","Due":4900,"Currency":"usd","Stuck":"tax_id_invalid"}')`,
 		`insert into subscriptions (mode, id, account, status, state) values ('live', 'sub_late', 'late', 'past_due',
-			'{"ID":"sub_late","Status":"past_due","PastDueSince":"2026-01-01T00:00:00Z","EndsAt":"2026-01-22T00:00:00Z","Because":"evt_late"}')`,
+			'{"ID":"sub_late","Status":"past_due","PastDueSince":"2026-01-01T00:00:00Z","EndsAt":"2026-01-22T00:00:00Z","Cause":{"EventID":"evt_late"}}')`,
 		`insert into grants (mode, object, account, plan, ends, because) values ('live', 'cs_1', 'once', 'pro', '2026-01-08', 'evt_sold'),
 			('live', 'sub_late', 'late', 'pro', '2026-01-22', 'evt_late'), ('live', 'sub_barred', 'barred', 'pro', null, 'evt_barred')`,
 	} {

@@ -195,7 +195,7 @@ var world = []string{
 	`insert into grants (mode, object, account, plan, quantity, ends, because) values ('live', 'sub_1', 'acme', 'pro', 3, now() + interval '30 days', 'evt_1')`,
 	`insert into subscriptions (mode, id, account, customer, status, plan, quantity, state) values
 		('live', 'sub_1', 'acme', 'cus_1', 'active', 'pro', 3, '{"ID":"sub_1","Status":"active","Plan":"pro","Quantity":3}'),
-		('live', 'sub_3', 'late', 'cus_3', 'past_due', 'pro', 1, '{"ID":"sub_3","Status":"past_due","PastDueSince":"2026-01-01T00:00:00Z","EndsAt":"2026-01-22T00:00:00Z","Because":"evt_late"}')`,
+		('live', 'sub_3', 'late', 'cus_3', 'past_due', 'pro', 1, '{"ID":"sub_3","Status":"past_due","PastDueSince":"2026-01-01T00:00:00Z","EndsAt":"2026-01-22T00:00:00Z","Cause":{"EventID":"evt_late"}}')`,
 	`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, state) values
 		('live', 'in_1', 'acme', 'paid', 49900, 'usd', now(), now(), '{"ID":"in_1","Number":"A/1","Status":"paid","Due":50000,"Paid":49900,"Currency":"usd"}')`,
 	`insert into objects (mode, kind, id, account, invoice, state) values ('live', 'refund', 're_1', 'acme', 'in_1', '{"Status":"succeeded","Amount":100,"Currency":"usd"}')`,

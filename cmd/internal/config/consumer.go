@@ -47,15 +47,15 @@ func decoded(secret Ref) []byte {
 	return key
 }
 
-func (s *Consumer) check(c *checker, key string) {
+func (c *Consumer) check(to *checker, key string) {
 	if !sourceName.MatchString(strings.TrimPrefix(key, "consumers.")) {
-		c.bad(key, "is no consumer name", "use lower-case letters, digits, - and _: it is part of ledger keys")
+		to.bad(key, "is no consumer name", "use lower-case letters, digits, - and _: it is part of ledger keys")
 	}
-	s.Retries.check(c, key, 0)
-	c.needed(key+".url", s.URL)
-	c.inClear(key, s.URL, Ref{})
-	if len(s.Secrets) == 0 {
-		c.bad(key+".secrets", "is missing", "add one: secrets: [{value: env:NAME}]")
+	c.Retries.check(to, key, 0)
+	to.needed(key+".url", c.URL)
+	to.inClear(key, c.URL, Ref{})
+	if len(c.Secrets) == 0 {
+		to.bad(key+".secrets", "is missing", "add one: secrets: [{value: env:NAME}]")
 	}
 }
 

@@ -82,7 +82,7 @@ var admitRule = rule[rejection.Rejection, *Admission]{
 
 // verify verifies a refused request again.
 func (d *Decision) verify(ctx context.Context, r rejection.Rejection) (delivery receipt.Delivery, err error) {
-	why := ""
+	var why string
 	switch {
 	case r.Truncated && r.BodySize == 0:
 		why = "its body was not read"

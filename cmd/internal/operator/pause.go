@@ -134,7 +134,8 @@ var pauseRule = rule[paused, *PauseResult]{
 
 // waiting counts what waits: the runs of sinks, or the events of a source.
 func (p paused) waiting(ctx context.Context, db *pgxpool.Pool, names []string) (says string, n int, err error) {
-	counts, unit := map[string]int{}, "run"
+	unit := "run"
+	var counts map[string]int
 	if p.kind == pause.Source {
 		unit = "event"
 		counts, err = receipt.NewReader(db).SourceWaiters(ctx)

@@ -16,8 +16,8 @@ import (
 )
 
 func fileIn(pool *pgxpool.Pool, file *config.Config) *ownMeaning {
-	n := &Node{Config: file, Pool: pool, log: slog.New(slog.DiscardHandler)}
-	return &ownMeaning{Operator: &operator.Operator{DB: pool, Audit: audit.New(pool, n.log)}, config: n.Config, log: n.log}
+	log := slog.New(slog.DiscardHandler)
+	return &ownMeaning{Operator: &operator.Operator{DB: pool, Audit: audit.New(pool, log)}, config: file, log: log}
 }
 
 // A development world that starts again with another file, or with shorter days, goes by that. Any other world goes by
