@@ -10,8 +10,9 @@
 //	POST   /events             events      a CloudEvent, structured (ID in the body) or binary (ce-id)
 //	POST   /relayed            relayed     any body under a webhook-id; without JSON, kept as a string
 //
-// GET /workspaces/{account} (?mode=test, else live before test) answers its target, GET / shows all records to a
-// person, and GET /openapi.yaml describes the requests.
+// GET /workspaces/{account} (?mode=test, else live before test) answers its target. GET on /workspaces, /entries,
+// /events, /relayed and /emails lists the records, with ?account= those of one account, GET / shows all to a person,
+// and GET /openapi.yaml describes the requests.
 //
 // A request with the header Pawl-Check: true (pawl sinks check) is answered as it would be, and does nothing.
 //

@@ -29,6 +29,11 @@ func (s *Sandbox) routes() http.Handler {
 	}
 	for pattern, handle := range map[string]func(*http.Request) reply{
 		"GET /workspaces/{account}": s.getWorkspace,
+		"GET /workspaces":           s.list(workspaces),
+		"GET /entries":              s.list(finance),
+		"GET /events":               s.list(events),
+		"GET /relayed":              s.list(relayed),
+		"GET /emails":               s.list(email),
 		"GET /_faults": func(*http.Request) reply {
 			return reply{status: http.StatusOK, body: s.faults.pending()}
 		},
@@ -45,6 +50,19 @@ func (s *Sandbox) routes() http.Handler {
 	mux.HandleFunc("GET /{$}", s.page)
 	// A web page elsewhere must not write to a sandbox that its visitor runs.
 	return http.NewCrossOriginProtection().Handler(mux)
+}
+
+// list shows a service's records, those of one ?account= where it is given.
+func (s *Sandbox) list(service string) func(*http.Request) reply {
+	return func(r *http.Request) reply {
+		records := []record{}
+		for _, rec := range s.journals[service].all() {
+			if account := r.FormValue("account"); account == "" || account == rec.Account {
+				records = append(records, rec)
+			}
+		}
+		return reply{status: http.StatusOK, body: records}
+	}
 }
 
 // reply is an answer that is not sent yet: a fault may stand between.

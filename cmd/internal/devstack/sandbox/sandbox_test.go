@@ -358,8 +358,11 @@ func TestEntries(t *testing.T) {
 		status, _, _, err := call(t, http.MethodPost, s.URL()+"/entries", `{"account":"`+account+`","amount":100}`, "Idempotency-Key", "entry:"+account)
 		want(t, status, err, http.StatusCreated)
 	}
-	if entries := journal(t, dir, "finance"); len(entries) != 2 || entries[1].Account != "acct_2" {
-		t.Errorf("entries = %v; want one of each account", entries)
+	status, _, answer, err := call(t, http.MethodGet, s.URL()+"/entries?account=acct_2", "")
+	want(t, status, err, http.StatusOK)
+	var entries []line
+	if err := json.Unmarshal([]byte(answer), &entries); err != nil || len(entries) != 1 || entries[0].Account != "acct_2" {
+		t.Errorf("entries = %s, %v; want the one of acct_2", answer, err)
 	}
 }
 
