@@ -90,8 +90,8 @@ type preview struct {
 	// parked is set until the run has come to its present park. The ledger has the outcomes of the effects before that.
 	parked bool
 
-	// stands is how effects stand, as they were and as the run has left them since; before is how they stood. known are
-	// the keys that were read: an effect that was never begun is in neither.
+	// before is how effects stood when they were read, and stands how they stand now, after what the run has done. An
+	// effect that was never begun is in neither; known has the keys of all that were read.
 	stands, before map[string]effect.Standing
 	known          map[string]bool
 	seen           []*step

@@ -38,8 +38,7 @@ func TestSweep_StartRefused_ParkedWithTheReason(t *testing.T) {
 	}
 }
 
-// What is wrong with the namespace is nothing about the events: where Temporal refuses several in a row, the others
-// wait, and start when that is mended.
+// Several refusals in a row are a fault of the namespace, not of the events: the others wait, and start when it is mended.
 func TestSweep_EveryStartRefused(t *testing.T) {
 	t.Parallel()
 	const events, parked = 40, 2

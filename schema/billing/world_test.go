@@ -319,8 +319,8 @@ func orders(facts []billing.Fact, try func(delivered []billing.Fact)) {
 	}
 }
 
-// ordersOfRows is orders for what applies each to a database. The short form tries a dozen at most: the folds are tried
-// in all.
+// ordersOfRows is orders for a try that writes to a database. It tries a dozen orders at most in the short form, since
+// the folds alone are tried in all orders.
 func ordersOfRows(facts []billing.Fact, try func(delivered []billing.Fact)) {
 	n, every := 0, 1
 	for i := range len(facts) {

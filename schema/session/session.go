@@ -56,7 +56,8 @@ func (s *Store) Begin(ctx context.Context, in Session, lasts time.Duration) (sec
 	return secret, schema.Exec(ctx, s.db, "begin a session", beginSQL, id(secret), in.Name, in.Roles, in.Via, lasts)
 }
 
-// Find returns the session of a secret, or [schema.ErrNotFound] if there is none, or not any more.
+// Find returns the session of a secret. It returns [schema.ErrNotFound] for a secret without a session, or whose session
+// has ended.
 func (s *Store) Find(ctx context.Context, secret string) (Session, error) {
 	return schema.One[Session](ctx, s.db, "find a session", findSQL, id(secret), Idle)
 }
