@@ -34,8 +34,14 @@ var ErrNotFound = errors.New("not found")
 // List returns the rows of a statement, never nil. A T that is a struct takes the columns by its fields' names, any
 // other the only column. doing begins the error, here as below.
 func List[T any](ctx context.Context, db Querier, doing, sql string, args ...any) ([]T, error) {
-	rows, _ := db.Query(ctx, sql, args...) // AppendRows returns its error
-	list, err := pgx.AppendRows([]T{}, rows, rowTo[T])
+	return Rows(ctx, db, doing, rowTo[T], sql, args...)
+}
+
+// Rows is [List] where to reads each row.
+func Rows[T any](ctx context.Context, db Querier, doing string, to pgx.RowToFunc[T], sql string,
+	args ...any) ([]T, error) {
+	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
+	list, err := pgx.CollectRows(rows, to)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}

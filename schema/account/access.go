@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
@@ -19,8 +20,8 @@ select a.mode, a.id, a.customer, a.provider,
 
 // ReadAccess returns the accounts with our ID and a mode ("" for both): what each may use, with its grants and its
 // subscriptions. Their other fields are left out.
-func ReadAccess(ctx context.Context, db querier, id, mode string) ([]Account, error) {
-	return list(ctx, db, "the access of "+id, func(row pgx.CollectableRow) (a Account, err error) {
+func ReadAccess(ctx context.Context, db schema.Querier, id, mode string) ([]Account, error) {
+	return schema.Rows(ctx, db, "read the access of "+id, func(row pgx.CollectableRow) (a Account, err error) {
 		var states []billing.Subscription
 		x := &a.Access
 		err = row.Scan(&a.Mode, &a.ID, &a.Customer, &a.Provider, &x.Version, &x.State, &x.Plan, &x.Quantity,

@@ -11,12 +11,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
 // DB is a pool or a connection of pgx.
 type DB interface {
-	querier
+	schema.Querier
 	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
 }
 
@@ -208,7 +209,7 @@ func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 	}
 	var names []Name
 	for _, of := range ids {
-		found, err := list(ctx, db, "account "+id, pgx.RowToStructByPos[Name], findSQL, of, modes)
+		found, err := schema.Rows(ctx, db, "read account "+id, pgx.RowToStructByPos[Name], findSQL, of, modes)
 		if err != nil {
 			return nil, err
 		}
@@ -228,7 +229,7 @@ func modesOf(mode string) []string {
 // Quoted returns the provider's IDs that are meant by what a customer quotes: those of the invoices with a number, of
 // the payment of a charge, or of the customers with an e-mail address.
 func Quoted(ctx context.Context, db DB, words string) ([]string, error) {
-	return list(ctx, db, "what "+words+" means", pgx.RowTo[string], quotedSQL, words, emailHash(words))
+	return schema.Rows(ctx, db, "read what "+words+" means", pgx.RowTo[string], quotedSQL, words, emailHash(words))
 }
 
 // emailHash returns what an e-mail address is found by, nil for other words.
@@ -257,39 +258,42 @@ func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
 		&x.Quantity, &x.Features, &x.Held); err != nil {
 		return err
 	}
-	if a.Grants, err = list(ctx, tx, "grants", pgx.RowToStructByPos[Grant], grantsSQL, a.Mode, a.ID); err != nil {
-		return err
-	}
-	if a.Subscriptions, err = list(ctx, tx, "subscriptions", folded(subscription), subscriptionsSQL, a.Mode,
+	if a.Grants, err = schema.Rows(ctx, tx, "read grants", pgx.RowToStructByPos[Grant], grantsSQL, a.Mode,
 		a.ID); err != nil {
 		return err
 	}
-	if a.Invoices, err = list(ctx, tx, "invoices", folded(invoice), invoicesSQL, a.Mode, a.ID,
+	if a.Subscriptions, err = schema.Rows(ctx, tx, "read subscriptions", folded(subscription), subscriptionsSQL, a.Mode,
+		a.ID); err != nil {
+		return err
+	}
+	if a.Invoices, err = schema.Rows(ctx, tx, "read invoices", folded(invoice), invoicesSQL, a.Mode, a.ID,
 		MostInvoices+1); err != nil {
 		return err
 	}
 	if a.MoreInvoices = len(a.Invoices) > MostInvoices; a.MoreInvoices {
 		a.Invoices = a.Invoices[:MostInvoices]
 	}
-	if a.Entries, err = list(ctx, tx, "entries", pgx.RowToStructByPos[Entry], entriesSQL, a.Mode, a.ID,
+	if a.Entries, err = schema.Rows(ctx, tx, "read entries", pgx.RowToStructByPos[Entry], entriesSQL, a.Mode, a.ID,
 		MostInvoices); err != nil {
 		return err
 	}
-	if a.Claims, err = list(ctx, tx, "claims", pgx.RowToStructByPos[Claim], claimsSQL, a.Mode, a.ID,
+	if a.Claims, err = schema.Rows(ctx, tx, "read claims", pgx.RowToStructByPos[Claim], claimsSQL, a.Mode, a.ID,
 		MostInvoices); err != nil {
 		return err
 	}
-	if a.Due, err = list(ctx, tx, "due", pgx.RowToStructByPos[Due], dueSQL, a.ID, a.Mode); err != nil {
+	if a.Due, err = schema.Rows(ctx, tx, "read due", pgx.RowToStructByPos[Due], dueSQL, a.ID, a.Mode); err != nil {
 		return err
 	}
-	workspaces, err := list(ctx, tx, "workspace", pgx.RowToStructByPos[Workspace], workspaceSQL, a.Mode, a.ID)
+	workspaces, err := schema.Rows(ctx, tx, "read workspace", pgx.RowToStructByPos[Workspace], workspaceSQL, a.Mode,
+		a.ID)
 	if err != nil {
 		return err
 	}
 	if len(workspaces) > 0 {
 		a.Workspace = &workspaces[0]
 	}
-	if a.Tasks, err = list(ctx, tx, "tasks", pgx.RowToStructByPos[Task], tasksSQL, a.ID, a.Mode); err != nil {
+	if a.Tasks, err = schema.Rows(ctx, tx, "read tasks", pgx.RowToStructByPos[Task], tasksSQL, a.ID,
+		a.Mode); err != nil {
 		return err
 	}
 	a.History, err = changes(ctx, tx, Name{a.Mode, a.ID})
@@ -328,19 +332,4 @@ func orNil(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
-}
-
-// list returns the rows of a statement. Its error says what could not be read.
-func list[T any](ctx context.Context, db querier, what string, of pgx.RowToFunc[T], sql string,
-	args ...any) ([]T, error) {
-	rows, _ := db.Query(ctx, sql, args...)      // AppendRows returns its error
-	all, err := pgx.AppendRows([]T{}, rows, of) // a list without rows is [] in JSON
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", what, err)
-	}
-	return all, nil
-}
-
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }

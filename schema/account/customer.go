@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Customer is a provider's customer that an account was seen with. Account is the connected account that the customer
@@ -20,7 +22,8 @@ select distinct customer, provider_account from facts
 
 // Customers returns the customers of a provider that an account was seen with.
 func Customers(ctx context.Context, db DB, name Name, provider string) ([]Customer, error) {
-	return list(ctx, db, "the customers of account "+name.ID, pgx.RowToStructByPos[Customer], customersSQL, name.Mode,
+	return schema.Rows(ctx, db, "read the customers of account "+name.ID, pgx.RowToStructByPos[Customer],
+		customersSQL, name.Mode,
 		name.ID, provider)
 }
 
@@ -46,6 +49,7 @@ order by 1 desc, 2`
 
 // OpenObjects returns an account's subscriptions, invoices, refunds and disputes that can still change.
 func OpenObjects(ctx context.Context, db DB, name Name) ([]OpenObject, error) {
-	return list(ctx, db, "what is open of account "+name.ID, pgx.RowToStructByPos[OpenObject], openObjectsSQL,
+	return schema.Rows(ctx, db, "read what is open of account "+name.ID, pgx.RowToStructByPos[OpenObject],
+		openObjectsSQL,
 		name.Mode, name.ID)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Change is a change of an account's access, as subscribers were told of it.
@@ -29,7 +31,7 @@ select o.created_at, o.data, split_part(o.effect_key, ':', 1), coalesce(r.type, 
 
 // changes returns the newest changes of an account's access, the newest first.
 func changes(ctx context.Context, tx pgx.Tx, of Name) ([]Change, error) {
-	all, err := list(ctx, tx, "history", func(row pgx.CollectableRow) (c Change, err error) {
+	all, err := schema.Rows(ctx, tx, "read history", func(row pgx.CollectableRow) (c Change, err error) {
 		var told struct {
 			Access
 			Event string `json:"source_event"`

@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
@@ -37,7 +38,7 @@ select kind, id, state ->> 'Status', invoice, (state ->> 'Amount')::bigint, stat
 // FindInvoices returns the invoices with the provider's ID or the number id, in a mode, "" for both. Each is read by
 // itself: what comes in meanwhile may be in one part and not in another.
 func FindInvoices(ctx context.Context, db DB, id, mode string) ([]ShownInvoice, error) {
-	found, err := list(ctx, db, "invoice "+id, func(row pgx.CollectableRow) (i ShownInvoice, err error) {
+	found, err := schema.Rows(ctx, db, "read invoice "+id, func(row pgx.CollectableRow) (i ShownInvoice, err error) {
 		var state billing.Invoice
 		err = row.Scan(&i.Mode, &i.Account, &i.Customer, &state)
 		i.Invoice = invoice(state)
@@ -45,11 +46,13 @@ func FindInvoices(ctx context.Context, db DB, id, mode string) ([]ShownInvoice, 
 	}, findInvoiceSQL, modesOf(mode), id)
 	for n := range found {
 		i := &found[n]
-		if i.Entries, err = list(ctx, db, "entries", pgx.RowToStructByPos[Entry], invoiceEntriesSQL, i.Mode, i.Account,
+		if i.Entries, err = schema.Rows(ctx, db, "read entries", pgx.RowToStructByPos[Entry], invoiceEntriesSQL,
+			i.Mode, i.Account,
 			i.ID, MostInvoices); err != nil {
 			return nil, err
 		}
-		if i.Claims, err = list(ctx, db, "claims", pgx.RowToStructByPos[Claim], invoiceClaimsSQL, i.Mode, i.ID,
+		if i.Claims, err = schema.Rows(ctx, db, "read claims", pgx.RowToStructByPos[Claim], invoiceClaimsSQL, i.Mode,
+			i.ID,
 			MostInvoices); err != nil {
 			return nil, err
 		}

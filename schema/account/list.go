@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Listed is an account in a list: a row of the view pawl_accounts, which docs/data.md describes.
@@ -56,6 +58,6 @@ func List(ctx context.Context, db DB, f Filter) ([]Listed, error) {
 	if f.Status != "" {
 		sql = listStatusSQL
 	}
-	return list(ctx, db, "accounts", pgx.RowToStructByPos[Listed], sql, f.Mode, f.Access, f.Plan, f.Status,
+	return schema.Rows(ctx, db, "read accounts", pgx.RowToStructByPos[Listed], sql, f.Mode, f.Access, f.Plan, f.Status,
 		orNil(f.Before), f.After.Mode, f.After.ID, f.Limit, f.ID)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Uncompared says which accounts are to be compared with what the provider says of them.
@@ -38,7 +40,8 @@ func ToCompare(ctx context.Context, db DB, u Uncompared) ([]Name, error) {
 	if before.IsZero() {
 		before = time.Now().AddDate(1, 0, 0)
 	}
-	return list(ctx, db, "the accounts to compare", pgx.RowToStructByName[Name], uncomparedSQL, u.Modes, u.Touched,
+	return schema.Rows(ctx, db, "read the accounts to compare", pgx.RowToStructByName[Name], uncomparedSQL, u.Modes,
+		u.Touched,
 		before, max(u.Share, 1))
 }
 

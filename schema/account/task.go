@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Task is a task for a person about an object. An object has at most one task of each kind.
@@ -43,7 +45,7 @@ type Count struct {
 // CountTasks counts the open tasks: live ones first, and first those that are due next. Where they are counted by what
 // they ask about, each price and each connected account has a count of its own.
 func CountTasks(ctx context.Context, db DB, byAbout bool) ([]Count, error) {
-	return list(ctx, db, "the counts of tasks", pgx.RowToStructByPos[Count], countTasksSQL, byAbout)
+	return schema.Rows(ctx, db, "read the counts of tasks", pgx.RowToStructByPos[Count], countTasksSQL, byAbout)
 }
 
 // TaskFilter chooses open tasks; "" is for all.
@@ -60,13 +62,14 @@ type TaskFilter struct {
 
 // OpenTasks lists the open tasks: first those that are due, the nearest first, then the oldest.
 func OpenTasks(ctx context.Context, db DB, f TaskFilter) ([]Task, error) {
-	return list(ctx, db, "tasks", pgx.RowToStructByPos[Task], openTasksSQL, f.Mode, f.Kind, f.About, f.Account, f.Limit,
+	return schema.Rows(ctx, db, "read tasks", pgx.RowToStructByPos[Task], openTasksSQL, f.Mode, f.Kind, f.About,
+		f.Account, f.Limit,
 		f.After.Mode, f.After.Kind, f.After.Object)
 }
 
 // TasksAbout returns the tasks about an object, also those that are closed: one for each kind and mode.
 func TasksAbout(ctx context.Context, db DB, object string) ([]Task, error) {
-	return list(ctx, db, "the tasks about "+object, pgx.RowToStructByPos[Task], tasksAboutSQL, object)
+	return schema.Rows(ctx, db, "read the tasks about "+object, pgx.RowToStructByPos[Task], tasksAboutSQL, object)
 }
 
 // Done closes an open task as done. It returns false if there is no such open task.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Traces are the records of a customer that may be personal data. Facts, the ledger and the audit trail hold none.
@@ -84,7 +86,7 @@ const (
 // mode is "live", "test", or "" where it is known in one of them only. It returns nil if nothing was ever heard of
 // the customer.
 func FindTraces(ctx context.Context, db DB, customer, mode string) (*Traces, error) {
-	modes, err := list(ctx, db, "customer "+customer, pgx.RowTo[string], tracedModesSQL, customer)
+	modes, err := schema.Rows(ctx, db, "read customer "+customer, pgx.RowTo[string], tracedModesSQL, customer)
 	switch {
 	case err != nil:
 		return nil, err
@@ -109,13 +111,15 @@ func FindTraces(ctx context.Context, db DB, customer, mode string) (*Traces, err
 		return nil
 	})
 	if err == nil {
-		t.Addresses, err = list(ctx, db, "addresses", pgx.RowTo[json.RawMessage], tracedAddressesSQL, customer, mode)
+		t.Addresses, err = schema.Rows(ctx, db, "read addresses", pgx.RowTo[json.RawMessage], tracedAddressesSQL,
+			customer, mode)
 	}
 	if err == nil {
-		t.Pages, err = list(ctx, db, "pages", pgx.RowTo[string], tracedPagesSQL, customer, mode)
+		t.Pages, err = schema.Rows(ctx, db, "read pages", pgx.RowTo[string], tracedPagesSQL, customer, mode)
 	}
 	if err == nil {
-		t.Rejections, err = list(ctx, db, "rejections", func(row pgx.CollectableRow) (b HeldBody, err error) {
+		t.Rejections, err = schema.Rows(ctx, db, "read rejections", func(row pgx.CollectableRow) (b HeldBody,
+			err error) {
 			return b, row.Scan(&b.ID, &b.ReceivedAt)
 		}, tracedRejectionsSQL, customer)
 	}

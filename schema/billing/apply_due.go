@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
@@ -41,7 +42,7 @@ func (a *applyingDue) applyDue(ctx context.Context, account string) error {
 		return err
 	}
 	a.at = latest(a.at, a.accounts[account].Now.UTC())
-	taken, err := collect(ctx, a.tx, "what is due", scanDue, takeDueSQL, mode, account, a.at)
+	taken, err := schema.Rows(ctx, a.tx, "read what is due", scanDue, takeDueSQL, mode, account, a.at)
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,8 @@ func (a *applyingDue) book(ctx context.Context, d Due) error {
 	for _, o := range money.list() {
 		d.Money.add(o)
 	}
-	d.Money.Corrections, err = collect(ctx, a.tx, "the corrections of "+d.Object, pgx.RowToStructByPos[Correction],
+	d.Money.Corrections, err = schema.Rows(ctx, a.tx, "read the corrections of "+d.Object,
+		pgx.RowToStructByPos[Correction],
 		correctionsSQL, a.subject.Mode, d.Object)
 	a.change.Due = append(a.change.Due, d)
 	return err

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // An entry of finance that is booked stays as it is. A later reading of its event, or another meaning, may say that it
@@ -120,7 +122,7 @@ func (n *Anew) askFor(ctx context.Context, a *applying, b *pgx.Batch) error {
 
 // ask asks about an object if it is booked otherwise. A question that the facts have answered meanwhile is over, and a
 // person who has let the same difference stand is not asked again.
-func (n *Anew) ask(ctx context.Context, db querier, b *pgx.Batch, mode, object string, is cash) error {
+func (n *Anew) ask(ctx context.Context, db schema.Querier, b *pgx.Batch, mode, object string, is cash) error {
 	booked, err := bookedOf(ctx, db, mode, object)
 	if err != nil || len(booked) == 0 {
 		return err
@@ -156,8 +158,9 @@ const correctionPrefix = "finance-correction:"
 
 // bookedOf returns what is booked of objects, and what a person has had corrected: the oldest first. What was taken
 // back is settled: nothing then.
-func bookedOf(ctx context.Context, db querier, mode string, objects ...string) ([]Correction, error) {
-	return collect(ctx, db, "what is booked of "+objects[0], pgx.RowToStructByPos[Correction], bookedOfSQL, mode,
+func bookedOf(ctx context.Context, db schema.Querier, mode string, objects ...string) ([]Correction, error) {
+	return schema.Rows(ctx, db, "read what is booked of "+objects[0], pgx.RowToStructByPos[Correction], bookedOfSQL,
+		mode,
 		objects)
 }
 
@@ -197,7 +200,7 @@ func difference(booked []Correction, is cash) []Correction {
 
 // Corrections returns what answers the open question about an object's entry, and the keys that it would have. Its
 // error is [ErrNoQuestion] where nobody is asked, or the facts have answered meanwhile.
-func Corrections(ctx context.Context, db querier, mode, object string) (list []Correction, err error) {
+func Corrections(ctx context.Context, db schema.Querier, mode, object string) (list []Correction, err error) {
 	key, err := one(ctx, db, "the question about "+object, pgx.RowTo[string], questionSQL, mode, TaskEntry, object)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
@@ -62,7 +63,8 @@ func (s *Store) Booked(ctx context.Context, effectKey string) (*Entry, error) {
 // PaymentsFor returns the payments through the provider that an invoice or a checkout session was paid by, ten at most,
 // or the payment that object is itself: payment intents, and charges that have none.
 func (s *Store) PaymentsFor(ctx context.Context, mode, object string) (payments []string, err error) {
-	payments, err = collect(ctx, s.db, "what has paid "+object, pgx.RowTo[string], paymentsForSQL, mode, object)
+	payments, err = schema.Rows(ctx, s.db, "read what has paid "+object, pgx.RowTo[string], paymentsForSQL, mode,
+		object)
 	return slices.DeleteFunc(payments, func(id string) bool { return id == "" }), err
 }
 

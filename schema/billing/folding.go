@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // foresee folds the accounts that pick returns, all if it returns nil.
@@ -80,7 +82,7 @@ type folding struct {
 // facts returns one fact of each object of accounts that are not folded yet.
 func (f *folding) facts(ctx context.Context, scopes []Scope) ([]Fact, error) {
 	if f.scopes == nil {
-		return collect(ctx, f.tx, "facts", scanFact, objectsSQL)
+		return schema.Rows(ctx, f.tx, "read facts", scanFact, objectsSQL)
 	}
 	byMode := map[string][]string{}
 	for _, of := range scopes {
@@ -141,7 +143,7 @@ func (f *folding) reached(ctx context.Context) ([]Fact, error) {
 	if f.scopes == nil {
 		return nil, nil
 	}
-	found, err := collect(ctx, f.tx, "accounts", pgx.RowToStructByPos[Scope], reachedSQL)
+	found, err := schema.Rows(ctx, f.tx, "read accounts", pgx.RowToStructByPos[Scope], reachedSQL)
 	found = slices.DeleteFunc(found, func(of Scope) bool { return f.scopes[of] })
 	if err != nil || len(found) == 0 {
 		return nil, err

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Link says that a connected account is one of ours.
@@ -22,7 +24,7 @@ type Link struct {
 
 // WithLinks returns the policy with the connected accounts in force, of the modes whose accounts are linked. What it
 // says of an account itself leads.
-func (p Policy) WithLinks(ctx context.Context, db querier) (Policy, error) {
+func (p Policy) WithLinks(ctx context.Context, db schema.Querier) (Policy, error) {
 	if len(p.Linked) == 0 {
 		return p, nil
 	}
@@ -48,8 +50,8 @@ func (p Policy) With(of Connected, account string) Policy {
 }
 
 // Links returns the connected accounts in force, with the switch that has brought each there.
-func Links(ctx context.Context, db querier) ([]Link, error) {
-	return collect(ctx, db, "the links of connected accounts", pgx.RowToStructByPos[Link], linksSQL)
+func Links(ctx context.Context, db schema.Querier) ([]Link, error) {
+	return schema.Rows(ctx, db, "read the links of connected accounts", pgx.RowToStructByPos[Link], linksSQL)
 }
 
 // linksSQL reads all switches: they are few.

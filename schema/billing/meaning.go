@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // A policy is known by its hash. One is in force for all processes: the folds read it in their transaction, so that two
@@ -80,7 +82,7 @@ func (c *Connected) UnmarshalText(text []byte) error {
 }
 
 // InForce returns the policy that is in force, or own where none is yet.
-func InForce(ctx context.Context, db querier, own Policy) (Policy, error) {
+func InForce(ctx context.Context, db schema.Querier, own Policy) (Policy, error) {
 	rows, _ := db.Query(ctx, inForceSQL, own.hash) // ForEachRow returns its error
 	err := own.readInForce(rows)
 	return own, err
@@ -92,13 +94,13 @@ func (s *Store) InForce(ctx context.Context, own Policy) (Policy, error) {
 }
 
 // HashInForce returns the hash of the meaning in force, "" for none.
-func HashInForce(ctx context.Context, db querier) (string, error) {
+func HashInForce(ctx context.Context, db schema.Querier) (string, error) {
 	p, err := InForce(ctx, db, Policy{})
 	return p.hash, err
 }
 
 // Named returns the policy with a hash, or [ErrNoMeaning].
-func Named(ctx context.Context, db querier, hash string) (p Policy, err error) {
+func Named(ctx context.Context, db schema.Querier, hash string) (p Policy, err error) {
 	found, err := one(ctx, db, "meaning "+hash, pgx.RowTo[*Policy], meaningSQL, hash)
 	if err == nil && found == nil {
 		err = ErrNoMeaning
@@ -167,8 +169,8 @@ func Switch(ctx context.Context, tx pgx.Tx, from string, to Policy, who, why str
 
 // Meanings returns the meanings, the one in force first, then those proposed last. It is read whole: there is one for
 // each configuration that a process had.
-func Meanings(ctx context.Context, db querier) ([]Meaning, error) {
-	return collect(ctx, db, "the meanings", pgx.RowToStructByName[Meaning], meaningsSQL)
+func Meanings(ctx context.Context, db schema.Querier) ([]Meaning, error) {
+	return schema.Rows(ctx, db, "read the meanings", pgx.RowToStructByName[Meaning], meaningsSQL)
 }
 
 // proposed is how long a meaning counts as proposed: a worker proposes its own each minute.
@@ -176,7 +178,7 @@ const proposed = 5 * time.Minute
 
 // Proposals returns the meanings that running processes propose in place of the one in force, and have proposed since
 // that one is.
-func Proposals(ctx context.Context, db querier) ([]Meaning, error) {
+func Proposals(ctx context.Context, db schema.Querier) ([]Meaning, error) {
 	list, err := Meanings(ctx, db)
 	if err != nil || len(list) == 0 || !list[0].InForce {
 		return nil, err
@@ -188,8 +190,8 @@ func Proposals(ctx context.Context, db querier) ([]Meaning, error) {
 }
 
 // TouchedSince returns the accounts that were folded since a time.
-func TouchedSince(ctx context.Context, db querier, at time.Time) ([]Scope, error) {
-	return collect(ctx, db, "the accounts that were folded", pgx.RowToStructByPos[Scope], touchedSQL, at)
+func TouchedSince(ctx context.Context, db schema.Querier, at time.Time) ([]Scope, error) {
+	return schema.Rows(ctx, db, "read the accounts that were folded", pgx.RowToStructByPos[Scope], touchedSQL, at)
 }
 
 // readMeaning has the fold go by the meaning in force. Nobody switches it before the transaction ends. Its lock comes

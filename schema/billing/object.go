@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Object is what the facts about one thing of the provider's fold to: a [Subscription], an [Invoice], a [Payment], a
@@ -247,9 +249,9 @@ func (o objects) add(of kind, state []byte) error {
 }
 
 // readObjects returns the objects that a statement finds by kind and state.
-func readObjects(ctx context.Context, db querier, sql string, args ...any) (objects, error) {
+func readObjects(ctx context.Context, db schema.Querier, sql string, args ...any) (objects, error) {
 	found := objects{}
-	_, err := collect(ctx, db, "objects", func(row pgx.CollectableRow) (none struct{}, err error) {
+	_, err := schema.Rows(ctx, db, "read objects", func(row pgx.CollectableRow) (none struct{}, err error) {
 		var of kind
 		var state []byte
 		if err = row.Scan(&of, &state); err == nil {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // A body can be read again: a later reader may find other facts in it. They are appended beside those of the first
@@ -123,9 +125,9 @@ type KeptFilter struct {
 const keptAtOnce = 100
 
 // EachKept calls f for each event of a provider that was applied and passes the filter, the oldest first.
-func EachKept(ctx context.Context, db querier, provider string, filter KeptFilter, f func(Kept) error) error {
+func EachKept(ctx context.Context, db schema.Querier, provider string, filter KeptFilter, f func(Kept) error) error {
 	for last := ""; ; {
-		page, err := collect(ctx, db, "kept events", pgx.RowToStructByPos[Kept], keptSQL, provider, last,
+		page, err := schema.Rows(ctx, db, "read kept events", pgx.RowToStructByPos[Kept], keptSQL, provider, last,
 			filter.Objects, filter.Mode, filter.Type, orNull(filter.Since), filter.ReadBy, keptAtOnce)
 		if err != nil {
 			return err
@@ -134,7 +136,7 @@ func EachKept(ctx context.Context, db querier, provider string, filter KeptFilte
 		for _, k := range page {
 			ids = append(ids, k.ID)
 		}
-		facts, err := collect(ctx, db, "the facts of kept events", scanFact, factsReadSQL, ids)
+		facts, err := schema.Rows(ctx, db, "read the facts of kept events", scanFact, factsReadSQL, ids)
 		if err != nil {
 			return err
 		}
@@ -156,8 +158,8 @@ func EachKept(ctx context.Context, db querier, provider string, filter KeptFilte
 }
 
 // Readings counts the readings, and lists those that undo another.
-func Readings(ctx context.Context, db querier) (count int, undos []string, err error) {
-	ids, err := collect(ctx, db, "the readings", pgx.RowTo[string], readingsSQL)
+func Readings(ctx context.Context, db schema.Querier) (count int, undos []string, err error) {
+	ids, err := schema.Rows(ctx, db, "read the readings", pgx.RowTo[string], readingsSQL)
 	return len(ids), slices.DeleteFunc(ids, func(id string) bool { return id == "" }), err
 }
 
@@ -166,7 +168,7 @@ var ErrNoReading = errors.New("no such reading")
 
 // Undoing returns the reading that undoes another one: its facts are those from before, where nothing newer counts by
 // now.
-func Undoing(ctx context.Context, db querier, id string) (r Rereading, err error) {
+func Undoing(ctx context.Context, db schema.Querier, id string) (r Rereading, err error) {
 	r.Undoes = id
 	if r.Before, _, err = Readings(ctx, db); err != nil {
 		return r, err
@@ -179,7 +181,7 @@ func Undoing(ctx context.Context, db querier, id string) (r Rereading, err error
 		return r, err
 	}
 	r.Reader = *reader
-	facts, err := collect(ctx, db, "reading "+id, scanFact, undoingSQL, id)
+	facts, err := schema.Rows(ctx, db, "read reading "+id, scanFact, undoingSQL, id)
 	if err != nil {
 		return r, err
 	}
@@ -216,7 +218,7 @@ func (r Rereading) AppendIn(ctx context.Context, tx pgx.Tx, who, why string) (ab
 
 // about returns the accounts that the facts are about, once they are appended.
 func (r Rereading) about(ctx context.Context, tx pgx.Tx) ([]Scope, error) {
-	return collect(ctx, tx, "accounts", pgx.RowToStructByPos[Scope], rereadAccountsSQL, r.ID)
+	return schema.Rows(ctx, tx, "read accounts", pgx.RowToStructByPos[Scope], rereadAccountsSQL, r.ID)
 }
 
 // append appends the facts.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Difference is a row that is not what the facts fold to.
@@ -125,11 +127,11 @@ func CheckSwitch(ctx context.Context, conn *pgx.Conn, from, to Policy, at time.T
 			return nil, err
 		}
 		for _, mode := range []string{"live", "test"} {
-			objects, err := collect(ctx, f.tx, "objects", pgx.RowTo[string], namingSQL, mode, names, connected)
+			objects, err := schema.Rows(ctx, f.tx, "read objects", pgx.RowTo[string], namingSQL, mode, names, connected)
 			if err != nil {
 				return nil, err
 			}
-			accounts, err := collect(ctx, f.tx, "accounts", pgx.RowTo[string], accountsOfSQL, mode, objects)
+			accounts, err := schema.Rows(ctx, f.tx, "read accounts", pgx.RowTo[string], accountsOfSQL, mode, objects)
 			if err != nil {
 				return nil, err
 			}
@@ -174,7 +176,7 @@ func (f *folding) compare(ctx context.Context, p projection) ([]Difference, erro
 		}
 	}
 	except := slices.Concat(alwaysExcept, p.except)
-	return collect(ctx, f.tx, p.name, func(row pgx.CollectableRow) (Difference, error) {
+	return schema.Rows(ctx, f.tx, "read "+p.name, func(row pgx.CollectableRow) (Difference, error) {
 		d := Difference{Table: p.name}
 		var is, folded []byte
 		if err := row.Scan(&d.Mode, &d.Row, &is, &folded); err != nil {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // These stand for the effect's key where facts were folded anew. The news say them as the cause.
@@ -74,7 +76,7 @@ func (s Scope) repair(ctx context.Context, pool *pgxpool.Pool, p Policy, at time
 func (s Scope) takeUntold(ctx context.Context, tx pgx.Tx, anew *Anew) error {
 	b := &pgx.Batch{}
 	for _, sql := range []string{takeUntoldInvoicesSQL, takeUntoldSQL} {
-		gone, err := collect(ctx, tx, "what no fact tells of", pgx.RowTo[string], sql, s.Mode, s.Account)
+		gone, err := schema.Rows(ctx, tx, "read what no fact tells of", pgx.RowTo[string], sql, s.Mode, s.Account)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawlhq/pawl/schema"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -21,9 +23,10 @@ type Row struct {
 }
 
 // Rows returns the rows of an account that facts fold to.
-func Rows(ctx context.Context, db querier, of Scope) (rows []Row, err error) {
+func Rows(ctx context.Context, db schema.Querier, of Scope) (rows []Row, err error) {
 	for _, p := range projections {
-		list, err := collect(ctx, db, p.name+" of account "+of.Account, func(row pgx.CollectableRow) (Row, error) {
+		list, err := schema.Rows(ctx, db, "read "+p.name+" of account "+of.Account, func(row pgx.CollectableRow) (Row,
+			error) {
 			r := Row{Table: p.name}
 			err := row.Scan(&r.Key, &r.Data)
 			return r, err

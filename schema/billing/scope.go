@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Scope selects what to fold anew: one account in one mode, or everything if it is zero. A mode alone selects what
@@ -17,9 +19,9 @@ type Scope struct {
 // factsOf returns one fact of each object of accounts, and of other objects: applying it folds the object from all of
 // its facts, since it is there already. Objects come in the order in which they were heard of. The account "" has the
 // objects without account of which a later reading tells.
-func factsOf(ctx context.Context, db querier, mode string, accounts, others []string) (facts []Fact, err error) {
+func factsOf(ctx context.Context, db schema.Querier, mode string, accounts, others []string) (facts []Fact, err error) {
 	if slices.Contains(accounts, "") {
-		if facts, err = collect(ctx, db, "facts of no account", scanFact, unplacedSQL, mode); err != nil {
+		if facts, err = schema.Rows(ctx, db, "read facts of no account", scanFact, unplacedSQL, mode); err != nil {
 			return nil, err
 		}
 	}
@@ -31,28 +33,28 @@ func factsOf(ctx context.Context, db querier, mode string, accounts, others []st
 	// Only facts know of a lost row. The first query finds the objects of the customers, the second the objects about
 	// those.
 	for _, sql := range []string{objectsOfCustomersSQL, objectsAboutSQL} {
-		found, err := collect(ctx, db, "objects", pgx.RowTo[string], sql, objects, mode)
+		found, err := schema.Rows(ctx, db, "read objects", pgx.RowTo[string], sql, objects, mode)
 		if err != nil {
 			return nil, err
 		}
 		objects = append(objects, found...)
 	}
-	of, err := collect(ctx, db, "facts", scanFact, factOfEachSQL, objects, mode)
+	of, err := schema.Rows(ctx, db, "read facts", scanFact, factOfEachSQL, objects, mode)
 	return append(facts, of...), err
 }
 
-func objectsOf(ctx context.Context, db querier, mode string, accounts []string) ([]string, error) {
+func objectsOf(ctx context.Context, db schema.Querier, mode string, accounts []string) ([]string, error) {
 	accounts = slices.DeleteFunc(slices.Clone(accounts), func(account string) bool { return account == "" })
-	return collect(ctx, db, "the objects of accounts", pgx.RowTo[string], objectsOfAccountsSQL, mode, accounts)
+	return schema.Rows(ctx, db, "read the objects of accounts", pgx.RowTo[string], objectsOfAccountsSQL, mode, accounts)
 }
 
 // Objects returns the provider's objects of an account: those that its rows name, and its customers.
-func (s Scope) Objects(ctx context.Context, db querier) ([]string, error) {
+func (s Scope) Objects(ctx context.Context, db schema.Querier) ([]string, error) {
 	return objectsOf(ctx, db, s.Mode, []string{s.Account})
 }
 
 // Told returns the objects that facts about the account tell of, and its customers.
-func (s Scope) Told(ctx context.Context, db querier) (objects []string, err error) {
+func (s Scope) Told(ctx context.Context, db schema.Querier) (objects []string, err error) {
 	facts, err := factsOf(ctx, db, s.Mode, []string{s.Account}, nil)
 	for _, f := range facts {
 		objects = append(objects, f.Object)
@@ -62,7 +64,7 @@ func (s Scope) Told(ctx context.Context, db querier) (objects []string, err erro
 
 // LastFact returns the last fact that is known of an account's objects, nil for none: of those whose receipt is at rest
 // where there are any, since what belongs to another waits for it.
-func (s Scope) LastFact(ctx context.Context, db querier) (*Fact, error) {
+func (s Scope) LastFact(ctx context.Context, db schema.Querier) (*Fact, error) {
 	objects, err := s.Objects(ctx, db)
 	if err != nil {
 		return nil, err

@@ -2,23 +2,23 @@ package billing
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
 // Store reads facts and what they fold to. [Apply] writes them, in one transaction with the ledger's row.
-type Store struct{ db querier }
+type Store struct{ db schema.Querier }
 
 // New returns the store of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return Reading(pool) }
 
 // Reading returns the store of a migrated database as db sees it, a transaction for one.
-func Reading(db querier) *Store { return &Store{db: db} }
+func Reading(db schema.Querier) *Store { return &Store{db: db} }
 
 // Target returns what the workspace of an account shall be now; the zero target for an account that is not known.
 func (s *Store) Target(ctx context.Context, mode, account string) (Target, error) {
@@ -35,7 +35,7 @@ func (s *Store) Invoice(ctx context.Context, mode, id string) (Invoice, error) {
 // AccessEnds returns when the clock ends the last grant of a plan to an account, zero where one lasts or
 // no grant exists.
 func (s *Store) AccessEnds(ctx context.Context, mode, account string) (time.Time, error) {
-	grants, err := collect(ctx, s.db, "the grants of account "+account, scanGrant, grantsSQL, mode, account)
+	grants, err := schema.Rows(ctx, s.db, "read the grants of account "+account, scanGrant, grantsSQL, mode, account)
 	return Access{Grants: grants}.EndsAt(), err
 }
 
@@ -59,18 +59,19 @@ func (s *Store) Subscription(ctx context.Context, mode, id string) (Subscription
 }
 
 // known reads the state of an object, or the zero state if it is not known.
-func known[S any](ctx context.Context, db querier, sql, mode, id string) (S, error) {
+func known[S any](ctx context.Context, db schema.Querier, sql, mode, id string) (S, error) {
 	return one(ctx, db, id, pgx.RowTo[S], sql, mode, id)
 }
 
 // OfReceipt returns the facts that the event of a receipt left, none where it left none.
 func (s *Store) OfReceipt(ctx context.Context, receiptID string) ([]Fact, error) {
-	return collect(ctx, s.db, "the facts of receipt "+receiptID, scanFact, factsOfReceiptSQL, receiptID)
+	return schema.Rows(ctx, s.db, "read the facts of receipt "+receiptID, scanFact, factsOfReceiptSQL, receiptID)
 }
 
 // About returns the facts about an object of the subject's scope.
 func (s *Store) About(ctx context.Context, of Subject, object string) ([]Fact, error) {
-	return collect(ctx, s.db, "the facts about "+object, scanFact, factsSQL, []string{object}, of.Mode, of.Provider,
+	return schema.Rows(ctx, s.db, "read the facts about "+object, scanFact, factsSQL, []string{object}, of.Mode,
+		of.Provider,
 		of.ProviderAccount)
 }
 
@@ -103,25 +104,11 @@ func scanFact(row pgx.CollectableRow) (Fact, error) {
 	return f, err
 }
 
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-// collect returns the rows of a statement. Its error says what could not be read.
-func collect[R any](ctx context.Context, db querier, what string, to pgx.RowToFunc[R], sql string,
-	args ...any) ([]R, error) {
-	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
-	list, err := pgx.CollectRows(rows, to)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", what, err)
-	}
-	return list, nil
-}
-
-// one is [collect] for a statement that finds one row at most. It returns the zero value for none.
-func one[R any](ctx context.Context, db querier, what string, to pgx.RowToFunc[R], sql string,
+// one returns the row of a statement that finds one at most, as to reads it, and the zero value for none. The error
+// says what could not be read.
+func one[R any](ctx context.Context, db schema.Querier, what string, to pgx.RowToFunc[R], sql string,
 	args ...any) (found R, err error) {
-	list, err := collect(ctx, db, what, to, sql, args...)
+	list, err := schema.Rows(ctx, db, "read "+what, to, sql, args...)
 	if len(list) > 0 {
 		found = list[0]
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // The kinds of tasks that follow from facts alone: they are open for as long as the facts say so.
@@ -154,8 +156,9 @@ select mode, object from tasks where kind = $1 and state = (select 'open') and o
  order by mode, object`
 
 // AskedAccounts returns those of these IDs of connected accounts that tasks ask about.
-func AskedAccounts(ctx context.Context, db querier, ids []string) ([]Connected, error) {
-	return collect(ctx, db, "the tasks of connected accounts", pgx.RowToStructByPos[Connected], askedAccountsSQL,
+func AskedAccounts(ctx context.Context, db schema.Querier, ids []string) ([]Connected, error) {
+	return schema.Rows(ctx, db, "read the tasks of connected accounts", pgx.RowToStructByPos[Connected],
+		askedAccountsSQL,
 		TaskAccount, ids)
 }
 

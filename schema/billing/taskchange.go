@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // TaskChange is how many tasks of a kind a fold would open and close, for one reason.
@@ -23,7 +25,7 @@ func (f *folding) tasks(ctx context.Context, differences []Difference) ([]TaskCh
 	home := func(table string) string { return pgx.Identifier{f.home, table}.Sanitize() }
 	sql := strings.NewReplacer("{subscriptions}", home("subscriptions"), "{invoices}", home("invoices"), "{tasks}",
 		home("tasks")).Replace(priceTasks)
-	list, err := collect(ctx, f.tx, "tasks about prices", pgx.RowToStructByPos[TaskChange], sql, TaskPrice)
+	list, err := schema.Rows(ctx, f.tx, "read tasks about prices", pgx.RowToStructByPos[TaskChange], sql, TaskPrice)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +92,7 @@ func (f *folding) entryTasks(ctx context.Context, mode string, differences []Dif
 	for _, o := range folded.list() {
 		is[o.ref().ID] = cashOf(o)
 	}
-	asked, err := collect(ctx, f.tx, "tasks about entries", pgx.RowTo[string],
+	asked, err := schema.Rows(ctx, f.tx, "read tasks about entries", pgx.RowTo[string],
 		`select object from `+pgx.Identifier{f.home, "tasks"}.Sanitize()+
 			` where mode = $1 and kind = $2 and state = 'open' and object = any($3)`, mode, TaskEntry, ids)
 	if err != nil {

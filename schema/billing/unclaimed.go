@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // Unclaimed counts money that moved, and is not booked: nothing tells whose it is, or what was paid for.
@@ -57,12 +59,13 @@ func (m Money) Why() string {
 
 // ListUnclaimed lists what [Store.Unclaimed] counts, the oldest first, at most so many; in any mode where that is "".
 func (s *Store) ListUnclaimed(ctx context.Context, mode string, longer time.Duration, most int) ([]Money, error) {
-	return collect(ctx, s.db, "money of nobody", pgx.RowToStructByPos[Money], listUnclaimedSQL, longer, "", mode, most)
+	return schema.Rows(ctx, s.db, "read money of nobody", pgx.RowToStructByPos[Money], listUnclaimedSQL, longer, "",
+		mode, most)
 }
 
 // Money returns the money of an ID, in any mode where that is "".
 func (s *Store) Money(ctx context.Context, mode, id string) ([]Money, error) {
-	return collect(ctx, s.db, id, pgx.RowToStructByPos[Money], theMoneySQL, id, mode)
+	return schema.Rows(ctx, s.db, "read "+id, pgx.RowToStructByPos[Money], theMoneySQL, id, mode)
 }
 
 // Claim is the fact of a person who gives money to an account: what was paid for it is its own, or the checkout session
@@ -88,7 +91,8 @@ const moneyMoved = `(kind = 'payment' and state ->> 'Status' = 'succeeded'
     or kind = 'refund' and state ? 'SucceededAt' and not state ? 'Within' or kind = 'dispute' and state ? 'Movements' or kind = 'credit_note'
     or kind = 'checkout' and state ->> 'Mode' = 'payment' and not state ? 'Invoice' and state ? 'PaidAt' and state ->> 'Amount' <> '0')`
 
-// notBooked is the condition of money that has moved, and is not booked: nothing tells its account or what was paid for.
+// notBooked is the condition of money that has moved, and is not booked: nothing tells its account, or what was paid
+// for.
 // A credit note is for its invoice. Of a payment, a refund may be missing.
 const (
 	unplaced  = `kind in ('payment', 'refund', 'dispute') and (not state ? 'Purchase' or state ? 'Untold')`

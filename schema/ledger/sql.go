@@ -103,7 +103,8 @@ update effects as e set committing = true
 returning e.key, e.token`
 
 // finishSQL writes the outcome and its attempt in one statement. A claim that was taken over carries an older token and
-// writes neither. What the first attempt has done is told by the effect's row alone: see the view attempts.
+// writes neither. An effect that its first attempt has done has
+// no row of an attempt: the view attempts reads it from the effect.
 const finishSQL = `
 with finished as (
     update effects as e set
