@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Keep what fuzzing has found: an input in the Go build cache that reaches code which no seed of its target
-# reaches is copied to the package's testdata/fuzz. Commit it; every `go test` runs it, and every fuzzing
-# starts from it. What is there stays.
+# Keep the results of fuzzing: an input in the Go build cache that reaches code which no seed of its target reaches is
+# copied to the package's testdata/fuzz. Commit it. Every `go test` runs it, and fuzzing starts from it. Existing
+# files stay.
 #
 #   .ci/corpus.sh [PACKAGE...]
 #
@@ -16,7 +16,7 @@ if ((${#packages[@]} == 0)); then packages=(./...); fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# reached RUN prints the blocks of our code that the seeds and inputs of this name reach.
+# reached RUN prints the blocks of pawl's code that the seeds and inputs with this name reach.
 reached() {
 	if ! "$work/test" -test.run "$1" -test.coverprofile "$work/profile" >"$work/log" 2>&1; then
 		cat "$work/log" >&2
@@ -25,7 +25,7 @@ reached() {
 	awk '$NF > 0 { print $1 }' "$work/profile" | sort -u
 }
 
-keep_corpus() { # of the package of this path, in the current directory, for these targets
+keep_corpus() { # of one package, in the current directory, for these targets
 	local package=$1 target input kept
 	shift
 	go test -c -cover -coverpkg "$module/..." -o "$work/test" .

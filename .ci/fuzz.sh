@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Run every fuzz target of the module for some time each.
+# Runs every fuzz target of the module for a limited time.
 #
 #   .ci/fuzz.sh [SECONDS] [PACKAGE...]
 #
-# SECONDS is per target, 60 unless given; PACKAGE limits the run (default ./...). An input that fails is
-# written to the package's testdata/fuzz; commit it with the fix, and every `go test` runs it again.
-# Every run starts from what testdata/fuzz holds. What else it finds interesting is in the Go build cache
-# ("go env GOCACHE"/fuzz); .ci/corpus.sh keeps what of it reaches new code. Making an input smaller may take
-# 200 runs, not a minute: that is most of the time that a target has.
+# SECONDS is the time per target, 60 by default; PACKAGE limits the run (default ./...). A failing input is written to
+# the package's testdata/fuzz. Commit it with the fix; every `go test` runs it again. Fuzzing starts from
+# testdata/fuzz. Other interesting inputs are in the Go build cache ("go env GOCACHE"/fuzz); .ci/corpus.sh keeps the
+# ones that reach new code. Minimising an input is limited to 200 runs instead of a minute, which would be most of the
+# time of a target.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,9 +34,9 @@ fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# found_nothing reports whether a run that failed did so only because its time was over: up to Go 1.26 the
-# deadline of -fuzztime sometimes comes out as the target's error (go.dev/issue/75804). A target that fails
-# names the input it failed on, and one that panics or hangs says that.
+# found_nothing reports whether a failed run failed only because its time was over: up to Go 1.26, the target
+# sometimes reports the deadline of -fuzztime as an error (go.dev/issue/75804). A real failure names the input, or
+# contains the panic.
 found_nothing() {
 	[[ $(grep -A1 '^--- FAIL: Fuzz' "$log" | tail -n 1) == '    context deadline exceeded' ]] &&
 		! grep -q -e 'Failing input written' -e '^panic:' -e 'fuzzing process' -e 'failure while testing seed corpus' "$log"
@@ -44,7 +44,7 @@ found_nothing() {
 
 failed=() ran=0
 for dir in "${directories[@]}"; do
-	# A list of its own, so that a package that does not build ends the run.
+	# A separate list, so that a package that does not build ends the run.
 	targets=$(cd "$dir" && go test -list '^Fuzz' . | grep '^Fuzz')
 	for target in $targets; do
 		name="${dir#"$PWD"/}.$target"

@@ -28,7 +28,7 @@ func main() {
 }
 
 func report(in io.Reader, out io.Writer) (failed bool, err error) {
-	output := map[string]*strings.Builder{} // by test, of those that have not ended
+	output := map[string]*strings.Builder{} // the output of running tests
 	for events := json.NewDecoder(in); ; {
 		var e event
 		if err := events.Decode(&e); errors.Is(err, io.EOF) {
