@@ -4,5 +4,5 @@ package schema
 
 import "syscall"
 
-// boundUnanswered does nothing where TCP cannot be told: every call has a deadline all the same.
+// boundUnanswered does nothing on systems without such a TCP option. Every call has a deadline in any case.
 func boundUnanswered(_, _ string, _ syscall.RawConn) error { return nil }

@@ -10,113 +10,154 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// intake lists an ingress' rights by table and verb: it writes what comes in, and says when it was handed on. It reads
-// no body, and deletes only short-lived rows. It writes a body anew when a source wants an event that another ignored.
-var intake = []string{
-	"select, insert, update on receipts, runs, transmissions, source_counts, source_hours, source_failures",
-	"insert, select (receipt_id, trace), update (headers, body) on receipt_bodies",
-	"insert on redeliveries",
-	"select, insert on interventions",
-	"select, insert, delete on probes",
-	"select, insert, update, delete on rejections",
-	"select, update (next_at) on due",
-	"select on pauses",
+// process describes a kind of role: the privileges of one process of pawl, or of readers.
+type process struct {
+	name       string
+	privileges []privilege
+	// temporary is the reason why the role may create temporary tables, or "" if it may not.
+	temporary string
 }
 
-// grantIngress lets role do what an ingress does, which is open to the network, and nothing else: see [intake].
-func grantIngress(ctx context.Context, tx pgx.Tx, role string) error {
-	var statements []string
-	for _, may := range intake {
-		statements = append(statements, "grant "+may+" to %s")
-	}
-	return grant(ctx, tx, role, statements...)
+var (
+	ingressProcess = process{"ingress", ingressPrivileges, "it checks the disk space with a temporary table"}
+	workerProcess  = process{"worker", workerPrivileges, "a preview of many accounts folds them in temporary tables"}
+	consoleProcess = process{"console", consolePrivileges, ""}
+	readerProcess  = process{"reader", readerPrivileges, ""}
+)
+
+// grantOf is one GRANT: a verb on a table, limited to columns unless they are nil.
+type grantOf struct {
+	verb, table string
+	columns     []string
 }
 
-// grantWorker lets role do what a worker does, and who operates pawl: read and write all rows but those of the audit
-// trail, to which it only adds.
-func grantWorker(ctx context.Context, tx pgx.Tx, role string) error {
-	return grant(ctx, tx, role, "grant select, insert, update, delete on all tables in schema public to %s",
-		"grant execute on function "+functions+" to %s",
-		"revoke update, delete on operator_actions, looks from %s",
-		"revoke insert, update, delete on "+versionTable+" from %s")
-}
-
-// functions are those by which roles read, and erase, what they have no right to read.
-const functions = "trim_looks, held_body, kept_request, naming, requests_kept, forget"
-
-// hidden lists what a console reads by the functions alone that want a look recorded, or not at all.
-var hidden = map[string][]string{
-	"receipt_bodies": {"body"}, "rejections": {"query", "headers", "body"}, "effects": {"request"},
-}
-
-// deciding lists a console's rights to write. Its decisions change no fact, ledger or audit trail, and delete nothing
-// but what a fold writes anew. The database holds the rest of it to the audit trail: see the trigger decided.
-var deciding = []string{
-	"insert on operator_actions, facts, receipts, redeliveries, transmissions, job_items",
-	"insert (what, who, why) on looks",
-	"insert, update, delete on sessions, pending_decisions, due, grants",
-	"insert, update on accounts, addresses, finance_corrections, invoices, jobs, objects, outbox",
-	"insert, update on pauses, subscriptions, tasks, tokens",
-	"update on receipts",
-	"insert, update (headers, body) on receipt_bodies",
-	"update (admitted_at) on rejections",
-}
-
-// grantConsole lets role do what a console does: it reads all rows, but see [hidden], and decides, see [deciding].
-func grantConsole(ctx context.Context, tx pgx.Tx, role string) error {
-	statements := []string{"grant select on all tables in schema public to %s",
-		"revoke select on held_bodies, quotas from %s", "grant execute on function " + functions + " to %s"}
-	for _, may := range deciding {
-		statements = append(statements, "grant "+may+" to %s")
-	}
-	for _, table := range slices.Sorted(maps.Keys(hidden)) {
-		columns, err := List[string](ctx, tx, "read the columns of "+table, columnsBut, table, hidden[table])
-		if err != nil {
-			return err
+// grants resolves privileges against the existing tables. An unknown name is an error.
+func grants(l layout, list []privilege) (all []grantOf, err error) {
+	for _, p := range list {
+		tables, but := words(p.tables)
+		if len(tables) == 1 && tables[0] == everyTable {
+			tables = slices.DeleteFunc(slices.Clone(l.names), func(name string) bool {
+				return !l.tables[name] || slices.Contains(but, name)
+			})
 		}
-		statements = append(statements, "revoke select on "+table+" from %s",
-			"grant select ("+strings.Join(columns, ", ")+") on "+table+" to %s")
+		verbs, _ := words(p.verbs)
+		for _, table := range slices.Concat(tables, but) {
+			if l.columns[table] == nil {
+				return nil, fmt.Errorf("there is no table or view %q", table)
+			}
+		}
+		for _, table := range tables {
+			columns, but := words(p.columns)
+			for _, name := range slices.Concat(columns, but) {
+				if !slices.Contains(l.columns[table], name) {
+					return nil, fmt.Errorf("the table %s has no column %q", table, name)
+				}
+			}
+			if but != nil {
+				columns = slices.DeleteFunc(slices.Clone(l.columns[table]), func(name string) bool {
+					return slices.Contains(but, name)
+				})
+			}
+			for _, verb := range verbs {
+				all = append(all, grantOf{verb, table, columns})
+			}
+		}
 	}
-	return grant(ctx, tx, role, statements...)
+	return all, nil
 }
 
-const columnsBut = `
-select quote_ident(attname) from pg_attribute
- where attrelid = ('public.' || $1)::regclass and attnum > 0 and not attisdropped and attname <> all($2)
- order by attnum`
-
-// Confined returns the role of a connection, and whether that is a console's and no more.
-func Confined(ctx context.Context, db Querier) (role string, confined bool, err error) {
-	as, err := One[struct {
-		Role     string
-		Confined bool
-	}](ctx, db, "ask for the database's role", `select current_user as role, is_console() as confined`)
-	return as.Role, as.Confined, err
-}
-
-// readers selects the views for readers outside of pawl, whose names alone begin so.
-const readers = `
-select viewname from pg_views where schemaname = 'public' and viewname like 'pawl\_%' order by 1`
-
-// grantReader lets role read the views for readers, and nothing else.
-func grantReader(ctx context.Context, tx pgx.Tx, role string) error {
-	views, err := List[string](ctx, tx, "list the views for readers", readers)
+// grant gives role the privileges of a process on the database, and revokes all others.
+func grant(ctx context.Context, tx pgx.Tx, database, role string, as process) error {
+	l, err := readLayout(ctx, tx)
 	if err != nil {
 		return err
 	}
-	return grant(ctx, tx, role, "grant select on "+strings.Join(views, ", ")+" to %s")
-}
-
-// grant gives role the rights of the statements, and takes all others.
-func grant(ctx context.Context, tx pgx.Tx, role string, statements ...string) error {
-	statements = append([]string{
-		"revoke all on all tables in schema public from %s", "revoke all on function " + functions + " from %s",
-		"grant usage on schema public to %s", "grant select on " + versionTable + " to %s",
-	}, statements...)
+	list, err := grants(l, as.privileges)
+	if err != nil {
+		return err
+	}
+	role, database = pgx.Identifier{role}.Sanitize(), pgx.Identifier{database}.Sanitize()
+	statements := []string{
+		"revoke all on all tables in schema public from " + role,
+		"revoke all on all sequences in schema public from " + role,
+		"revoke all on all functions in schema public from " + role, "revoke create on schema public from " + role,
+		"revoke create, temporary on database " + database + " from " + role,
+		"grant usage on schema public to " + role,
+	}
+	for _, g := range list {
+		columns := ""
+		if g.columns != nil {
+			columns = " (" + strings.Join(g.columns, ", ") + ")"
+		}
+		statements = append(statements, "grant "+g.verb+columns+" on "+g.table+" to "+role)
+	}
+	if as.temporary != "" {
+		statements = append(statements, "grant temporary on database "+database+" to "+role)
+	}
 	for _, sql := range statements {
-		if _, err := tx.Exec(ctx, fmt.Sprintf(sql, pgx.Identifier{role}.Sanitize())); err != nil {
-			return err
+		if _, err := tx.Exec(ctx, sql); err != nil {
+			return fmt.Errorf("%s: %w", sql, err)
 		}
 	}
 	return nil
+}
+
+const lacksSQL = `
+select verb, "table", "column" from unnest($1::text[], $2::text[], $3::text[]) as wanted (verb, "table", "column")
+ where not case "column" when '' then has_table_privilege('public.' || "table", verb)
+           else has_column_privilege('public.' || "table", "column", verb) end
+ order by "table", verb, "column"`
+
+// LacksAsWorker lists the privileges for a worker and for the command line that the connection's role lacks, such as
+// "insert on runs".
+func LacksAsWorker(ctx context.Context, db Querier) ([]string, error) {
+	l, err := readLayout(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	list, err := grants(l, workerPrivileges)
+	if err != nil {
+		return nil, err
+	}
+	var verbs, tables, columns []string
+	for c := range columnsOf(l, list) {
+		verbs, tables, columns = append(verbs, c.Verb), append(tables, c.Table), append(columns, c.Column)
+	}
+	lacks, err := List[column](ctx, db, "read the privileges of the role", lacksSQL, verbs, tables, columns)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for _, c := range lacks {
+		found[c.Verb+" on "+c.Table] = true
+	}
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// columnsOf lists the columns of the grants. A delete has the column "".
+func columnsOf(l layout, list []grantOf) map[column]bool {
+	all := map[column]bool{}
+	for _, g := range list {
+		columns := g.columns
+		switch {
+		case g.verb == "delete":
+			columns = []string{""}
+		case columns == nil:
+			columns = l.columns[g.table]
+		}
+		for _, name := range columns {
+			all[column{g.verb, g.table, name}] = true
+		}
+	}
+	return all
+}
+
+// Console reports whether the role of a connection is only a console's: it can request decisions, but not make them.
+func Console(ctx context.Context, db Querier) (role string, is bool, err error) {
+	as, err := One[struct {
+		Role string
+		Is   bool
+	}](ctx, db, "read the database's role", `select current_user as role,
+		not has_any_column_privilege('public.operator_actions', 'insert') and not has_any_column_privilege('public.facts', 'insert') as is`)
+	return as.Role, as.Is, err
 }

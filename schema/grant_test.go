@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,40 +17,18 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// as returns a pool whose sessions are the role's.
-func as(t *testing.T, dsn, role string) *pgxpool.Pool {
+// allowed reports whether the role of a connection may run sql. It does not run: Postgres checks that before.
+func allowed(t *testing.T, conn *pgx.Conn, sql string) bool {
 	t.Helper()
-	options, err := pgxpool.ParseConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "set plan_cache_mode = force_generic_plan; set role "+role)
-		return err
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
-}
-
-// allowed reports whether the pool's role may run sql. It does not run: Postgres looks at that before.
-func allowed(t *testing.T, pool *pgxpool.Pool, sql string) bool {
-	t.Helper()
-	err := pool.AcquireFunc(t.Context(), func(conn *pgxpool.Conn) error {
-		prepared, err := conn.Conn().Prepare(t.Context(), "asked", sql)
-		if err != nil {
-			return err
-		}
+	prepared, err := conn.Prepare(t.Context(), "checked", sql)
+	if err == nil {
 		nulls := strings.TrimSuffix(strings.Repeat("null, ", len(prepared.ParamOIDs)), ", ")
 		if nulls != "" {
 			nulls = "(" + nulls + ")"
 		}
-		_, err = conn.Exec(t.Context(), "explain execute asked "+nulls, pgx.QueryExecModeSimpleProtocol)
-		return errors.Join(err, conn.Conn().Deallocate(t.Context(), "asked"))
-	})
+		_, err = conn.Exec(t.Context(), "explain execute checked "+nulls, pgx.QueryExecModeSimpleProtocol)
+		err = errors.Join(err, conn.Deallocate(t.Context(), "checked"))
+	}
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == "42501" {
 		return false
@@ -60,95 +39,145 @@ func allowed(t *testing.T, pool *pgxpool.Pool, sql string) bool {
 	return true
 }
 
-// Whoever takes over the process that is open to the network takes over what it may do: it reads and writes what comes
-// in, and neither money nor the trail of what operators did. No process may change the schema, nor the trail.
-func TestSetRoles_EachProcess_WhatItNeedsAndNoMore(t *testing.T) {
+// notOf are the statements of packages that a worker and the command line do not run.
+var notOf = map[string]string{"session": "people sign in to a console", "request: send": "a console sends requests"}
+
+// TestSetRoles_Statements_EachProcessMayRunItsOwn asks Postgres about each statement of the packages below schema.
+func TestSetRoles_Statements_EachProcessMayRunItsOwn(t *testing.T) {
 	t.Parallel()
-	dsn := schematest.NewDSN(t)
-	owner, err := pgx.Connect(t.Context(), dsn)
+	owner := schematest.New(t)
+	worker, ingress, console := generic(t, owner, "worker"), generic(t, owner, "ingress"), generic(t, owner, "console")
+	packages, err := os.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = owner.Close(context.Background()) })
-	exec := func(sql string) {
-		t.Helper()
-		if _, err := owner.Exec(t.Context(), sql); err != nil {
-			t.Fatalf("%s: %v", sql, err)
+	for _, dir := range packages {
+		if !dir.IsDir() || dir.Name() == "migrations" || dir.Name() == "testdata" {
+			continue
+		}
+		all := schematest.Statements(t, dir.Name())
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if notOf[dir.Name()] == "" && notOf[dir.Name()+": "+name] == "" && !allowed(t, worker, all[name]) {
+				t.Errorf("a worker may not run %q of %s: %s", name, dir.Name(), howTo)
+			}
 		}
 	}
-	exec(`create role grant_ingress; create role grant_worker; create role grant_reader; grant truncate on all tables in schema public to grant_ingress`)
-	t.Cleanup(func() {
-		_, _ = owner.Exec(context.Background(), `drop owned by grant_ingress, grant_worker, grant_reader; drop role grant_ingress, grant_worker, grant_reader`)
-	})
-	for range 2 { // it is called at each migration
-		if err := schema.SetRoles(t.Context(), dsn, schema.Roles{Ingress: []string{"grant_ingress"}, Worker: []string{"grant_worker", "pawl"}, Reader: []string{"grant_reader"}}, quiet); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// The role that migrates may be the worker's, and keeps its rights.
-	var kept int
-	if err := owner.QueryRow(t.Context(), `select count(*) from pg_class c cross join aclexplode(c.relacl) a
-		where c.oid = 'operator_actions'::regclass and a.grantee = c.relowner and a.privilege_type in ('UPDATE', 'DELETE')`).Scan(&kept); err != nil || kept != 2 {
-		t.Errorf("the owner has %d of its two rights (%v)", kept, err)
-	}
-	ingress, worker, reader := as(t, dsn, "grant_ingress"), as(t, dsn, "grant_worker"), as(t, dsn, "grant_reader")
-	for _, view := range []string{"accounts", "entries", "events", "features", "invoices", "subscriptions", "tasks"} {
-		if !allowed(t, reader, "select * from pawl_"+view) || !allowed(t, worker, "select * from pawl_"+view) {
-			t.Errorf("not allowed: pawl_%s", view)
-		}
-	}
-	intake, rest := map[string]string{}, map[string]string{}
-	for _, dir := range []string{"receipt", "rejection"} {
-		for name, sql := range schematest.Statements(t, dir) {
-			intake[name+" "+sql] = sql
-		}
-	}
-	for _, dir := range []string{"look", "ledger", "billing", "outbox", "audit", "timeline", "job"} {
-		for name, sql := range schematest.Statements(t, dir) {
-			rest[name+" "+sql] = sql
-		}
-	}
-	// An ingress reads no body: what it takes in, a worker reads. Nor does it delete counts.
-	ofReceipts, ofRejections := schematest.Statements(t, "receipt"), schematest.Statements(t, "rejection")
-	for name, sql := range map[string]string{"body": ofReceipts["body"], "load": ofReceipts["load"],
-		"trim counts": ofReceipts["trim counts"], "get": ofRejections["get"]} {
-		delete(intake, name+" "+sql)
-		if rest[name+" "+sql] = sql; allowed(t, ingress, sql) {
-			t.Errorf("allowed to an ingress: %s", name)
-		}
+	intake := maps.Clone(schematest.Statements(t, "receipt"))
+	maps.Copy(intake, schematest.Statements(t, "rejection"))
+	// What an ingress takes in, a worker reads.
+	for _, name := range []string{"body", "body size", "load", "trim counts", "get", "admitted", "repeated"} {
+		delete(intake, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(intake)) {
-		if !allowed(t, ingress, intake[name]) || !allowed(t, worker, intake[name]) {
-			t.Errorf("not allowed: %s", name)
+		if !allowed(t, ingress, intake[name]) {
+			t.Errorf("an ingress may not run %q: %s", name, howTo)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(rest)) {
-		if !allowed(t, worker, rest[name]) {
-			t.Errorf("not allowed to a worker: %s", name)
-		}
-	}
-	if _, err := schema.Version(t.Context(), ingress); err != nil {
-		t.Errorf("an ingress asks for the version: %v", err)
-	}
-	for sql, who := range map[string][]*pgxpool.Pool{
-		`select * from effects`: {ingress, reader}, `select * from addresses`: {reader}, `select * from receipt_bodies`: {reader}, `update effects set state = 'done'`: {ingress}, `select * from accounts`: {ingress, reader}, `select * from pawl_accounts`: {ingress},
-		`select body from receipt_bodies`: {ingress}, `delete from receipt_bodies`: {ingress}, `delete from receipts`: {ingress}, `delete from runs`: {ingress},
-		`select * from redeliveries`: {ingress}, `delete from redeliveries`: {ingress}, `delete from source_counts`: {ingress},
-		`delete from outbox`: {ingress}, `select * from operator_actions`: {ingress},
-		`update operator_actions set actor = ''`: {ingress, worker}, `delete from operator_actions`: {ingress, worker},
-		`update schema_version set version = 0`: {ingress, worker},
-	} {
-		for _, pool := range who {
-			if allowed(t, pool, sql) {
-				t.Errorf("allowed to %s: %s", map[*pgxpool.Pool]string{ingress: "an ingress", worker: "a worker", reader: "a reader"}[pool], sql)
+	for dir, names := range map[string][]string{"session": slices.Collect(maps.Keys(schematest.Statements(t, "session"))),
+		"token": {"find", "used", "list"}, "request": {"send", "answered"}, "audit": {"list", "recorded", "page"}} {
+		for _, name := range names {
+			if !allowed(t, console, schematest.Statements(t, dir)[name]) {
+				t.Errorf("a console may not run %q of %s: %s", name, dir, howTo)
 			}
 		}
 	}
-	for _, sql := range []string{`drop table receipts`, `alter table effects add x text`, `truncate receipts`, `create table mine ()`} {
-		for _, pool := range []*pgxpool.Pool{ingress, worker} {
-			if _, err := pool.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "42501") {
-				t.Errorf("%s: %v, want that it is not allowed", sql, err)
-			}
+	for _, conn := range []*pgx.Conn{worker, ingress, console} {
+		if _, err := schema.Version(t.Context(), conn); err != nil {
+			t.Errorf("%s reads the version: %v", conn.Config().User, err)
 		}
+	}
+}
+
+// generic returns a connection of a process's role, with the plans of one that handles events.
+func generic(t *testing.T, owner *pgxpool.Pool, as string) *pgx.Conn {
+	t.Helper()
+	conn := asRole(t, owner, roles[as])
+	run(t, conn, `set plan_cache_mode = force_generic_plan`)
+	return conn
+}
+
+// The role that migrates may be one of a process, too, and keeps its privileges.
+func TestSetRoles_Migrator_KeepsItsPrivileges(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	if err := schema.SetRoles(t.Context(), dsn, schema.Roles{Worker: []string{"pawl"}}, silent); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := schema.One[int](t.Context(), connect(t, dsn), "count privileges", `
+		select count(*) from pg_class c cross join aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) a
+		 where c.oid = 'operator_actions'::regclass and a.grantee = c.relowner and a.privilege_type in ('UPDATE', 'DELETE')`)
+	if err != nil || kept != 2 {
+		t.Errorf("the owner has %d of its two privileges (%v)", kept, err)
+	}
+}
+
+// A privilege that somebody has added is taken away by the next migration.
+func TestSetRoles_Again_TakesWhatWasAdded(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	owner := connect(t, dsn)
+	run(t, owner, `grant truncate, delete, update (hash) on tokens to `+schematest.Console)
+	run(t, owner, `grant select on accounts to public`)
+	if err := schema.SetRoles(t.Context(), dsn, schema.Roles{Console: []string{schematest.Console}}, silent); err != nil {
+		t.Fatal(err)
+	}
+	left, err := schema.One[bool](t.Context(), owner, "read privileges", `
+		select has_table_privilege($1, 'tokens', 'truncate,delete') or has_column_privilege($1, 'tokens', 'hash', 'update')
+		    or has_table_privilege('public', 'accounts', 'select')`, schematest.Console)
+	if err != nil || left {
+		t.Errorf("the privileges are left: %t, %v", left, err)
+	}
+}
+
+func TestConsole_EachRole(t *testing.T) {
+	t.Parallel()
+	owner := schematest.New(t)
+	for as, want := range map[string]bool{"console": true, "worker": false} {
+		role, is, err := schema.Console(t.Context(), asRole(t, owner, roles[as]))
+		if err != nil || is != want || role != roles[as] {
+			t.Errorf("%s (%s) is a console's role: %t, %v", as, role, is, err)
+		}
+	}
+	if _, is, err := schema.Console(context.Background(), owner); err != nil || is {
+		t.Errorf("the owner is a console's role: %t, %v", is, err)
+	}
+}
+
+// A console asks as a person does, also where its connections cannot tell the server so: a list may take longer than an
+// event, and reads a table whole where that is best.
+func TestSetRoles_Console_AsksAsAPersonDoes(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	if err := schema.SetRoles(t.Context(), dsn, schema.Roles{Console: []string{schematest.Console}}, silent); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	var told []string
+	if err := conn.QueryRow(t.Context(), `select setconfig from pg_db_role_setting where setrole = $1::regrole
+		and setdatabase = (select oid from pg_database where datname = current_database())`, schematest.Console).Scan(&told); err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(told, " ")
+	if !strings.Contains(all, "lock_timeout=5s") || strings.Contains(all, "enable_") || strings.Contains(all, "statement_timeout") {
+		t.Errorf("the server tells a console %v", told)
+	}
+}
+
+// pawl doctor compares the role that it has with this list: a worker's lacks nothing, and an ingress' much.
+func TestLacksAsWorker_EachRole(t *testing.T) {
+	t.Parallel()
+	owner := schematest.New(t)
+	for as, want := range map[string]bool{"worker": false, "ingress": true, "console": true, "reader": true} {
+		lacks, err := schema.LacksAsWorker(t.Context(), asRole(t, owner, roles[as]))
+		if err != nil || len(lacks) > 0 != want {
+			t.Errorf("the role of %s lacks %v, %v", as, lacks, err)
+		}
+	}
+	if lacks, err := schema.LacksAsWorker(t.Context(), owner); err != nil || len(lacks) > 0 {
+		t.Errorf("the owner lacks %v, %v", lacks, err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package schema is the database: its migrations, and below it one package per kind of row.
+// Package schema contains the migrations and the rights of the database, and one package below it per kind of row.
 package schema
 
 import (
@@ -20,22 +20,21 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// versionTable holds one row with the number of the last migration.
+// versionTable has one row with the number of the last migration.
 const versionTable = "public.schema_version"
 
-// lockTimeout bounds how long a migration waits for a lock. All statements that queue behind a waiting ALTER TABLE
-// wait with it, so a migration that does not get its lock soon steps back and tries again rather than stop the
-// ingress.
+// lockTimeout bounds how long a migration waits for a lock. All statements that queue behind a waiting ALTER TABLE wait
+// with it. So a migration that does not get its lock soon gives up and tries again, rather than stop the ingress.
 const lockTimeout = "2s"
 
-// patience bounds how long Migrate tries again for a lock; the other migrator, or the long
-// transaction in the way, should be done by then.
+// patience bounds how long Migrate retries to get a lock. The other migrator, or the long transaction that holds the
+// lock, should have finished by then.
 const patience = 2 * time.Minute
 
-// connectWithin bounds a connection where the DSN does not: a stopped server takes one and never answers.
+// connectWithin bounds connecting if the DSN does not: a suspended server accepts a connection and never answers.
 const connectWithin = 10 * time.Second
 
-// NewerError says that the database was migrated by a newer pawl.
+// NewerError means that a newer pawl has migrated the database.
 type NewerError struct{ Database, Binary int }
 
 func (e *NewerError) Error() string {
@@ -43,15 +42,15 @@ func (e *NewerError) Error() string {
 		e.Binary)
 }
 
-// Migrate brings the database at dsn to the latest version. It is safe to call by many
-// processes at once and when there is nothing to do; it only goes forward. Each migration is one
-// transaction together with its version number: after an error the database stands at the last
-// migration that was finished, and Migrate can be called again.
+// Migrate brings the database at dsn to the latest version. Many processes may call it at once, and it does nothing if
+// the database is up to date. It only migrates forward. Each migration is one transaction together with its version
+// number: after an error, the database has the version of the last completed migration, and Migrate can be called
+// again.
 //
-// The DSN must lead to Postgres directly or through a session-mode pooler: a migrator sets its session's name and
-// time-outs.
+// The DSN must lead to Postgres directly or through a session-mode pooler, because a migrator sets its session's name
+// and timeouts.
 func Migrate(ctx context.Context, dsn string, log *slog.Logger) error {
-	options, err := pgxpool.ParseConfig(dsn) // knows a pool's parameters from the server's
+	options, err := pgxpool.ParseConfig(dsn) // separates the pool's parameters from the server's
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
@@ -72,13 +71,13 @@ func Migrate(ctx context.Context, dsn string, log *slog.Logger) error {
 	}
 }
 
-// migratorConfig is config for a connection that migrates.
+// migratorConfig returns config for a connection that migrates.
 func migratorConfig(config *pgx.ConnConfig) *pgx.ConnConfig {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectWithin
 	}
 	config.DialFunc = dialer.DialContext
-	// A migrator that is gone holds the locks of its tables no longer than anybody else.
+	// A migrator that has died holds its locks no longer than any other connection.
 	maps.Copy(config.RuntimeParams, Settings{"lock_timeout": lockTimeout, "statement_timeout": "0"})
 	Bounds.addTo(config.RuntimeParams)
 	return config
@@ -102,11 +101,11 @@ func migrateOnce(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) 
 	return nil
 }
 
-// migrating is the lock that a migrator holds for one migration: of several, one is at work.
+// migrating is the advisory lock of a migrator during one migration, so that only one works at a time.
 const migrating = 9_628_173_550_095_224
 
-// step brings the database one migration further, in one transaction with the number of that. It returns false where
-// none was missing.
+// step migrates the database to the next version, in one transaction with the version number. It returns false if the
+// database is up to date.
 func step(ctx context.Context, conn *pgx.Conn, list []migration, log *slog.Logger) (more bool, err error) {
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(migrating)); err != nil {
@@ -116,7 +115,7 @@ func step(ctx context.Context, conn *pgx.Conn, list []migration, log *slog.Logge
 		if err != nil {
 			return err
 		}
-		if fresh { // asked first: who may not create tables may find that nothing is to be done
+		if fresh { // checked first: a role that may not create tables may have nothing to do
 			if _, err := tx.Exec(ctx, `create table `+versionTable+` (version int4 not null); insert into `+
 				versionTable+` values (0)`); err != nil {
 				return err
@@ -144,8 +143,8 @@ func step(ctx context.Context, conn *pgx.Conn, list []migration, log *slog.Logge
 	return more, err
 }
 
-// These tell how to mend errors that a database's own set-up causes, by their codes: at a migration, and when the
-// schema's version is read.
+// Advice for errors that the set-up of a database causes, by their codes: during a migration, and when the schema
+// version is read.
 var (
 	migrated = map[string]string{
 		// protocol_violation; from a pooler: "unsupported startup parameter"
@@ -154,12 +153,12 @@ var (
 		"42501": "grant the role that migrates CREATE on schema public, or make it the database's owner",
 	}
 	asked = map[string]string{
-		// duplicate and missing prepared statements: another connection's
+		// duplicate and missing prepared statements, of another client's connection
 		"42P05": poolerUntold, "26000": poolerUntold,
 	}
 )
 
-// advice is that of the list for err, behind a colon, "" where it has none.
+// advice returns the advice in list for err, after a colon, or "".
 func advice(err error, list map[string]string) string {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && list[pgErr.Code] != "" {
@@ -171,7 +170,7 @@ func advice(err error, list map[string]string) string {
 // migration is one file.
 type migration struct{ name, sql string }
 
-// load returns the migrations in their order. Their numbers begin at 1 and have no gaps.
+// load returns the migrations in order. Their numbers begin at 1 and have no gaps.
 func load() ([]migration, error) {
 	names, err := fs.Glob(migrations, "migrations/*.sql") // sorted
 	if err != nil {
@@ -180,7 +179,7 @@ func load() ([]migration, error) {
 	var list []migration
 	for i, name := range names {
 		if prefix := fmt.Sprintf("migrations/%03d_", i+1); !strings.HasPrefix(name, prefix) {
-			return nil, fmt.Errorf("migrate: %s stands where %s is expected", name, prefix)
+			return nil, fmt.Errorf("migrate: found %s, expected %s", name, prefix)
 		}
 		sql, err := migrations.ReadFile(name)
 		if err != nil {
@@ -191,8 +190,8 @@ func load() ([]migration, error) {
 	return list, nil
 }
 
-// Version returns the number of the last migration that the database has; 0 for one that was
-// never migrated. It takes no lock, so it can be asked through any pooler.
+// Version returns the number of the database's last migration, or 0 if the database was never migrated. It takes no
+// lock and works through any pooler.
 func Version(ctx context.Context, db Querier) (int, error) {
 	version, err := One[int](ctx, db, "read the schema version", "select version from "+versionTable)
 	var pgErr *pgconn.PgError
@@ -205,7 +204,7 @@ func Version(ctx context.Context, db Querier) (int, error) {
 	return version, nil
 }
 
-// Latest returns the number of the last migration that this binary knows.
+// Latest returns the number of the newest migration in this binary.
 func Latest() int {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {

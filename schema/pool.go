@@ -12,28 +12,28 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Use says what a pool is for.
+// Use is the purpose of a pool.
 type Use int
 
 // The uses.
 const (
-	// Asking is for what a person asks.
+	// Asking is for requests of people.
 	Asking Use = iota
-	// Handle is for a process that handles events: [Handling] is for its connections, too.
+	// Handle is for processes that handle events. Their connections also get [Handling].
 	Handle
 )
 
-// Bound bounds the connections of a pool: how long each may take to be made, and what [Bounds] says. Settings in the
-// URL stay.
+// Bound sets how long connecting may take, and the settings in [Bounds], for the connections of a pool. Settings in the
+// URL take precedence.
 //
-// A connection through a pooler (see [Pooled]) gets no settings: the pooler refuses unknown ones, and would hand
-// known ones on to other clients. [SetRoles] gives them to its role.
+// A connection through a pooler (see [Pooled]) gets no settings: the pooler rejects unknown ones, and would pass known
+// ones on to other clients. [SetRoles] gives them to its role.
 func Bound(options *pgxpool.Config, use Use) {
 	c := options.ConnConfig
 	c.ConnectTimeout = 2 * time.Second
 	c.DialFunc = dialer.DialContext
-	// A server that has become read-only keeps its connections. Each is given up at its first refused write, so
-	// that the next one goes where the URL, or the name in it, leads now.
+	// A server that has become read-only keeps its connections. Each connection is closed at its first rejected write,
+	// so that the next one goes to the server to which the URL, or the name in it, now leads.
 	fatal := c.OnPgError
 	c.OnPgError = func(conn *pgconn.PgConn, e *pgconn.PgError) bool {
 		return e.Code != "25006" && fatal(conn, e) // read_only_sql_transaction
@@ -47,12 +47,12 @@ func Bound(options *pgxpool.Config, use Use) {
 	}
 }
 
-// Pooled reports whether the URL says that it leads to a pooler: its default_query_exec_mode keeps no statement on a
+// Pooled reports whether the URL leads to a pooler: its default_query_exec_mode then caches no statement on a
 // connection.
 func Pooled(c *pgx.ConnConfig) bool { return c.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement }
 
-// CheckSession reports a session that must not be used: one behind a pooler that its URL does not name, since others
-// would find its statements there, and one without [Bounds].
+// CheckSession returns an error for a session that must not be used: behind a pooler that its URL does not declare,
+// where other clients would find its prepared statements, or without [Bounds].
 func CheckSession(ctx context.Context, conn *pgx.Conn) error {
 	var pid uint32
 	var lockTimeout string
@@ -65,20 +65,20 @@ func CheckSession(ctx context.Context, conn *pgx.Conn) error {
 		return errors.New(poolerUntold)
 	case pooled && lockTimeout == "0":
 		return fmt.Errorf("the pooler's sessions have no time-outs: run `pawl migrate --worker-role %s` (--ingress-role or --console-role for one of theirs) over a URL that leads to "+
-			"PostgreSQL itself, as a superuser or with ADMIN OPTION on the role", conn.Config().User)
+			"PostgreSQL itself, with a role that has ADMIN OPTION on it", conn.Config().User)
 	}
 	return nil
 }
 
-// PoolerAdvice says, behind a colon, what to do about a connection that a pooler refused because it was told settings;
-// "" where that was not it.
+// PoolerAdvice returns advice, after a colon, if a pooler rejected the settings of a connection. It returns "" for
+// other errors.
 func PoolerAdvice(err error) string {
 	return advice(err, map[string]string{"08P01": poolerUntold}) // protocol_violation: "unsupported startup parameter"
 }
 
 const poolerUntold = "the URL leads to a pooler; add default_query_exec_mode=cache_describe to it"
 
-// dialer notices that the server's host is gone as soon as the server would notice that ours is: see [Bounds].
+// dialer detects a lost server host as fast as the server detects a lost client host: see [Bounds].
 var dialer = net.Dialer{
 	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 2},
 	Control:         boundUnanswered,

@@ -28,16 +28,16 @@ type DB interface {
 	Execer
 }
 
-// ErrNotFound means that no row has what was asked for.
+// ErrNotFound means that no row matches.
 var ErrNotFound = errors.New("not found")
 
-// List returns the rows of a statement, never nil. A T that is a struct takes the columns by its fields' names, any
-// other the only column. doing begins the error, here as below.
+// List returns the rows of a statement, never nil. If T is a struct, columns are assigned by field name; otherwise the
+// statement must have one column. doing begins the error text, here and below.
 func List[T any](ctx context.Context, db Querier, doing, sql string, args ...any) ([]T, error) {
 	return Rows(ctx, db, doing, rowTo[T], sql, args...)
 }
 
-// Rows is [List] where to reads each row.
+// Rows is [List] with a function to that reads each row.
 func Rows[T any](ctx context.Context, db Querier, doing string, to pgx.RowToFunc[T], sql string,
 	args ...any) ([]T, error) {
 	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
@@ -48,7 +48,7 @@ func Rows[T any](ctx context.Context, db Querier, doing string, to pgx.RowToFunc
 	return list, nil
 }
 
-// One returns the only row of a statement, as [List] does, or [ErrNotFound].
+// One returns the only row of a statement, read as in [List], or [ErrNotFound].
 func One[T any](ctx context.Context, db Querier, doing, sql string, args ...any) (one T, err error) {
 	rows, _ := db.Query(ctx, sql, args...) // CollectExactlyOneRow returns its error
 	if one, err = pgx.CollectExactlyOneRow(rows, rowTo[T]); errors.Is(err, pgx.ErrNoRows) {
@@ -67,7 +67,7 @@ func rowTo[T any](row pgx.CollectableRow) (T, error) {
 	return pgx.RowTo[T](row)
 }
 
-// Map returns the rows of a statement with two columns, the second by the first.
+// Map returns the rows of a statement with two columns: it maps the first to the second.
 func Map[K comparable, V any](ctx context.Context, db Querier, doing, sql string, args ...any) (map[K]V, error) {
 	rows, _ := db.Query(ctx, sql, args...) // ForEachRow returns its error
 	values, key, value := map[K]V{}, *new(K), *new(V)
@@ -86,7 +86,7 @@ func Exec(ctx context.Context, db Execer, doing, sql string, args ...any) error 
 	return err
 }
 
-// Changes runs a statement and reports whether it has changed a row.
+// Changes runs a statement and reports whether it changed a row.
 func Changes(ctx context.Context, db Execer, doing, sql string, args ...any) (bool, error) {
 	tag, err := db.Exec(ctx, sql, args...)
 	if err != nil {
@@ -95,20 +95,20 @@ func Changes(ctx context.Context, db Execer, doing, sql string, args ...any) (bo
 	return tag.RowsAffected() > 0, nil
 }
 
-// Bounded is a pool whose statements each have a deadline.
+// Bounded is a pool with a deadline for each statement.
 type Bounded struct {
 	*pgxpool.Pool
 	Within time.Duration
 }
 
-// Exec is a pool's, with the deadline.
+// Exec is the pool's Exec with the deadline.
 func (b Bounded) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.Within)
 	defer cancel()
 	return b.Pool.Exec(ctx, sql, args...)
 }
 
-// Query is a pool's, with a deadline until its rows are closed.
+// Query is the pool's Query with a deadline until its rows are closed.
 func (b Bounded) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.Within)
 	rows, err := b.Pool.Query(ctx, sql, args...)

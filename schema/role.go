@@ -11,23 +11,23 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Roles are those that processes connect as, and readers from outside. One may be the role that migrates; it has every
-// right then.
+// Roles are the roles of the processes, and of readers from outside. One of them may be the role that migrates; it then
+// has all rights.
 type Roles struct {
 	Ingress, Worker, Console, Reader []string
 }
 
-// rolesLock lets one migrator at a time change the settings of roles. Nothing else uses its number.
+// rolesLock lets only one migrator at a time change the settings of roles. No other code uses its number.
 const rolesLock = `select pg_advisory_xact_lock(7261002)`
 
-// SetRoles gives roles, in the database at dsn, the rights that their processes need and takes any other that they had
-// there: see [grantIngress], [grantWorker], [grantConsole] and [grantReader]. None of them changes the schema. It is
-// for after each [Migrate], as a new table is nobody's, and may be called again.
+// SetRoles gives each role, in the database at dsn, exactly the privileges that its process needs, and revokes any
+// others; privilege.go lists them. No role may change the schema. Call it after each [Migrate], because no role has a
+// privilege on a new table. It may be called again.
 //
-// It also has the server tell the settings to every session of theirs that begins afterwards, for connections that
-// cannot tell them themselves: see [Bound]. The role that dsn names gets [Bounds], since people use it, too; roles get
-// [Handling] besides, and a console's what is for people who ask. A connection's own settings go before these. If dsn's role may not set another's, nothing is set
-// and log has it: connections through a pooler then lack the settings, and [CheckSession] says so.
+// It also stores session settings with each role, for connections that cannot set them themselves: see [Bound]. The
+// role of dsn gets [Bounds], the other roles get [Handling] as well, and the console's role gets the limits of
+// interactive queries. Settings of a connection override them. If dsn's role may not change another role, SetRoles logs
+// a warning: connections through a pooler then lack the settings, and [CheckSession] reports that.
 func SetRoles(ctx context.Context, dsn string, roles Roles, log *slog.Logger) error {
 	options, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -46,26 +46,29 @@ func SetRoles(ctx context.Context, dsn string, roles Roles, log *slog.Logger) er
 		if err := tx.QueryRow(ctx, `select current_database(), current_user`).Scan(&database, &migrator); err != nil {
 			return err
 		}
+		if err := closePublic(ctx, tx, database, log); err != nil {
+			return err
+		}
 		if err := boundRole(ctx, tx, migrator, database, Bounds); err != nil {
 			return err
 		}
 		for _, of := range []struct {
 			roles []string
 			told  Settings
-			grant func(context.Context, pgx.Tx, string) error
-		}{{roles.Ingress, Handling, grantIngress}, {roles.Worker, Handling, grantWorker},
-			{roles.Console, patient, grantConsole}, {roles.Reader, Handling, grantReader}} {
+			as    process
+		}{{roles.Ingress, Handling, ingressProcess}, {roles.Worker, Handling, workerProcess},
+			{roles.Console, patient, consoleProcess}, {roles.Reader, Handling, readerProcess}} {
 			for _, role := range of.roles {
 				if role != migrator {
-					if err := of.grant(ctx, tx, role); err != nil {
+					if err := grant(ctx, tx, database, role, of.as); err != nil {
 						return fmt.Errorf("role %s: %w", role, err)
 					}
 				}
 				err := boundRole(ctx, tx, role, database, Bounds.and(of.told))
 				// insufficient_privilege
 				if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" {
-					log.InfoContext(ctx, "the role's time-outs cannot be set, which it needs behind a pooler only: "+
-						"migrate as a superuser, or with ADMIN OPTION on the role", "role", role)
+					log.InfoContext(ctx, "the role's timeouts cannot be set, which are needed behind a pooler only: "+
+						"grant the role that migrates ADMIN OPTION on the role", "role", role)
 				} else if err != nil {
 					return fmt.Errorf("role %s: %w", role, err)
 				}
@@ -79,7 +82,49 @@ func SetRoles(ctx context.Context, dsn string, roles Roles, log *slog.Logger) er
 	return nil
 }
 
-// boundRole has the server tell settings to the role's sessions. It sets all or none.
+// closePublic revokes all rights on pawl's tables from PUBLIC, which every role of the server belongs to. A role that
+// may create temporary tables could create them with the names of pawl's tables.
+//
+// Only the owner of the database can do so for the database and for schema public. If another role migrates,
+// closePublic logs the statement that the owner has to run.
+// has the statement that the owner has to run.
+func closePublic(ctx context.Context, tx pgx.Tx, database string, log *slog.Logger) error {
+	quoted := pgx.Identifier{database}.Sanitize()
+	for _, sql := range []string{
+		`revoke all on all tables in schema public from public`,
+		`revoke all on all sequences in schema public from public`,
+		`revoke all on all functions in schema public from public`,
+	} {
+		if _, err := tx.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	for _, of := range []struct{ sql, left string }{
+		{`revoke temporary on database ` + quoted + ` from public`,
+			`select has_database_privilege('public', current_database(), 'temporary')`},
+		{`revoke create on schema public from public`,
+			`select has_schema_privilege('public', 'public', 'create')`},
+	} {
+		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, of.sql)
+			return err
+		})
+		if refused, ok := errors.AsType[*pgconn.PgError](err); err != nil && !(ok && refused.Code == "42501") {
+			return err
+		}
+		left, err := One[bool](ctx, tx, "read the rights of PUBLIC", of.left)
+		if err != nil {
+			return err
+		}
+		if left {
+			log.WarnContext(ctx, "every role of the server may create objects in the database: "+
+				"have its owner run the statement", "statement", of.sql)
+		}
+	}
+	return nil
+}
+
+// boundRole stores settings for the role's sessions in the database. It sets all or none.
 func boundRole(ctx context.Context, tx pgx.Tx, role, database string, settings Settings) error {
 	return pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
 		for _, name := range settings.names() {

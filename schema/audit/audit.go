@@ -1,11 +1,13 @@
-// Package audit keeps what operators did. Each row's hash covers the row before it: a changed, removed
-// or reordered row shows in [Store.Verify]. A full rewrite of the chain shows only against a head that
-// was kept elsewhere.
+// Package audit stores the actions of operators. Each row's hash covers the row before it, so that [Store.Verify]
+// detects a changed, removed or reordered row. It detects a full rewrite of the chain only against a head that was
+// stored elsewhere.
 package audit
 
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,35 +24,41 @@ import (
 type Store struct {
 	pool *pgxpool.Pool
 	log  *slog.Logger
-	// page is how many rows Verify holds at once.
+	// page is how many rows Verify reads at once.
 	page int
 }
 
-// New returns the trail of a migrated database. Each action is logged to log with the chain's new head: logs that are
-// kept elsewhere show whether somebody has rewritten the chain or cut off its end.
+// New returns the trail of a migrated database. It logs each action with the chain's new head. Logs that are stored
+// elsewhere reveal a rewritten or truncated chain.
 func New(pool *pgxpool.Pool, log *slog.Logger) *Store { return &Store{pool, log, verifyPage} }
 
 // Action is one action of an operator.
 type Action struct {
-	// RequestID makes the record idempotent: a second one with the same ID changes nothing.
+	// RequestID makes Append idempotent: a second action with the same ID changes nothing.
 	RequestID string
 	Actor     string
+	// Issuer and Subject identify a signed-in actor or a token. They are "" for the command line and for pawl.
+	Issuer, Subject string
 	// Action is the verb: for an event "retry", "skip", "compensate", "done", "resend", "approve", "reject", "run" or
 	// "replay"; for a refused request "admit"; and so on.
 	Action string
-	// Target is the ID of an event, of a refused request, of a job or of an object. It is logged, and must hold no
-	// personal data.
+	// Target is the ID of an event, a rejected request, a job or an object. It is logged and must not contain personal
+	// data.
 	Target string
 	Reason string
-	// Before is the state that the operator saw, After the state that the action asked for.
+	// Before is the state that the operator saw. After is the requested state.
 	Before, After map[string]any
+	// Arguments is a hash of the request's arguments. It is nil if the request has no arguments.
+	Arguments []byte
 }
 
-// appendSQL extends the chain in one statement, so that a writer that dies keeps no lock. prev_hash is unique: only
-// one of two concurrent writers extends the same row.
+// appendSQL extends the chain in one statement, so that a writer that dies holds no lock. prev_hash is unique: only one
+// of two concurrent writers extends the same row. Postgres sets the time, because no role may choose it: now() is the
+// default of the column at, and the hash covers it.
 const appendSQL = `
-insert into operator_actions (request_id, at, actor, action, target, reason, before, after, prev_hash, hash)
-select $1, $2, $3, $4, $5, $6, $7, $8, head.hash, sha256(head.hash || $9::bytea)
+insert into operator_actions (request_id, actor, issuer, subject, action, target, reason, before, after, arguments, prev_hash, hash)
+select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, head.hash,
+       sha256(head.hash || $11::bytea || int8send((extract(epoch from now()) * 1000000)::bigint))
   from (select coalesce((select hash from operator_actions order by id desc limit 1), ''::bytea) as hash) head
     on conflict (request_id) do nothing
 returning encode(hash, 'hex')`
@@ -64,10 +72,10 @@ func (s *Store) Append(ctx context.Context, a Action) error {
 	return err
 }
 
-// AppendWith adds the action to the chain in one transaction with what change does to the database: both are
-// committed, or neither. It returns false, and change is not called, if an action with its RequestID is recorded
-// already. change may be nil. It may be called several times: at most one of its transactions is committed. Its error
-// is returned as it is.
+// AppendWith adds the action to the chain and calls change in one transaction: both are committed, or neither. If an
+// action with its RequestID is already recorded, AppendWith returns false and does not call change. change may be nil.
+// AppendWith may call change several times, but commits at most one of the transactions. It returns the error of change
+// unchanged.
 func (s *Store) AppendWith(ctx context.Context, a Action, change func(context.Context, pgx.Tx) error) (added bool,
 	err error) {
 	var changed error
@@ -89,7 +97,7 @@ func (s *Store) AppendWith(ctx context.Context, a Action, change func(context.Co
 	return added, err
 }
 
-// newHead reads the head after an action was added, "" if the action was there already.
+// newHead returns the head after an action was added, or "" if the action already existed.
 func newHead(row pgx.Row) (head string, err error) {
 	if err = row.Scan(&head); errors.Is(err, pgx.ErrNoRows) {
 		return "", nil
@@ -97,13 +105,13 @@ func newHead(row pgx.Row) (head string, err error) {
 	return head, err
 }
 
-// appendBy adds the action by exec, which returns the head after it, and logs it once it is committed.
+// appendBy adds the action with exec, which returns the new head, and logs it after the commit.
 func (s *Store) appendBy(
 	ctx context.Context, a Action, exec func(ctx context.Context, sql string, args []any) (head string, err error),
 ) (added bool, err error) {
 	var head string
-	e := entry{RequestID: a.RequestID, At: time.Now().UTC().Truncate(time.Microsecond), Actor: a.Actor,
-		Action: a.Action, Target: a.Target, Reason: a.Reason}
+	e := entry{RequestID: a.RequestID, Actor: a.Actor, Issuer: a.Issuer, Subject: a.Subject, Action: a.Action,
+		Target: a.Target, Reason: a.Reason, Arguments: append([]byte{}, a.Arguments...)}
 	if e.Before, err = canonical(a.Before); err != nil {
 		return false, fmt.Errorf("encode before of %s: %w", a.RequestID, err)
 	}
@@ -112,13 +120,14 @@ func (s *Store) appendBy(
 	}
 	for extended := true; extended; {
 		head, err = exec(ctx, appendSQL,
-			[]any{e.RequestID, e.At, e.Actor, e.Action, e.Target, e.Reason, e.Before, e.After, e.digest()})
-		extended = wasExtended(err) // by another: from there, then
+			[]any{e.RequestID, e.Actor, e.Issuer, e.Subject, e.Action, e.Target, e.Reason, e.Before, e.After,
+				e.Arguments, e.digest()})
+		extended = wasExtended(err) // by another writer: try again from its row
 	}
 	if err != nil {
 		return false, fmt.Errorf("append %s by %s to the audit trail: %w", a.Action, a.Actor, err)
 	}
-	if head == "" { // it is there
+	if head == "" { // already recorded
 		return false, nil
 	}
 	s.log.InfoContext(ctx, "audit", "request_id", a.RequestID, "actor", a.Actor, "action", a.Action, "target",
@@ -128,15 +137,15 @@ func (s *Store) appendBy(
 
 const headSQL = `select encode(hash, 'hex') from operator_actions order by id desc limit 1`
 
-// Watch logs the trail's head once, and then each time that somebody has moved it, until ctx ends. It looks every so
-// often. A command line records what its operator decides, and only there is that logged: the log of a process is where
-// heads are safe from whoever could cut off the end.
+// Watch logs the trail's head at the start and after each change, until ctx ends. It reads the head at the interval
+// every. The command line logs only on the operator's machine; the log of a process protects its heads from an operator
+// who could truncate the chain.
 func (s *Store) Watch(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for known := ""; ; {
 		head, err := newHead(s.pool.QueryRow(ctx, headSQL))
-		if err == nil && head != "" && head != known { // a database that is away is told of elsewhere
+		if err == nil && head != "" && head != known { // other code reports an unreachable database
 			s.log.InfoContext(ctx, "audit", "head", head)
 			known = head
 		}
@@ -148,7 +157,7 @@ func (s *Store) Watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-// wasExtended reports whether another writer extended the chain at the same moment.
+// wasExtended reports whether another writer extended the chain at the same time.
 func wasExtended(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.ConstraintName == "operator_actions_prev_hash_key"
@@ -160,26 +169,31 @@ type entry struct {
 	RequestID string
 	At        time.Time
 	Actor     string
+	Issuer    string
+	Subject   string
 	Action    string
 	Target    string
 	Reason    string
 	Before    json.RawMessage
 	After     json.RawMessage
+	Arguments []byte
 	PrevHash  []byte
 	Hash      []byte
 }
 
-// hash covers the previous hash and every field.
+// hash covers the previous hash, every field and the time in microseconds.
 func (e entry) hash() []byte {
-	sum := sha256.Sum256(slices.Concat(e.PrevHash, e.digest()))
+	at := binary.BigEndian.AppendUint64(nil, uint64(e.At.UnixMicro()))
+	sum := sha256.Sum256(slices.Concat(e.PrevHash, e.digest(), at))
 	return sum[:]
 }
 
-// digest covers every field of the action. JSON of a list of strings keeps the fields apart whatever they contain.
+// digest covers every field of the action except its time. Encoding a list of strings as JSON keeps the fields separate
+// for any content.
 func (e entry) digest() []byte {
 	fields := []string{
-		e.RequestID, e.At.UTC().Format(time.RFC3339Nano), e.Actor, e.Action, e.Target, e.Reason, normal(e.Before),
-		normal(e.After),
+		e.RequestID, e.Actor, e.Action, e.Target, e.Reason, normal(e.Before),
+		normal(e.After), e.Issuer, e.Subject, hex.EncodeToString(e.Arguments),
 	}
 	encoded, err := json.Marshal(fields)
 	if err != nil {

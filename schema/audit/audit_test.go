@@ -40,7 +40,7 @@ var quiet = slog.New(slog.DiscardHandler)
 func (b bundle) append(n int) {
 	b.Helper()
 	err := b.store.Append(b.Context(), audit.Action{
-		RequestID: fmt.Sprintf("request-%d", n), Actor: "ada", Action: "retry", Target: fmt.Sprintf("evt_%d", n), Reason: "looked at \"it\"\n|",
+		RequestID: fmt.Sprintf("request-%d", n), Actor: "ada", Issuer: "local", Subject: "ada", Action: "retry", Target: fmt.Sprintf("evt_%d", n), Reason: "looked at \"it\"\n|",
 		Before: map[string]any{"status": "dead", "attempts": n, "ratio": 0.5, "effects": []string{"z", "a"}}, After: map[string]any{"status": "processing"},
 	})
 	if err != nil {
@@ -72,15 +72,18 @@ func TestVerify_WholeChain(t *testing.T) {
 func TestVerify_Tampered_NamesTheFirstBadRow(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ sql, row string }{
-		"actor edited":   {`update operator_actions set actor = 'eve' where id = 3`, "row 3"},
-		"reason edited":  {`update operator_actions set reason = reason || '.' where id = 2`, "row 2"},
-		"time edited":    {`update operator_actions set at = at - interval '1 microsecond' where id = 4`, "row 4"},
-		"before edited":  {`update operator_actions set before = jsonb_set(before, '{attempts}', '99') where id = 1`, "row 1"},
-		"target moved":   {`update operator_actions set target = '', reason = target || reason where id = 3`, "row 3"},
-		"middle deleted": {`delete from operator_actions where id = 3`, "row 4"},
-		"first deleted":  {`delete from operator_actions where id = 1`, "row 2"},
-		"reordered":      {`update operator_actions set id = case id when 2 then 103 else 102 end where id in (2, 3); update operator_actions set id = id - 100 where id > 100`, "row 2"},
-		"hash forged":    {`update operator_actions set actor = 'eve', hash = sha256('x') where id = 5`, "row 5"},
+		"issuer edited":    {`update operator_actions set issuer = 'https://other.example' where id = 3`, "row 3"},
+		"subject edited":   {`update operator_actions set subject = 'eve' where id = 3`, "row 3"},
+		"arguments edited": {`update operator_actions set arguments = sha256('x') where id = 3`, "row 3"},
+		"actor edited":     {`update operator_actions set actor = 'eve' where id = 3`, "row 3"},
+		"reason edited":    {`update operator_actions set reason = reason || '.' where id = 2`, "row 2"},
+		"time edited":      {`update operator_actions set at = at - interval '1 microsecond' where id = 4`, "row 4"},
+		"before edited":    {`update operator_actions set before = jsonb_set(before, '{attempts}', '99') where id = 1`, "row 1"},
+		"target moved":     {`update operator_actions set target = '', reason = target || reason where id = 3`, "row 3"},
+		"middle deleted":   {`delete from operator_actions where id = 3`, "row 4"},
+		"first deleted":    {`delete from operator_actions where id = 1`, "row 2"},
+		"reordered":        {`update operator_actions set id = case id when 2 then 103 else 102 end where id in (2, 3); update operator_actions set id = id - 100 where id > 100`, "row 2"},
+		"hash forged":      {`update operator_actions set actor = 'eve', hash = sha256('x') where id = 5`, "row 5"},
 		"one slipped in": {`insert into operator_actions (id, request_id, actor, action, target, reason, prev_hash, hash)
 			overriding system value values (6, 'x', 'eve', 'retry', 'evt', 'no reason', sha256('x'), sha256('y'))`, "row 6"},
 	} {

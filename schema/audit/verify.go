@@ -12,23 +12,22 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// verifyPage is how many rows are read at once: a trail of any length needs the same memory.
+// verifyPage is how many rows are read at once, so that a trail of any length needs the same memory.
 const verifyPage = 500
 
-// pageSQL reads in the order of the IDs, which is that of the chain: a writer takes its ID after it has read the row
-// before. Writers that lost a race leave gaps between the IDs.
+// pageSQL reads in the order of the IDs, which is the order of the chain: a writer takes its ID after it has read the
+// row before. Writers that lost a race leave gaps between the IDs.
 const pageSQL = `
-select id, request_id, at, actor, action, target, reason, before, after, prev_hash, hash
+select id, request_id, at, actor, issuer, subject, action, target, reason, before, after, arguments, prev_hash, hash
   from operator_actions where id > $1 order by id limit $2`
 
-// ErrBroken says that the chain has been tampered with; the wrapped text names the first bad row.
+// ErrBroken means that the chain was tampered with. The wrapping text names the first invalid row.
 var ErrBroken = errors.New("audit chain is broken")
 
-// Verify walks the chain in pages. It returns the head, which is the last row's hash in hex and is to be kept
-// elsewhere, and the number of rows. kept is the head of an earlier call, or one that was logged; "" for none. The
-// error is [ErrBroken] at the first row that does not follow from the one before, and where no row has the hash that
-// was kept: then the chain's end was cut off since, or all of it written anew. Verify may or may not see rows that
-// are appended meanwhile.
+// Verify checks the chain in pages. It returns the number of rows and the head: the hash of the last row in hex, to be
+// stored elsewhere. kept is the head of an earlier call or from a log, or "". The error is [ErrBroken] at the first row
+// that does not follow from the row before, and if no row has the hash kept: the end of the chain was then removed, or
+// the chain was rewritten. Verify may or may not include rows that are appended meanwhile.
 func (s *Store) Verify(ctx context.Context, kept string) (head string, rows int, err error) {
 	kept = strings.ToLower(kept)
 	found := kept == ""
@@ -51,7 +50,7 @@ func (s *Store) Verify(ctx context.Context, kept string) (head string, rows int,
 		}
 	}
 	if !found {
-		return "", 0, fmt.Errorf("%w: none of its %d rows has the hash %.64q: its end was cut off since, or it was written anew", ErrBroken, rows, kept)
+		return "", 0, fmt.Errorf("%w: none of its %d rows has the hash %.64q: its end was removed, or it was rewritten", ErrBroken, rows, kept)
 	}
 	return hex.EncodeToString(prev), rows, nil
 }

@@ -1,7 +1,8 @@
-// Package breaker keeps which sinks are out, for all workers: what one of them has seen keeps the others from trying.
+// Package breaker stores which sinks are down, for all workers: a failure that one worker sees stops the calls of the
+// others.
 //
-// A breaker is open while its sink is out. Then single probes go through, one at a time whoever makes them, and the
-// first that the sink answers closes it.
+// A breaker is open while its sink is down. Then only single probes are sent, one at a time across all workers. The
+// first successful probe closes the breaker.
 package breaker
 
 import (
@@ -16,39 +17,39 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Breaker is that of one sink.
+// Breaker is the breaker of one sink.
 type Breaker struct {
-	// Sink is its name: that of the configuration, with ":live" or ":test" where the sink is per mode.
+	// Sink is the configured name of the sink, with ":live" or ":test" if the sink is per mode.
 	Sink string
 	Open bool
-	// Since is when it was opened, or closed.
+	// Since is when the breaker was opened or closed.
 	Since time.Time
-	// Failures are those that opened it and those of the probes since; zero where it is closed.
+	// Failures are the failures that opened the breaker, and of the probes since; zero if it is closed.
 	Failures
-	// Probes counts those that have failed since it was opened.
+	// Probes counts the failed probes since the breaker was opened.
 	Probes int
-	// ProbeIn is how long it is until the next one may go through. Like every time here it is by the database's clock.
+	// ProbeIn is the time until the next probe. Like all times here, it is measured by the database's clock.
 	ProbeIn time.Duration
 }
 
-// Failures are equal failures of a sink.
+// Failures describes equal failures of a sink.
 type Failures struct {
-	// Reason says in our own words what the sink does.
+	// Reason describes the failure in pawl's words.
 	Reason string
-	// Said is what the sink said about the last one, "" for nothing. It is for the eyes of operators.
+	// Said is the sink's answer to the last call, or "". Only operators may see it.
 	Said string
-	// About names the accounts that the failed effects are about, or the keys of effects without one. Events are the
-	// events that they belong to. Both have the latest last.
+	// About lists the accounts of the failed effects, or the keys of effects without an account. Events lists their
+	// events. Both have the latest entry last.
 	About, Events []string
 }
 
-// mostNamed bounds how many failed effects are named: more would not tell a person more.
+// mostNamed bounds how many failed effects are listed.
 const mostNamed = 8
 
-// list is l, never nil: that would be null.
+// list returns l, or an empty list if l is nil, which would be stored as null.
 func list(l []string) []string { return append([]string{}, l...) }
 
-// And returns f with one more failure, which is the one that counts now.
+// And returns f with one more failure, which becomes the current one.
 func (f Failures) And(reason, said, about, event string) Failures {
 	return Failures{Reason: reason, Said: said, About: latest(f.About, about), Events: latest(f.Events, event)}
 }
@@ -58,7 +59,7 @@ func latest(list []string, name string) []string {
 	return list[max(len(list)-mostNamed, 0):]
 }
 
-// Why tells an operator how the sink fails, in our words and its own, and for which events.
+// Why describes the failure to an operator: pawl's reason, the sink's answer, and the events.
 func (f Failures) Why() string {
 	why := f.Reason
 	if f.Said != "" {
@@ -70,21 +71,21 @@ func (f Failures) Why() string {
 	return why
 }
 
-// Store is the breakers in Postgres.
+// Store stores the breakers in Postgres.
 type Store struct{ pool *pgxpool.Pool }
 
-// New returns the breakers of a migrated database.
+// New returns the store of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
 
 const allSQL = `
 select sink, open, since, reason, said, about, events, probes, probe_at - now() as probe_in from breakers order by sink`
 
-// All returns the breakers that were ever open.
+// All returns all breakers that have ever been open.
 func (s *Store) All(ctx context.Context) ([]Breaker, error) {
 	return schema.List[Breaker](ctx, s.pool, "read breakers", allSQL)
 }
 
-// One that is open stays as it is: two workers may have seen the same.
+// An open breaker does not change, because two workers may report the same failure.
 const openSQL = `
 insert into breakers as b (sink, open, since, reason, said, about, events, probe_at)
 values ($1, true, now(), $2, $3, $4, $5, now() + make_interval(secs => $6))
@@ -93,7 +94,7 @@ values ($1, true, now(), $2, $3, $4, $5, now() + make_interval(secs => $6))
        events = excluded.events, probes = 0, probe_at = excluded.probe_at
  where not b.open`
 
-// Open opens a sink's breaker, with the first probe in so long. One that is open stays as it is.
+// Open opens a sink's breaker and schedules the first probe. It does not change an open breaker.
 func (s *Store) Open(ctx context.Context, sink string, f Failures, probeIn time.Duration) error {
 	return schema.Exec(ctx, s.pool, "open the breaker of "+sink, openSQL, sink, f.Reason, f.Said, list(f.About),
 		list(f.Events), probeIn.Seconds())
@@ -101,8 +102,8 @@ func (s *Store) Open(ctx context.Context, sink string, f Failures, probeIn time.
 
 const probeSQL = `update breakers set probe_at = now() + make_interval(secs => $2) where sink = $1 and open and probe_at <= now()`
 
-// Probe asks to be the one that probes a sink, and returns whether the caller is. Nobody else is until the lease is
-// over, which must outlast the probe.
+// Probe requests the right to probe a sink, and reports whether the caller has it. No other caller gets it until the
+// lease ends, which must be longer than the probe.
 func (s *Store) Probe(ctx context.Context, sink string, lease time.Duration) (bool, error) {
 	return schema.Changes(ctx, s.pool, "probe "+sink, probeSQL, sink, lease.Seconds())
 }
@@ -112,7 +113,7 @@ update breakers set reason = $2, said = $3, about = $4, events = $5, probes = pr
        probe_at = now() + make_interval(secs => $6)
  where sink = $1 and open`
 
-// Failed records a probe that has failed, as the last of f, and when the next may go through.
+// Failed records a failed probe, the last failure in f, and schedules the next probe.
 func (s *Store) Failed(ctx context.Context, sink string, f Failures, probeIn time.Duration) error {
 	return schema.Exec(ctx, s.pool, "record a probe of "+sink, failedSQL, sink, f.Reason, f.Said, list(f.About),
 		list(f.Events), probeIn.Seconds())
@@ -122,7 +123,7 @@ const closeSQL = `
 update breakers set open = false, since = now(), reason = '', said = '', about = '{}', events = '{}', probes = 0
  where sink = $1 and open`
 
-// Close closes a sink's breaker, and returns whether it was open: one caller is told so.
+// Close closes a sink's breaker. It returns true to exactly one caller.
 func (s *Store) Close(ctx context.Context, sink string) (bool, error) {
 	return schema.Changes(ctx, s.pool, "close the breaker of "+sink, closeSQL, sink)
 }

@@ -1,4 +1,5 @@
-// Package endpoint keeps what the last look at a source's endpoint has found, and when the endpoint was off.
+// Package endpoint stores the result of the last check of a source's endpoint at the provider, and when the endpoint
+// was disabled.
 package endpoint
 
 import (
@@ -20,43 +21,49 @@ type Kind string
 
 // The kinds.
 const (
-	// Off: the provider has switched it off, and delivers nothing.
+	// Off: the provider has disabled the endpoint and delivers nothing.
 	Off Kind = "off"
 	// Gone: no endpoint has the source's URL.
 	Gone Kind = "gone"
-	// Mode: it is of the other mode than the source.
+	// Mode: the endpoint has another mode than the source.
 	Mode Kind = "mode"
-	// Version: no reader was tested with what it sends.
+	// Version: no parser is tested with the API version of its events. Events run if they can be parsed.
 	Version Kind = "version"
-	// Unsent: it does not send types that flows are for.
+	// Unsent: the endpoint does not send event types that have flows.
 	Unsent Kind = "unsent"
-	// Ignored: it sends types that are ignored, each at the cost of a delivery.
+	// Ignored: the endpoint sends types that are ignored, each at the cost of a delivery.
 	Ignored Kind = "ignored"
 	// Unread: the source's key may not read endpoints.
 	Unread Kind = "unread"
 )
 
-// Urgent reports whether people are told of the kind without asking.
+// Urgent reports whether pawl notifies people about the kind.
 func (k Kind) Urgent() bool { return k != Ignored && k != Unread }
 
-// Finding is a fault of an endpoint, since it was first found.
+// Lasts reports whether the kind is a problem until a person fixes it. An unknown API version is notified once: its
+// events run, and only a newer pawl can support the version.
+func (k Kind) Lasts() bool { return k.Urgent() && k != Version }
+
+// Finding is a fault of an endpoint, with the time when it was first found.
 type Finding struct {
-	Kind  Kind      `json:"kind"`
-	Says  string    `json:"says"`
+	Kind Kind   `json:"kind"`
+	Says string `json:"says"`
+	// About names the subject of a kind that is notified once, such as the API version; "" for other kinds.
+	About string    `json:"about,omitempty"`
 	Since time.Time `json:"since"`
 }
 
-// Endpoint is that of a source, as it was looked at last.
+// Endpoint is the endpoint of a source at the last check.
 type Endpoint struct {
 	Source   string
 	LookedAt time.Time
-	// OffSince is when it was last seen to be on, before it was off; OffUntil when it was seen to be on again. nil
-	// stands for never.
+	// OffSince is when the endpoint was last seen enabled before it was disabled. OffUntil is when it was seen enabled
+	// again. nil means never.
 	OffSince, OffUntil *time.Time
 	Findings           []Finding
 }
 
-// Says is all that was found, in one line.
+// Says describes all findings in one line.
 func (e Endpoint) Says() string {
 	var says []string
 	for _, f := range e.Findings {
@@ -75,11 +82,11 @@ insert into endpoints (source, looked_at, off_since, off_until, findings) values
 select source, looked_at, off_since, off_until, findings from endpoints where source = any($1) order by source`
 )
 
-// Keep records what a look has found, by kind, and returns how the endpoint stands, and the kinds that are new.
+// Keep stores the findings of a check by kind. It returns the endpoint after the check, and the new findings.
 func Keep(ctx context.Context, pool *pgxpool.Pool, source string, found []Finding, now time.Time) (e Endpoint,
 	fresh []Finding, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		before, err := schema.One[Endpoint](ctx, tx, "read what was found before", lockSQL, source)
+		before, err := schema.One[Endpoint](ctx, tx, "read the earlier findings", lockSQL, source)
 		if err != nil && !errors.Is(err, schema.ErrNotFound) {
 			return err
 		}
@@ -88,18 +95,19 @@ func Keep(ctx context.Context, pool *pgxpool.Pool, source string, found []Findin
 		return err
 	})
 	if err != nil {
-		return Endpoint{}, nil, fmt.Errorf("keep what was found at the endpoint of %s: %w", source, err)
+		return Endpoint{}, nil, fmt.Errorf("store the findings at the endpoint of %s: %w", source, err)
 	}
 	return e, fresh, nil
 }
 
-// next is the endpoint after one more look.
+// next returns the endpoint after one more check.
 func (e Endpoint) next(source string, found []Finding, now time.Time) (_ Endpoint, fresh []Finding) {
 	after := Endpoint{Source: source, LookedAt: now, OffSince: e.OffSince, OffUntil: e.OffUntil, Findings: []Finding{}}
 	off, wasOff := false, e.OffSince != nil && e.OffUntil == nil
 	for _, f := range found {
 		f.Since = now
-		if i := slices.IndexFunc(e.Findings, func(b Finding) bool { return b.Kind == f.Kind }); i >= 0 {
+		same := func(b Finding) bool { return b.Kind == f.Kind && b.About == f.About }
+		if i := slices.IndexFunc(e.Findings, same); i >= 0 {
 			f.Since = e.Findings[i].Since
 		} else {
 			fresh = append(fresh, f)
@@ -119,7 +127,7 @@ func (e Endpoint) next(source string, found []Finding, now time.Time) (_ Endpoin
 	return after, fresh
 }
 
-// All returns the endpoints of the sources that were looked at.
+// All returns the endpoints of the sources that have been checked.
 func All(ctx context.Context, pool *pgxpool.Pool, sources []string) ([]Endpoint, error) {
 	return schema.List[Endpoint](ctx, pool, "read endpoints", allSQL, sources)
 }

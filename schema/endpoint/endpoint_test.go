@@ -37,7 +37,15 @@ func TestKeep_SinceAndWindow(t *testing.T) {
 			t.Errorf("off until %v, while it is off", e.OffUntil)
 		}
 	}
-	all, err := endpoint.All(t.Context(), pool, []string{"stripe", "other"})
+	for about, want := range map[string]int{"2027-03-31.fennel": 1, "2027-09-30.garlic": 1} {
+		version := []endpoint.Finding{{Kind: endpoint.Version, About: about}}
+		for _, want := range []int{want, 0} {
+			if _, fresh, err := endpoint.Keep(t.Context(), pool, "other", version, begin); err != nil || len(fresh) != want {
+				t.Errorf("version %s: new are %v, %v, want %d", about, fresh, err, want)
+			}
+		}
+	}
+	all, err := endpoint.All(t.Context(), pool, []string{"stripe", "none"})
 	if err != nil || len(all) != 1 || len(all[0].Findings) != 0 || !all[0].OffSince.Equal(begin.Add(time.Hour)) ||
 		!all[0].OffUntil.Equal(begin.Add(4*time.Hour)) {
 		t.Errorf("kept %+v, %v; want it off from 13:00 to 16:00", all, err)

@@ -1,4 +1,4 @@
-// Package event names events.
+// Package event identifies events.
 package event
 
 import (
@@ -8,28 +8,27 @@ import (
 	"github.com/google/uuid"
 )
 
-// Ref names an event and the receipt that holds it. A run and each of its effects carry it as the receipt has it. It
-// stands in workflow histories: it has no payload and no personal data.
+// Ref identifies an event and its receipt. A run and each of its effects have the Ref of the receipt. Workflow
+// histories store it, so it contains no payload and no personal data.
 type Ref struct {
 	ReceiptID string
 	Provider  string
-	// Account is the provider-side account (a connected account), "" for the provider's own.
+	// Account is the provider account (a connected account), or "" for the provider's own.
 	Account string `json:",omitempty"`
 	// Mode is "live" or "test".
 	Mode    string
 	EventID string
-	// RelayOf is the ID of an event that another source's receipt runs, if this one only relays it to its own source's
-	// consumers; else "".
+	// RelayOf is set if the receipt only relays the event to its own source's consumers: the ID of the event, which
+	// another source's receipt runs.
 	RelayOf string `json:",omitempty"`
 	Type    string
-	// ObjectID is the provider's ID of the object that the event is about, "" if it is not known.
+	// ObjectID is the provider's ID of the object that the event is about, or "" if unknown.
 	ObjectID string `json:",omitempty"`
-	// Correlation is what the source says to be the ID of the business for it; else that of the request.
+	// Correlation is the business ID that the source takes from the delivery, or else the ID of the request.
 	Correlation string `json:",omitempty"`
 }
 
-// Attrs returns the event's attributes for [slog.Logger.LogAttrs], followed by more. Their keys are the same in every log
-// line.
+// Attrs returns the event's attributes for [slog.Logger.LogAttrs], followed by more. Every log line uses the same keys.
 func (r Ref) Attrs(more ...slog.Attr) []slog.Attr {
 	return append([]slog.Attr{slog.String("provider", r.Provider), slog.String("type", r.Type),
 		slog.String("event_id", r.EventID), slog.String("object_id", r.ObjectID),
@@ -45,8 +44,8 @@ func (r Ref) Log(more ...any) []any {
 	return append(list, more...)
 }
 
-// ReceivedAt is when the receipt was made, to the millisecond: its ID says so (RFC 9562, section 5.7). It is zero for a
-// receipt that has no such ID.
+// ReceivedAt returns when the receipt was made, to the millisecond, from its ID (RFC 9562, section 5.7). It returns the
+// zero time if the ID has another form.
 func (r Ref) ReceivedAt() time.Time {
 	id, err := uuid.Parse(r.ReceiptID)
 	if err != nil || id.Version() != 7 {

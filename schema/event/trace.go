@@ -9,11 +9,11 @@ import (
 
 const traceparent = "traceparent"
 
-// unsampled is the trace of all that is not sampled: nothing of it is exported, or told to anybody.
+// unsampled is the trace of everything that is not sampled. It is never exported or propagated.
 var unsampled = trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}})
 
-// TraceOf returns the trace of ctx as a traceparent (W3C Trace Context, section 3.2), "" if it is in none that is
-// sampled.
+// TraceOf returns the trace of ctx as a traceparent (W3C Trace Context, section 3.2), or "" if ctx has no sampled
+// trace.
 func TraceOf(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ""
@@ -23,8 +23,8 @@ func TraceOf(ctx context.Context) string {
 	return c[traceparent]
 }
 
-// WithTrace returns ctx as part of the trace that a traceparent names. If parent is "", no trace begins in ctx: whoever
-// took the delivery has not sampled it.
+// WithTrace returns ctx as part of the trace in a traceparent. If parent is "", the delivery was not sampled, and no
+// trace starts in ctx.
 func WithTrace(ctx context.Context, parent string) context.Context {
 	if parent == "" {
 		return trace.ContextWithSpanContext(ctx, unsampled)

@@ -2,16 +2,16 @@ package event
 
 import "sync"
 
-// mostVersions is how many API versions have a label of their own. An endpoint has one, and another while it is moved.
+// mostVersions is how many API versions get their own label. An endpoint has one version, or two during an upgrade.
 const mostVersions = 16
 
-// Versions makes labels of the API versions that come. Its zero value is ready, and safe for concurrent use.
+// Versions turns API versions into labels. Its zero value is ready, and safe for concurrent use.
 type Versions struct {
 	mu    sync.Mutex
 	known map[string]bool
 }
 
-// Label returns the version, or "other" once there are too many.
+// Label returns the version, or "other" if there are too many versions.
 func (v *Versions) Label(version string) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()

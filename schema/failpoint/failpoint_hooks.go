@@ -28,8 +28,7 @@ var (
 	points = parse(os.Getenv("PAWL_FAIL"))
 )
 
-// parse panics on a malformed value: a hook that silently never fires makes a kill test pass for
-// no reason.
+// parse panics on a malformed value, because with a hook that never fires a kill test would pass for no reason.
 func parse(env string) map[string]*point {
 	points := map[string]*point{}
 	for spec := range strings.SplitSeq(env, ",") {
@@ -49,7 +48,7 @@ func parse(env string) map[string]*point {
 	return points
 }
 
-// Hit does what PAWL_FAIL says for name.
+// Hit performs the action of PAWL_FAIL for name.
 func Hit(name string) {
 	mu.Lock()
 	p, ok := points[name]
@@ -64,9 +63,9 @@ func Hit(name string) {
 	fmt.Fprintf(os.Stderr, "failpoint %s: %s\n", name, p.action)
 	if p.action == "stop" {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-		time.Sleep(100 * time.Millisecond) //nolint:forbidigo // the signal is on its way to another thread
+		time.Sleep(100 * time.Millisecond) //nolint:forbidigo // another thread receives the signal
 		return
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // the signal is on its way; nothing after this point may run
+	select {} // wait for the signal; nothing after this point may run
 }

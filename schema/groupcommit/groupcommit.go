@@ -1,6 +1,5 @@
-// Package groupcommit lets goroutines that want to write at the same moment share one statement
-// and one commit. A request that is alone is flushed at once: there is no timer, batches form only
-// from what came in while earlier flushes were on their way to the disk.
+// Package groupcommit lets concurrent goroutines share one statement and one commit. A single request is flushed at
+// once: there is no timer. A batch contains the requests that arrived during earlier flushes.
 package groupcommit
 
 import (
@@ -16,21 +15,21 @@ import (
 // ErrClosed is returned by [Committer.Do] after [Committer.Close].
 var ErrClosed = errors.New("group commit: closed")
 
-// Flush writes reqs in one transaction and returns one result per request, in order. An error
-// means that nothing of reqs may be taken as written. It must not keep reqs.
+// Flush writes reqs in one transaction and returns one result per request, in order. After an error, the caller must
+// not assume that any of reqs is written. Flush must not retain reqs.
 type Flush[Req, Res any] func(ctx context.Context, reqs []Req) ([]Res, error)
 
-// Size is how much there is to write.
+// Size is the size of a write.
 type Size struct {
 	Rows  int
 	Bytes int64
 }
 
-// Sized is implemented by requests that may be more than a row of little.
+// Sized is implemented by requests that may be larger than one small row.
 type Sized interface{ Size() Size }
 
-// Time returns how much longer s may take than next to nothing: a second for 2,000 rows, and one for 8 MiB. That is
-// several times what a healthy server needs.
+// Time returns how much longer a write of size s may take than an empty one: a second for 2,000 rows, and one for 8
+// MiB. This is several times the time on a healthy server.
 func (s Size) Time() time.Duration {
 	return time.Duration(s.Rows)*time.Second/2000 + time.Duration(s.Bytes)*time.Second/(8<<20)
 }
@@ -41,22 +40,23 @@ func (s Size) plus(o Size) Size { return Size{s.Rows + o.Rows, s.Bytes + o.Bytes
 type Config struct {
 	// MaxBatch is the largest number of requests in one flush; default 256.
 	MaxBatch int
-	// MaxRows and MaxBytes bound one flush; a larger request goes alone. The default is 2,000 and 4 MiB. See [Sized].
+	// MaxRows and MaxBytes bound one flush; a larger request is flushed alone. The default is 2,000 and 4 MiB. See
+	// [Sized].
 	MaxRows  int
 	MaxBytes int64
-	// InFlight is how many flushes may be under way; default 1. A second one overlaps with the first
-	// one's wait for the disk, but splits the batches: with 16 connections on two cores it took an
-	// eighth off the rate, with 256 nothing either way.
+	// InFlight is how many flushes may run at once; default 1. A second one overlaps with the first one's wait for the
+	// disk, but splits the batches: with 16 connections on two cores it lowered the rate by an eighth, with 256 it made
+	// no difference.
 	InFlight int
-	// Timeout bounds one flush, commit included, and is longer by the flush's [Size.Time]; default 1 s. Postgres' own
+	// Timeout bounds one flush including the commit, in addition to the flush's [Size.Time]; default 1 s. Postgres' own
 	// statement_timeout does not bound a COMMIT that waits for a disk or a standby.
 	Timeout time.Duration
-	// Flushed, where it is set, is told of each flush of Name. It must not block.
+	// Flushed, if set, is called after each flush with Name. It must not block.
 	Flushed func(Flushed)
 	Name    string
 }
 
-// Flushed is a flush: how many requests it had, how long it took, and whether it failed.
+// Flushed describes a flush: the number of requests, its duration, and whether it failed.
 type Flushed struct {
 	Name     string
 	Requests int
@@ -64,7 +64,7 @@ type Flushed struct {
 	Failed   bool
 }
 
-// Named returns the bounds for a committer of that name.
+// Named returns the configuration for a committer of that name.
 func (c Config) Named(name string) Config {
 	c.Name = name
 	return c
@@ -111,15 +111,14 @@ func New[Req, Res any](cfg Config, flush Flush[Req, Res]) *Committer[Req, Res] {
 	return &Committer[Req, Res]{cfg: cfg, flush: flush}
 }
 
-// Do writes req together with whatever else waits, and returns when its transaction is committed
-// or has failed.
+// Do writes req together with other waiting requests, and returns when its transaction is committed or has failed.
 //
-// A nil error means committed. Any error means "perhaps written, perhaps not": after a lost connection or a deadline
-// the commit is in doubt, so a caller must only repeat keyed writes. A row that Postgres refuses gets its error
-// alone; its neighbours are written without it.
+// A nil error means committed. After any error, the request may or may not be written: after a lost connection or a
+// deadline the commit is in doubt, so a caller may only repeat keyed writes. A row that Postgres rejects gets its own
+// error; the other requests are written without it.
 //
-// ctx abandons the wait and nothing more: a flush that has begun goes on. A request whose ctx
-// ends before its flush begins is dropped unwritten.
+// If ctx ends, Do stops waiting, but a flush that has begun continues. A request is dropped unwritten if its ctx ends
+// before its flush begins.
 func (c *Committer[Req, Res]) Do(ctx context.Context, req Req) (Res, error) {
 	call := &call[Req, Res]{ctx: ctx, req: req, size: sizeOf(req), done: make(chan struct{})}
 	if err := c.enqueue(call); err != nil {
@@ -156,7 +155,7 @@ func (c *Committer[Req, Res]) enqueue(call *call[Req, Res]) error {
 	return nil
 }
 
-// Close refuses new requests and returns when all that wait are written.
+// Close rejects new requests and returns when all waiting requests are written.
 func (c *Committer[Req, Res]) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -164,8 +163,7 @@ func (c *Committer[Req, Res]) Close() {
 	c.running.Wait()
 }
 
-// run flushes until nothing waits. Not having a goroutine that lives longer saves a hand-over
-// when requests come one at a time.
+// run flushes until no request waits. Ending the goroutine then saves a hand-over when requests come one at a time.
 func (c *Committer[Req, Res]) run() {
 	defer c.running.Done()
 	for {
@@ -177,7 +175,7 @@ func (c *Committer[Req, Res]) run() {
 	}
 }
 
-// take returns the next batch. When nothing waits it gives the flusher's place back and returns nil.
+// take returns the next batch. If no request waits, it ends the flusher and returns nil.
 func (c *Committer[Req, Res]) take() []*call[Req, Res] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,8 +199,8 @@ func (c *Committer[Req, Res]) take() []*call[Req, Res] {
 	return batch
 }
 
-// write flushes batch and wakes its callers. A batch that fails on account of one row is halved
-// until that row stands alone, which costs a bad row among 256 some 16 flushes instead of 256.
+// write flushes batch and wakes its callers. If a batch fails because of one row, write halves it until that row is
+// alone, which takes about 16 flushes for one bad row among 256, instead of 256.
 func (c *Committer[Req, Res]) write(batch []*call[Req, Res]) {
 	batch = dropAbandoned(batch)
 	if len(batch) == 0 {
@@ -242,8 +240,7 @@ func (c *Committer[Req, Res]) flushOnce(batch []*call[Req, Res]) (results []Res,
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout+size.Time())
 	defer cancel()
-	// A panic here would be in no caller's goroutine: it would end the process and with it every
-	// delivery in flight.
+	// A panic here is in no caller's goroutine: it would end the process and all deliveries in progress.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("group commit: flush panicked: %T", p)
@@ -264,10 +261,9 @@ func (c *Committer[Req, Res]) flushOnce(batch []*call[Req, Res]) (results []Res,
 	return results, err
 }
 
-// rolledBack reports whether err says both that Postgres wrote nothing and that fewer rows might
-// do better: data (22), constraint (23) and size (54) errors, which one row causes, and conflicts
-// with other transactions (40). Everything else, a lost connection above all, leaves open whether
-// the batch was committed, so that writing its parts again is not ours to decide.
+// rolledBack reports whether err means that Postgres wrote nothing and that fewer rows might succeed: data (22),
+// constraint (23) and size (54) errors, which one row causes, and conflicts with other transactions (40). After any
+// other error, above all a lost connection, the batch may have been committed, so its parts must not be written again.
 func rolledBack(err error) bool {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || len(pg.Code) != 5 {

@@ -1,5 +1,5 @@
-// Package health reads how the database server stands, for who wants to know whether pawl can rely on it. It only
-// reads, and asks for nothing that pawl's own roles may not see.
+// Package health reads the state of the database server. It only reads, and needs no rights beyond the rights of pawl's
+// own roles.
 package health
 
 import (
@@ -11,31 +11,32 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Server is how a server stands.
+// Server is the state of a server.
 type Server struct {
-	// Version is the server's, as "16.10"; Role is whom the connection is.
+	// Version is the server's version, such as "16.10". Role is the role of the connection.
 	Version, Role string
-	// Superuser and Owner say that the role is one, or owns pawl's tables.
+	// Superuser and Owner report whether the role is a superuser, or owns pawl's tables.
 	Superuser, Owner bool
 	ReadOnly         bool
-	// Off are the settings that are off, without which a commit that was acknowledged could be lost.
+	// Off lists the disabled settings without which an acknowledged commit could be lost.
 	Off []string
-	// Size is that of the database, Bodies that of the payloads in it, in bytes.
+	// Size is the size of the database, Bodies the size of the payloads in it, in bytes.
 	Size, Bodies int64
-	// Connections is the number of open ones, of all databases; Most bounds those of roles that are no superuser.
+	// Connections is the number of open connections of all databases. Most is the limit for roles that are not
+	// superusers.
 	Connections, Most int
-	// Oldest is the age of the oldest transaction, zero without any, and OldestBy its role.
+	// Oldest is the age of the oldest transaction, or zero, and OldestBy its role.
 	Oldest   time.Duration
 	OldestBy string
-	// StandbyLag is how long the slowest standby takes to replay, nil without any, or where the role may not see it.
+	// StandbyLag is the replay lag of the slowest standby. It is nil without a standby, or if the role may not see it.
 	StandbyLag *time.Duration
-	// SeesAll says that the role may see the transactions of all roles, and not its own only.
+	// SeesAll reports whether the role may see the transactions of all roles, and not only its own.
 	SeesAll bool
-	// Now is the server's clock.
+	// Now is the server's time.
 	Now time.Time
 }
 
-// offSQL lists the settings that are off, without which a commit that was acknowledged could be lost.
+// offSQL lists the disabled settings without which an acknowledged commit could be lost.
 const offSQL = `select name from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off' order by name`
 
 const serverSQL = `
@@ -59,12 +60,12 @@ select split_part(current_setting('server_version'), ' ', 1) as version, current
          from pg_stat_activity where xact_start is not null and pid <> pg_backend_pid() and backend_type = 'client backend'
         order by xact_start limit 1) oldest on true`
 
-// Read returns how the server stands.
+// Read returns the state of the server.
 func Read(ctx context.Context, db schema.Querier) (Server, error) {
-	return schema.One[Server](ctx, db, "read how the database stands", serverSQL)
+	return schema.One[Server](ctx, db, "read the state of the database", serverSQL)
 }
 
-// CheckDurability reports every setting of the server under which a commit that was acknowledged could be lost. A
+// CheckDurability returns an error for every setting of the server with which an acknowledged commit could be lost. A
 // process that answers providers calls it before it starts.
 func CheckDurability(ctx context.Context, db schema.Querier) error {
 	off, err := schema.List[string](ctx, db, "check durability", offSQL)
@@ -74,21 +75,4 @@ func CheckDurability(ctx context.Context, db schema.Querier) error {
 			fmt.Errorf("the database has %s = off: an acknowledged event could be lost; turn it on", name))
 	}
 	return errors.Join(faults...)
-}
-
-// rightsSQL asks for what a worker and an operator need: see schema.SetRoles. The audit trail only grows; nobody but
-// a migration writes the schema's version.
-const rightsSQL = `
-select format('%s on %s', lower(needs.privilege), c.relname) as lacks
-  from pg_class c
- cross join unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) as needs (privilege)
- where c.relnamespace = to_regnamespace('public') and c.relkind in ('r', 'p')
-   and not (c.relname = 'operator_actions' and needs.privilege in ('UPDATE', 'DELETE'))
-   and not (c.relname = 'schema_version' and needs.privilege <> 'SELECT')
-   and not has_table_privilege(c.oid, needs.privilege)
- order by c.relname, needs.privilege`
-
-// Lacks lists the rights that the connection's role lacks to do what a worker and an operator do, as "insert on runs".
-func Lacks(ctx context.Context, db schema.Querier) ([]string, error) {
-	return schema.List[string](ctx, db, "read what the role may do", rightsSQL)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/health"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -74,7 +75,7 @@ func TestRead(t *testing.T) {
 	if off := time.Since(server.Now).Abs(); off > time.Minute {
 		t.Errorf("its clock is off by %s", off)
 	}
-	if lacks, err := health.Lacks(t.Context(), conn); err != nil || len(lacks) > 0 {
+	if lacks, err := schema.LacksAsWorker(t.Context(), conn); err != nil || len(lacks) > 0 {
 		t.Errorf("the owner lacks %v, %v", lacks, err)
 	}
 	role := "nobody_" + strings.ToLower(rand.Text()[:6])
@@ -89,7 +90,7 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lacks, err := health.Lacks(t.Context(), conn)
+	lacks, err := schema.LacksAsWorker(t.Context(), conn)
 	if err != nil || !slices.Contains(lacks, "insert on receipts") || !slices.Contains(lacks, "select on schema_version") || slices.Contains(lacks, "update on operator_actions") {
 		t.Errorf("nobody lacks %v, %v", lacks, err)
 	}

@@ -2,20 +2,36 @@ package job
 
 import (
 	"context"
+	"errors"
 
 	"github.com/pawlhq/pawl/schema"
 )
 
-// takeSQL puts items after failed tries last, so that they hold up no others.
+// takeSQL returns items with failed attempts last, so that they do not delay others.
 const takeSQL = `
-select i.target, i.name, i.attempts, i.result, i.note, i.ended_at
+select i.target, i.name, i.seen, i.attempts, i.result, i.note, i.ended_at
   from job_items i join jobs j on j.id = i.job
  where i.job = $1 and j.state = (select 'running') and i.result = '' order by i.attempts, i.target limit $2`
 
-// Take returns up to most items of a job that have no result, and no items if the job is not running. It claims
-// nothing: only one caller at a time may work on a job.
+// Take returns up to most items of a job without a result, or no items if the job is not running. It leases nothing:
+// only one caller at a time may work on a job.
 func (s *Store) Take(ctx context.Context, id string, most int) ([]Item, error) {
 	return schema.List[Item](ctx, s.pool, "read the items of job "+id, takeSQL, id, most)
+}
+
+// holdsSQL locks the state of the job until the end of the transaction.
+const holdsSQL = `
+select true from jobs j join job_items i on i.job = j.id
+ where j.id = $1 and i.target = $2 and i.result = '' and j.state in ('running', 'paused') for share of j`
+
+// Holds reports whether an unfinished job still has the item without a result. It locks the state of the job until the
+// end of the caller's transaction.
+func Holds(ctx context.Context, db schema.Querier, id, target string) (bool, error) {
+	holds, err := schema.One[bool](ctx, db, "read the item "+target+" of job "+id, holdsSQL, id, target)
+	if errors.Is(err, schema.ErrNotFound) {
+		return false, nil
+	}
+	return holds, err
 }
 
 const endSQL = `
@@ -33,40 +49,40 @@ func (s *Store) End(ctx context.Context, id, target string, r Result, note strin
 
 const triedSQL = `update job_items set attempts = attempts + 1, note = $3 where job = $1 and target = $2 and result = ''`
 
-// Tried records that an item was tried in vain, and why. It is tried again after the others.
+// Tried records a failed attempt of an item, and the reason. The item is tried again after the others.
 func (s *Store) Tried(ctx context.Context, id, target, note string) error {
 	return schema.Exec(ctx, s.pool, "record a try of "+target+" in job "+id, triedSQL, id, target, note)
 }
 
-// itemsSQL puts the items that a person has to review first.
+// itemsSQL returns the items for review first.
 const itemsSQL = `
-select target, name, attempts, result, note, ended_at
+select target, name, seen, attempts, result, note, ended_at
   from job_items where job = $1 and ($2 = '' or result = $2 or $2 = 'open' and result = '')
  order by array_position(array['failed', 'refused', '', 'done'], result), target limit $3`
 
-// Items returns items of a job, the failed and refused ones first. only narrows them to a result, or to "open"; ""
+// Items returns items of a job, the failed and refused ones first. only restricts them to a result, or to "open"; ""
 // means all.
 func (s *Store) Items(ctx context.Context, id, only string, limit int) ([]Item, error) {
 	return schema.List[Item](ctx, s.pool, "list the items of job "+id, itemsSQL, id, only, limit)
 }
 
-// standingSQL counts events by how they stand now, and accounts that were reconciled by the first word of the note.
+// standingSQL counts events by their present status, and reconciled accounts by the first word of the note.
 const standingSQL = `
 select coalesce(r.status, split_part(i.note, ':', 1)) as status, coalesce(r.reason_code, '') as reason_code, count(*)::int as events
   from jobs j join job_items i on i.job = j.id
   left join lateral (select r.id, r.status, r.reason_code from receipts r
-                      where r.id = case when j.action not in ('refold', 'reread', 'reconcile', 'announce', 'close-task') then i.target::uuid end
+                      where r.id = case when j.action not in ('refold', 'reread', 'reconcile', 'announce', 'close-task', 'apply-meaning') then i.target::uuid end
                      offset 0) r on true
  where j.id = $1 and i.result = 'done' and (r.id is not null or j.action = 'reconcile') group by 1, 2 order by 3 desc, 1, 2`
 
-// Standing counts the events with one status and reason, or the accounts of a reconcile that came to the same.
+// Standing is the number of events with one status and reason, or of reconciled accounts with one outcome.
 type Standing struct {
 	Status     string `json:"status"`
 	ReasonCode string `json:"reason_code"`
 	Events     int    `json:"events"`
 }
 
-// Standing counts the events that the job has decided about, by their present status and reason.
+// Standing counts the decided events of the job by their present status and reason.
 func (s *Store) Standing(ctx context.Context, id string) ([]Standing, error) {
 	return schema.List[Standing](ctx, s.pool, "count the events of job "+id, standingSQL, id)
 }

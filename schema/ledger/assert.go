@@ -9,18 +9,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Assertion is what a person says of an effect that nobody has recorded as done.
+// Assertion is a person's statement that an effect has happened although the ledger has no record of it.
 type Assertion struct {
-	// Result is what the ledger keeps as the effect's, Note who says so, and why.
+	// Result becomes the result of the effect. Note names the person and the reason.
 	Result json.RawMessage
 	Note   string
-	// Compensates and Also are those of a [Finish].
+	// Compensates and Also are as in [Finish].
 	Compensates string
 	Also        []Statement
 }
 
-// assertSQL takes an effect that is not done, and that nobody is at, also where it was never claimed. Nobody has tried
-// that one.
+// assertSQL records an effect that is not done and has no valid claim. If the effect was never claimed, it has no
+// attempts.
 const assertSQL = `
 with asserted as (
     insert into effects as e (key, kind, state, receipt_id, event_id, run_id, lease_until, attempts, result, error, done_at)
@@ -34,9 +34,9 @@ with asserted as (
 insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
 select key, generation, receipt_id, run_id, token, 'done', now(), $7 from asserted`
 
-// Assert records a person's statement that an effect has happened: it is done, and undone like any other. Our own
-// tables' part of it is written in the same transaction. Assert returns false, and changes nothing, when the effect
-// is settled already or another is at it. The error is [ErrForeign] when the effect belongs to another receipt.
+// Assert records a person's statement that an effect has happened: the effect is done, and can be compensated like any
+// other. The statements in Also run in the same transaction. Assert returns false and changes nothing if the effect is
+// settled or has a valid claim. The error is [ErrForeign] if the effect belongs to another receipt.
 func (s *Store) Assert(ctx context.Context, c Claim, a Assertion) (held bool, err error) {
 	keys := []string{c.Key}
 	if a.Compensates != "" {

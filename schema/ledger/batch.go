@@ -13,13 +13,13 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// batch turns a list of ops into at most one statement of each kind, and their results back into
-// one outcome per op.
+// batch combines a list of ops into at most one statement of each kind, and distributes the results as one outcome per
+// op.
 type batch struct {
 	ops      []op
 	outcomes []outcome
-	// claims holds for each key the index of the op that asked for it; marks and finishes for each claim. The marks
-	// of one key can come together from its holder and from an earlier holder who was taken over.
+	// claims maps each key to the index of its op; marks and finishes are indexed by claim. One flush may contain marks
+	// of the present and of an earlier holder of a key.
 	claims          map[string]int
 	marks, finishes map[hold]int
 }
@@ -33,8 +33,8 @@ func newBatch(ops []op) *batch {
 	for i, o := range ops {
 		switch {
 		case o.claim != nil:
-			// One flush may have two claims of one key, or of one exclusive thing: the first is served and the second
-			// finds it held.
+			// One flush may have two claims of one key, or of one exclusive name. The first is served; the second is
+			// not granted.
 			if _, taken := b.claims[o.claim.Key]; !taken && !exclusive[o.claim.Exclusive] {
 				b.claims[o.claim.Key] = i
 				exclusive[o.claim.Exclusive] = o.claim.Exclusive != ""
@@ -48,8 +48,8 @@ func newBatch(ops []op) *batch {
 	return b
 }
 
-// queue adds the statements to a pipeline, which Postgres runs as one transaction. Finishes stand first:
-// what they let go of can be claimed in the same flush.
+// queue adds the statements to a pipeline, which Postgres runs as one transaction. Finishes come first, so that the
+// same flush can claim the keys that they release.
 func (b *batch) queue(q *pgx.Batch) {
 	b.queueLocks(q)
 	b.queueFinishes(q)
@@ -58,16 +58,16 @@ func (b *batch) queue(q *pgx.Batch) {
 	b.queueSightings(q)
 }
 
-// holds returns the claims of m in the lock order of this package, which is that of their keys.
+// holds returns the claims of m in the lock order of this package: by key.
 func holds(m map[hold]int) []hold {
 	return slices.SortedFunc(maps.Keys(m), func(a, b hold) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.token, b.token))
 	})
 }
 
-// queueLocks locks the rows of all statements in the lock order, where there is more than one statement: each keeps
-// to the order by itself, but the next begins anew. Two workers that each record an effect and ask for the other's
-// would otherwise block each other until Postgres notices.
+// queueLocks locks the rows of all statements in the lock order if there is more than one statement. Each statement
+// keeps the order, but together they do not: two workers that each finish one effect and claim the other's would
+// deadlock.
 func (b *batch) queueLocks(q *pgx.Batch) {
 	keys := map[string]bool{}
 	for key := range b.claims {
@@ -159,8 +159,8 @@ func (b *batch) queueClaims(q *pgx.Batch) {
 	}
 	keyList := slices.Sorted(maps.Keys(b.claims)) // the lock order
 	n := len(keyList)
-	kinds, exclusives, receipts, events, runs := make([]string, n), make([]string, n), make([]string, n), make([]string, n),
-		make([]string, n)
+	kinds, exclusives := make([]string, n), make([]string, n)
+	receipts, events, runs := make([]string, n), make([]string, n), make([]string, n)
 	providers, accounts, modes, types := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	rounds, leases, requests, unmarked := make([]int32, n), make([]float64, n), make([][]byte, n), make([]bool, n)
 	for i, key := range keyList {
@@ -206,7 +206,7 @@ func (b *batch) queueSightings(q *pgx.Batch) {
 	}
 }
 
-// readRefused tells the claims that were not granted what stands in their way.
+// readRefused fills in the state of the keys that were not granted.
 func (b *batch) readRefused(ctx context.Context, db Tx) error {
 	refused, exclusive := map[string][]int{}, map[string]bool{}
 	for i, o := range b.ops {
@@ -250,7 +250,7 @@ func (b *batch) readRefused(ctx context.Context, db Tx) error {
 	return b.readForeign(ctx, db, unexplained)
 }
 
-// readForeign finds out which of the claims are not of their receipts.
+// readForeign marks the claims that do not match their receipts.
 func (b *batch) readForeign(ctx context.Context, db Tx, claims []*Claim) error {
 	if len(claims) == 0 {
 		return nil
@@ -262,7 +262,7 @@ func (b *batch) readForeign(ctx context.Context, db Tx, claims []*Claim) error {
 	return err
 }
 
-// foreign returns the keys of those claims that are not of their receipts.
+// foreign returns the keys of the claims that do not match their receipts.
 func foreign(ctx context.Context, db Tx, claims []*Claim) (keys []string, err error) {
 	var texts [7][]string
 	for _, c := range claims {
@@ -274,8 +274,8 @@ func foreign(ctx context.Context, db Tx, claims []*Claim) (keys []string, err er
 		texts[3], texts[4], texts[5], texts[6])
 }
 
-// readHolders returns until when others hold the exclusive things. One that lapsed is let go, so that a run that was
-// terminated in the middle cannot hold it for ever. unmarked says of each what [Claim.Unmarked] does.
+// readHolders returns until when other claims hold the exclusive names. It ends a lapsed claim, so that a terminated
+// run cannot hold a name for ever. unmarked maps each name to its [Claim.Unmarked].
 func readHolders(ctx context.Context, db Tx, unmarked map[string]bool) (until map[string]time.Time, err error) {
 	holders, err := schema.List[struct {
 		Name       string

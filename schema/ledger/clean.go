@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// clean drops what Postgres text cannot hold: an error text may quote what a peer answered, and so may
-// a result.
+// clean removes characters that a Postgres text cannot store. Errors and results may quote the answer of a peer, which
+// may contain them.
 func clean(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "?")
 }
@@ -25,17 +25,17 @@ func cleanArgs(args []any) []any {
 	return cleaned
 }
 
-// cleanJSON returns a JSON text whose strings Postgres can hold: jsonb takes neither an escaped NUL nor half
-// a surrogate pair, though JSON does. One without such escapes is returned as it is.
+// cleanJSON returns a JSON text that jsonb accepts: unlike JSON, jsonb rejects an escaped NUL and half a surrogate
+// pair. It returns a text without such escapes unchanged.
 func cleanJSON(text json.RawMessage) json.RawMessage {
 	if !unholdable.Match(text) {
 		return text
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber() // numbers stay as they are written
+	decoder.UseNumber() // numbers keep their text
 	var value any
 	if decoder.Decode(&value) != nil {
-		return text // Postgres names the fault
+		return text // Postgres reports the fault
 	}
 	cleaned, err := json.Marshal(cleanValue(value))
 	if err != nil {
@@ -44,7 +44,7 @@ func cleanJSON(text json.RawMessage) json.RawMessage {
 	return cleaned
 }
 
-// unholdable finds the escapes that jsonb may refuse, and some that it takes.
+// unholdable matches the escapes that jsonb may reject, and some that it accepts.
 var unholdable = regexp.MustCompile(`\\u(0000|[dD][89a-fA-F])`)
 
 func cleanValue(value any) any {

@@ -13,29 +13,29 @@ type Listed struct {
 	Key   string `json:"key"`
 	Kind  string `json:"kind"`
 	State string `json:"state"`
-	// Attempts counts the tries, Generation the deliberate repeats, from 1.
+	// Attempts counts the attempts. Generation counts the deliberate repeats, from 1.
 	Attempts   int    `json:"attempts"`
 	Generation int    `json:"generation"`
 	LastError  string `json:"last_error"`
 	ErrorClass string `json:"error_class"`
-	// ClaimedAt is the time of the first claim, DoneAt nil while it is not done.
+	// ClaimedAt is the time of the first claim. DoneAt is nil while the effect is not done.
 	ClaimedAt time.Time  `json:"claimed_at"`
 	DoneAt    *time.Time `json:"done_at"`
-	// EventID and Receipt are those of the event that claimed it.
+	// EventID and Receipt identify the event that claimed the effect.
 	EventID string          `json:"event_id"`
 	Receipt string          `json:"receipt"`
 	Result  json.RawMessage `json:"result"`
 }
 
-// Filter narrows a list of effects; "" lets everything pass.
+// Filter narrows a list of effects. An empty field matches everything.
 type Filter struct {
-	// Prefix begins the keys: "receipt-email:", say, or a whole key.
+	// Prefix is the beginning of the keys, such as "receipt-email:", or a whole key.
 	Prefix string
 	// Open is the state of effects that are not done: claimed, failed or uncertain.
 	Open string
-	// After is the key behind which the list goes on.
+	// After is the last key of the previous page.
 	After string
-	// Limit is how many are listed at most.
+	// Limit is the maximum number of effects.
 	Limit int
 }
 
@@ -45,16 +45,16 @@ const (
 	page = ` where key > $1 and key >= $2 and key < $2 || chr(1114111) order by key limit $3`
 )
 
-// listSQL walks the keys, and stops at the limit.
+// listSQL reads the keys in order and stops at the limit.
 const listSQL = listed + page
 
-// listOpenSQL reads the effects of one open state by their partial index, since few are open at a time.
+// listOpenSQL reads the effects of one open state by their partial index, because few are open at a time.
 const listOpenSQL = `
 with open as materialized (select key from effects where state = $4 and state in ('claimed', 'failed', 'uncertain')),
      page as materialized (select key from open` + page + `)
 ` + listed + ` join page using (key) order by key`
 
-// List returns the effects that pass f, by their keys.
+// List returns the effects that match f, ordered by key.
 func List(ctx context.Context, db schema.Querier, f Filter) ([]Listed, error) {
 	sql, args := listSQL, []any{f.After, f.Prefix, f.Limit}
 	if f.Open != "" {

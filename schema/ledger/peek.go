@@ -11,9 +11,9 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Peek returns the records of the keys, as [Store.Read] does, and writes nothing: it may be called in any
-// transaction. A claim that has run out shows as the next claim would meet it: [Uncertain] past its point of no
-// return, else [Failed], and to be tried again.
+// Peek returns the records of the keys, like [Store.Read], but writes nothing: it may be called in any transaction. It
+// returns a lapsed claim as the next claim would find it: [Uncertain] after its point of no return, else [Failed] and
+// claimable.
 func Peek(ctx context.Context, db Tx, keys []string) (map[string]Grant, error) {
 	found := map[string]Grant{}
 	rows, err := records(ctx, db, keys)
@@ -49,20 +49,21 @@ func records(ctx context.Context, db schema.Querier, keys []string) ([]recorded,
 // doubtful reports whether a claim lapsed after its point of no return.
 func (r recorded) doubtful() bool { return r.State == Claimed && r.Lapsed && r.Committing }
 
-// DoneSince reports whether an effect was done after a time, or may have been. Its key is one of prefixes and a number.
+// DoneSince reports whether an effect was done after a time, or may have been. The key is one of prefixes followed by a
+// number.
 func DoneSince(ctx context.Context, db schema.Querier, prefixes []string, at time.Time) (done bool, err error) {
 	return schema.One[bool](ctx, db, "look for effects since "+at.UTC().Format(time.RFC3339), doneSinceSQL, prefixes,
 		at)
 }
 
-// doneSinceSQL goes by the index: a colon comes next after the digits.
+// doneSinceSQL uses the index: the colon is the character after the digits.
 const doneSinceSQL = `
 select exists (select from unnest($1::text[]) as p (prefix) cross join lateral (
     select from effects e where e.key > p.prefix and e.key < p.prefix || ':' and coalesce(e.done_at, e.claimed_at) > $2
-       and (e.state in ('done', 'uncertain') or e.state = 'claimed' and e.committing) limit 1) as told)`
+       and (e.state in ('done', 'uncertain') or e.state = 'claimed' and e.committing) limit 1) as found)`
 
-// Claimable reports whether a claim of a round would be granted where g is what [Peek] has found: the condition of
-// claimSQL, for who only asks.
+// Claimable reports whether a claim in the round would be granted for the record g of [Peek]. It is the condition of
+// claimSQL for callers that do not claim.
 func (g Grant) Claimable(round int) bool {
 	switch g.State {
 	case Failed:
@@ -73,29 +74,29 @@ func (g Grant) Claimable(round int) bool {
 	return false
 }
 
-// KeepsKey reports whether a claim that is granted where g is what [Peek] has found stays in its generation, and
-// under the key that the sink knows: what claimSQL calls not begun.
+// KeepsKey reports whether a claim that is granted for the record g of [Peek] stays in its generation, and so keeps the
+// key that the sink has: the opposite of begun in claimSQL.
 func (g Grant) KeepsKey() bool {
 	var kept struct{ Unanswered bool }
 	_ = json.Unmarshal(g.Result, &kept) // an effect without a result was answered
 	return g.Class != Ambiguous && (g.Class != Permanent && g.Class != Fault || kept.Unanswered)
 }
 
-// doubted is a claim that lapsed after its point of no return.
+// doubted returns a claim that lapsed after its point of no return as an uncertain effect.
 func (g Grant) doubted() Grant {
 	g.State, g.Class, g.Error = Uncertain, Ambiguous, lapsedInDoubt
 	return g
 }
 
-// Doubt counts the effects of one kind and mode that are in doubt.
+// Doubt counts the uncertain effects of one kind and mode.
 type Doubt struct {
 	Kind, Mode string
 	Effects    int
-	// Since is when the first of them came into doubt.
+	// Since is when the first of them became uncertain.
 	Since time.Time
 }
 
-// doubtfulSQL also counts the claims that ran out past their point of no return.
+// doubtfulSQL also counts the claims that lapsed after their point of no return.
 const doubtfulSQL = `
 select e.kind, r.mode, count(*)::int as effects, min(e.lease_until) as since from effects e join receipts r on r.id = e.receipt_id
  where (e.state = 'uncertain' or e.state = 'claimed' and e.committing) and e.lease_until < now() - $1::interval
@@ -105,16 +106,16 @@ const owedSQL = `
 select count(*)::int, coalesce(extract(epoch from now() - min(claimed_at)), 0)::float8
   from effects where state in ('claimed', 'failed', 'uncertain') and kind = any($1)`
 
-// Owed counts the effects of these kinds that have begun and are not done, and returns since how many seconds the first
-// of them is.
+// Owed counts the effects of these kinds that have begun and are not done, and returns the age of the oldest in
+// seconds.
 func (s *Store) Owed(ctx context.Context, kinds []string) (count int, seconds float64, err error) {
 	if err := s.pool.QueryRow(ctx, owedSQL, kinds).Scan(&count, &seconds); err != nil {
-		return 0, 0, fmt.Errorf("count what is owed: %w", err)
+		return 0, 0, fmt.Errorf("count effects that are not done: %w", err)
 	}
 	return count, seconds, nil
 }
 
-// Doubtful counts the effects that have been in doubt for so long. It writes nothing.
+// Doubtful counts the effects that have been uncertain for at least the time long. It writes nothing.
 func Doubtful(ctx context.Context, db schema.Querier, long time.Duration) ([]Doubt, error) {
 	return schema.List[Doubt](ctx, db, "count effects in doubt", doubtfulSQL, long)
 }

@@ -1,28 +1,28 @@
 package ledger
 
-// begun is true when a claim begins a new generation. An effect that was refused, or was a fault, after an unanswered
-// attempt stays in its generation: the sink may hold that attempt, under the key of this generation. If every attempt
-// was answered, none has done anything, and a sink that remembers its answers would give the old one under the old
-// key.
+// begun is true if a claim begins a new generation. An effect that was refused, or was a fault, after an unanswered
+// attempt stays in its generation, because the sink may have done that attempt under the key of this generation. If
+// every attempt was answered, none has done anything, and a sink that stores its answers would return the old one for
+// the old key.
 const begun = `(e.error_class = 'uncertain' or e.error_class in ('permanent', 'fault') and not coalesce(e.result @> '{"Unanswered": true}', false))`
 
-// claimed compares the state of a row whose key is given: see [schema.Handling].
+// claimed compares the state of a row with a given key: see [schema.Handling].
 const claimed = `e.state = (select 'claimed')`
 
-// lockSQL locks the rows that there are, as strongly as what follows does. The order of keys is the lock order of
-// this package: flushes sort by key, too.
+// lockSQL locks the existing rows as strongly as the statements after it. The lock order of this package is the order
+// of the keys; flushes sort by key as well.
 //
-// Each key is asked for by itself, in the order given: for "key = any" Postgres kept a plan of when the table was
-// small, and read all of it.
+// It looks up each key separately, in the given order: for "key = any", Postgres kept a plan for a small table and read
+// the whole table.
 const lockSQL = `
 select from unnest($1::text[]) as k(key) cross join lateral (select from effects e where e.key = k.key for no key update) locked`
 
-// claimSQL takes the keys that may be taken. A key that is not returned was not granted.
+// claimSQL claims the keys that can be claimed. A key that it does not return was not granted.
 //
-// A claim of an exclusive thing that another holds is left out here. The unique index would refuse the whole commit,
-// which then had to be halved until the claim stood alone. The index still decides between two commits.
+// It omits a claim of an exclusive name that another claim holds. The unique index would reject the whole commit, which
+// would then be split in halves until the claim was alone. Between two commits, the index decides.
 //
-// A claim of another receipt's effect is left out, too: see [ErrForeign].
+// It omits a claim of another receipt's effect as well: see [ErrForeign].
 const claimSQL = `
 insert into effects as e (key, kind, exclusive, state, round, receipt_id, event_id, run_id, lease_until, request)
 select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id, c.run_id,
@@ -45,12 +45,12 @@ select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id,
        failures    = case when excluded.round > e.round then 0 else e.failures end,
        tried_since = case when excluded.round > e.round then now() else e.tried_since end,
        round       = greatest(e.round, excluded.round),
-       -- Only what was answered for good, or is in doubt, gets a new generation and new bytes. After a
+       -- Only an effect with a final answer, or in doubt, gets a new generation and new bytes. After a
        -- transient failure the sink may have taken the request: the same bytes under the same key.
        generation  = e.generation + case when ` + begun + ` then 1 else 0 end,
        request     = case when ` + begun + ` then excluded.request else coalesce(e.request, excluded.request) end,
        claimed_at  = case when ` + begun + ` then now() else e.claimed_at end,
-       -- What an earlier generation left open stays known, and keeps no key of this one. An attempt that
+       -- An unanswered attempt of an earlier generation stays recorded, but does not affect the key of this one. An attempt that
        -- ended without an outcome may have come as far as the answer.
        result      = case when e.error_class = 'uncertain' then coalesce(e.result, '{}') - 'Unanswered' || '{"UnansweredBefore": true}'
                           when e.state = 'claimed' and (select u.unmarked from unnest($1::text[], $10::bool[]) as u(key, unmarked) where u.key = e.key)
@@ -62,13 +62,13 @@ select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id,
     or (e.state = 'claimed' and e.lease_until < now() and not e.committing)
 returning key, token, generation, attempts, round, request, claimed_at, now() - claimed_at as age, failures, now() - tried_since as trying`
 
-// ofReceipt tells whether claim c says what its receipt says, and has a key of that provider and mode. As a subquery it
-// is one look into the primary key, whatever Postgres believes about the table's size.
+// ofReceipt reports whether claim c matches its receipt, and has a key of that provider and mode. As a subquery it is
+// one lookup in the primary key, even if Postgres expects a small table.
 const ofReceipt = `split_part(c.key, ':', 2) = c.provider and split_part(c.key, ':', 3) = c.mode and
        coalesce((select (r.event_id, r.provider, r.account, r.mode, r.type) = (c.event_id, c.provider, c.account, c.mode, c.type)
                    from receipts r where r.id = c.receipt_id), false)`
 
-// foreignSQL finds the claims that are not of their receipts.
+// foreignSQL returns the claims that do not match their receipts.
 const foreignSQL = `
 select c.key from unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
        as c(key, receipt_id, event_id, provider, account, mode, type)
@@ -79,14 +79,14 @@ select key, state, committing, lease_until, lease_until < now() as lapsed, gener
        now() - claimed_at as age, now() - tried_since as trying
   from effects where key = any($1)`
 
-// lapsedInDoubt is why a claim that lapsed after its point of no return is uncertain.
+// lapsedInDoubt is the error of a claim that lapsed after its point of no return.
 const lapsedInDoubt = "the attempt ended between the point of no return and the answer; it may have happened"
 
-// lapsedUndone is why any other claim that lapsed is to be tried again.
+// lapsedUndone is the error of any other lapsed claim, which can be claimed again.
 const lapsedUndone = "the attempt ended without an outcome"
 
-// doubtSQL makes such a claim uncertain. The attempt stays known when a person has decided: the worker that died in
-// it could not record it.
+// doubtSQL makes such a claim uncertain. The record of the attempt remains after a person decides, because the worker
+// that died in the attempt could not write it.
 const doubtSQL = `
 with doubted as (
     update effects as e set state = 'uncertain', error_class = 'uncertain', error = '` + lapsedInDoubt + `'
@@ -102,9 +102,9 @@ update effects as e set committing = true
  where e.key = m.key and e.token = m.token and ` + claimed + ` and e.lease_until > now()
 returning e.key, e.token`
 
-// finishSQL writes the outcome and its attempt in one statement. A claim that was taken over carries an older token and
-// writes neither. An effect that its first attempt has done has
-// no row of an attempt: the view attempts reads it from the effect.
+// finishSQL writes the outcome and its attempt in one statement. A claim that was taken over has an older token and
+// writes neither. An effect that its first attempt completed has no row in the attempts: the view attempts reads it
+// from the effect.
 const finishSQL = `
 with finished as (
     update effects as e set
@@ -127,8 +127,9 @@ with finished as (
 )
 select key, token, result from finished`
 
-// compensateSQL also closes what failed without an answer: it may have happened, and has been undone. And what another
-// run is at: whatever that comes to has been undone, and a mail that is not yet past its mark is not sent.
+// compensateSQL also closes an effect that failed without an answer, because it may have happened and has been undone.
+// It also closes an effect that another run is doing: its outcome has been undone, and an e-mail that has not passed
+// its point of no return is not sent.
 const compensateSQL = `
 update effects set state = 'compensated' where key = any($1) and state in ('claimed', 'done', 'uncertain', 'failed')`
 
@@ -149,15 +150,15 @@ with skipped as (
 insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
 select key, generation, receipt_id, run_id, token, 'skipped', now(), $6 from skipped`
 
-// holdersSQL asks for each by itself, as lockSQL does.
+// holdersSQL looks up each name separately, as lockSQL does.
 const holdersSQL = `
 select x.name, h.lease_until, h.lease_until < now() and not h.committing as lapsed
   from unnest($1::text[]) as x(name)
  cross join lateral (select lease_until, committing from effects where exclusive = x.name and exclusive <> '' and state = 'claimed' limit 1) h`
 
-// letGoSQL ends claims that lapsed while they held something exclusive. Nobody knows that their requests were
-// refused, so they stay claimable with the same bytes. $2 says that they may have sent something: an exclusive thing
-// is done in one way, whoever claims it.
+// letGoSQL ends lapsed claims of exclusive names. Their requests may have been accepted, so the effects stay claimable
+// with the same bytes. $2 is set if the effects can happen without a mark; all effects with the same exclusive name
+// agree in this.
 const letGoSQL = `
 update effects set state = 'failed', error_class = 'transient', error = '` + lapsedUndone + `',
        result = case when $2 then coalesce(result, '{}') || '{"Unanswered": true}' else result end

@@ -23,14 +23,14 @@ type Store struct {
 	turns *turns
 }
 
-// New returns the ledger of a migrated database, with the bounds of its group commits. Close it to stop its committer.
+// New returns the ledger of a migrated database, with the bounds of its group commits. The caller must call Close.
 func New(pool *pgxpool.Pool, commit groupcommit.Config) *Store {
 	s := &Store{pool: pool, turns: newTurns()}
 	s.group = groupcommit.New(commit.Named("effects"), s.flush)
 	return s
 }
 
-// Close waits for the writes under way and stops the committer.
+// Close waits for writes in progress and stops the group commits.
 func (s *Store) Close() { s.group.Close() }
 
 // op is one change that waits for a commit: exactly one field is set.
@@ -41,7 +41,7 @@ type op struct {
 	sight  *Sighting
 }
 
-// hold names one claim of a key.
+// hold identifies one claim of a key.
 type hold struct {
 	key   string
 	token int64
@@ -54,15 +54,15 @@ type outcome struct {
 	finished Finished
 }
 
-// ErrForeign says that a claim names another event than its receipt, or a key of another provider or mode.
-// Nothing was done. Only who writes to Temporal past pawl gets that far.
-var ErrForeign = errors.New("the effect is not of its receipt")
+// ErrForeign means that a claim names another event than its receipt, or has a key of another provider or mode. Nothing
+// was done. Only a workflow that was started without pawl can cause it.
+var ErrForeign = errors.New("the effect does not belong to its receipt")
 
-// Claim asks for the right to do an effect. It does not wait for another holder. The error is [ErrForeign] when the
+// Claim requests the right to do an effect. It does not wait for another holder. The error is [ErrForeign] if the
 // effect belongs to another receipt.
 func (s *Store) Claim(ctx context.Context, c Claim) (Grant, error) {
 	out, err := s.group.Do(ctx, op{claim: &c})
-	if isExclusive(err) { // another process has claimed it at the same moment
+	if isExclusive(err) { // another process claimed it at the same time
 		return Grant{State: Claimed}, nil
 	}
 	if err == nil && out.foreign {
@@ -74,8 +74,8 @@ func (s *Store) Claim(ctx context.Context, c Claim) (Grant, error) {
 	return out.grant, nil
 }
 
-// Commit marks the claim as past its point of no return. It returns false when the claim no longer
-// holds: the caller must then not go on. After true, a lease that runs out makes the effect uncertain.
+// Commit marks the claim as past its point of no return. It returns false if the claim is no longer valid, and the
+// caller must then stop. After true, the effect becomes uncertain if the lease ends.
 func (s *Store) Commit(ctx context.Context, key string, token int64) (bool, error) {
 	out, err := s.group.Do(ctx, op{mark: &hold{key: key, token: token}})
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Store) Commit(ctx context.Context, key string, token int64) (bool, erro
 	return out.held, nil
 }
 
-// Finish records what came of a claim. [Unrecordable] tells an error that the same record will meet again.
+// Finish records the outcome of a claim. If [Unrecordable] is true for the error, every repetition fails as well.
 func (s *Store) Finish(ctx context.Context, f Finish) (Finished, error) {
 	out, err := s.group.Do(ctx, op{finish: &f})
 	if err != nil {
@@ -101,15 +101,14 @@ func (s *Store) Sight(ctx context.Context, sighting Sighting) error {
 	return nil
 }
 
-// Read returns the records of the keys, as a claim that is not granted would. It leaves out keys that were never
-// claimed. Nothing is claimed; only a claim that lapsed after its point of no return becomes uncertain, as it would
-// for the next claim.
+// Read returns the records of the keys, like a claim that is not granted. It omits keys that were never claimed. It
+// claims nothing, but makes a claim that lapsed after its point of no return uncertain, as the next claim would.
 func (s *Store) Read(ctx context.Context, keys []string) (map[string]Grant, error) {
 	return read(ctx, s.pool, keys)
 }
 
-// Skip records the decision that an unfinished effect shall not be done, with the reason. An effect that is done,
-// skipped or being done stays as it is. The error is [ErrForeign] when the effect belongs to another receipt.
+// Skip records the decision not to do an unfinished effect, with the reason. It does not change an effect that is done,
+// skipped or in progress. The error is [ErrForeign] if the effect belongs to another receipt.
 func (s *Store) Skip(ctx context.Context, c Claim, reason string) error {
 	err := checkOwn(ctx, s.pool, c)
 	if err == nil {
@@ -121,7 +120,7 @@ func (s *Store) Skip(ctx context.Context, c Claim, reason string) error {
 	return nil
 }
 
-// checkOwn returns ErrForeign for a claim that is not of its receipt.
+// checkOwn returns ErrForeign if a claim does not match its receipt.
 func checkOwn(ctx context.Context, db Tx, c Claim) error {
 	keys, err := foreign(ctx, db, []*Claim{&c})
 	if err == nil && len(keys) > 0 {
@@ -130,14 +129,13 @@ func checkOwn(ctx context.Context, db Tx, c Claim) error {
 	return err
 }
 
-// Uncertain counts the effects that may or may not have happened: those that are uncertain, and those that will be
-// when somebody claims them next, because their claim has lapsed after the point of no return.
+// Uncertain counts the effects that may or may not have happened: the uncertain ones, and those with a claim that
+// lapsed after its point of no return, which the next claim makes uncertain.
 func (s *Store) Uncertain(ctx context.Context) (int, error) {
 	return schema.One[int](ctx, s.pool, "count uncertain effects", uncertainSQL)
 }
 
-// flush writes all ops in one transaction and one round trip, plus one read of the keys that were
-// not granted.
+// flush writes all ops in one transaction and one round trip, plus one read of the keys that were not granted.
 func (s *Store) flush(ctx context.Context, ops []op) ([]outcome, error) {
 	b := newBatch(ops)
 	q := &pgx.Batch{}
@@ -151,13 +149,13 @@ func (s *Store) flush(ctx context.Context, ops []op) ([]outcome, error) {
 	return b.outcomes, nil
 }
 
-// InTx does an effect in our own database: the claim, what do changes and the record f commit together, or not at
-// all. While do runs the claim's row is locked, so that nobody else can claim the key. do is not called when the
-// claim is not granted. Its value is recorded as f's result; when it returns an error, InTx rolls back and returns
-// that error.
+// InTx does an effect in pawl's own database: the claim, the changes of do and the record f commit together or not at
+// all. While do runs, the claim's row is locked, so that no other claim of the key succeeds. InTx does not call do if
+// the claim is not granted. It records the value of do as f's result. If do returns an error, InTx rolls back and
+// returns that error.
 //
-// Those that queue for the same ([Claim.Queue]) wait for each other without a connection. A *[StalledError] says that
-// somebody else holds the lock and that nothing was done; [ErrBusy] that enough are waiting.
+// Callers with the same [Claim.Queue] wait for each other without a connection. A *[StalledError] means that another
+// transaction holds the lock and nothing was done; [ErrBusy], that too many callers wait.
 //
 // The transaction begins with the claim and commits with the record: two round trips instead of four.
 func (s *Store) InTx(ctx context.Context, c Claim, f Finish,
@@ -169,8 +167,8 @@ func (s *Store) InTx(ctx context.Context, c Claim, f Finish,
 	return grant, err
 }
 
-// Stalled lists the queues of [Store.InTx] in this process that wait because somebody else holds the lock, the
-// longest wait first.
+// Stalled lists the queues of [Store.InTx] in this process that wait for a lock of another transaction, the longest
+// wait first.
 func (s *Store) Stalled() []StalledError { return s.turns.stalled() }
 
 func (s *Store) inTx(ctx context.Context, c Claim, f Finish,
@@ -179,12 +177,12 @@ func (s *Store) inTx(ctx context.Context, c Claim, f Finish,
 	if err != nil {
 		return Grant{}, fmt.Errorf("claim effect %s: %w", c.Key, err)
 	}
-	defer conn.Release() // a connection whose transaction is still open is closed
+	defer conn.Release() // closes the connection if its transaction is still open
 	grant, err := inTx(ctx, conn, c, f, do)
 	if conn.Conn().PgConn().TxStatus() != 'I' {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_, _ = conn.Exec(undo, "rollback") // where this fails, Postgres rolls back when the connection ends
+		_, _ = conn.Exec(undo, "rollback") // if this fails, Postgres rolls back when the connection ends
 	}
 	return grant, err
 }
@@ -212,7 +210,7 @@ func inTx(ctx context.Context, tx Tx, c Claim, f Finish, do func(context.Context
 	if err != nil {
 		return grant, err
 	}
-	// The claim's row is ours until the end of the transaction: the record cannot find it taken over.
+	// The claim's row is locked until the end of the transaction, so the record cannot find the claim taken over.
 	f.Key, f.Token, f.State, f.Result = c.Key, grant.Token, Done, result
 	q = &pgx.Batch{}
 	newBatch([]op{{finish: &f}}).queue(q)
@@ -223,17 +221,17 @@ func inTx(ctx context.Context, tx Tx, c Claim, f Finish, do func(context.Context
 	return grant, nil
 }
 
-// ErrTakenOver says that a claim's lease had run out and another took it over.
+// ErrTakenOver means that a claim lapsed and another one took it over.
 var ErrTakenOver = errors.New("the claim was taken over")
 
-// Tx is a connection inside of a transaction, or one that makes a transaction of each statement or batch.
+// Tx is a connection inside of a transaction, or a pool, which runs each statement or batch in its own transaction.
 type Tx interface {
 	schema.DB
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// Unrecordable reports whether Postgres refused a record for its content (SQLSTATE class 22, data, or 23,
-// constraints): nothing was written, and the same record will be refused again.
+// Unrecordable reports whether Postgres rejected a record for its content (SQLSTATE class 22, data, or 23,
+// constraints). Nothing was written, and Postgres would reject the same record again.
 func Unrecordable(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && len(pg.Code) == 5 && (pg.Code[:2] == "22" || pg.Code[:2] == "23")

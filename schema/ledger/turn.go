@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// places is how many transactions of [Store.InTx] are under way at most: few of the pool's connections, so that
-	// claims, marks and records always find one.
-	places = 4
-	// longest is how many wait in one line. It leaves half of the places that a worker has for activities to others.
+	// slots is how many transactions of [Store.InTx] may run at once: a small part of the pool's connections, so that
+	// claims, marks and records always get one.
+	slots = 4
+	// longest is how many callers wait in one line. It leaves half of a worker's activity slots to other effects.
 	longest = 32
-	// forgotten is the time after which nobody comes back for a stalled queue: its run goes on elsewhere.
+	// forgotten is the time after which a stalled queue without callers is removed: its run has continued elsewhere.
 	forgotten = time.Minute
 )
 
-// ErrBusy says that too many wait for the same thing already. Nothing was done.
-var ErrBusy = errors.New("too many wait for it already")
+// ErrBusy means that too many callers already wait for the same lock. Nothing was done.
+var ErrBusy = errors.New("too many transactions wait for the same lock")
 
-// StalledError says that a transaction did not get the lock that its claim queues for. Nothing was done.
+// StalledError means that a transaction did not get the lock of its queue. Nothing was done.
 type StalledError struct {
 	// Queue is the claim's [Claim.Queue], or its key.
 	Queue string
-	// Since is when the first of the tries began that did not get the lock.
+	// Since is when the first attempt began that did not get the lock.
 	Since time.Time
 }
 
@@ -37,33 +37,33 @@ func (e *StalledError) Error() string {
 		e.Since.UTC().Format(time.RFC3339))
 }
 
-// turns lets transactions that lock the same thing wait for each other here, and not in the database with a
-// connection each. Each name has one transaction under way, and all names together have a few.
+// turns queues transactions that lock the same row here, and not in the database, where each would occupy a connection.
+// Each name has one transaction in progress, and all names together have a few.
 //
-// A line forms while its name moves on. Once somebody has not got the lock, one at a time tries, and everybody else
-// is sent away at once: they come back later and hold nothing meanwhile.
+// Callers wait in a line while its transactions get the lock. After one did not get it, one caller at a time tries, and
+// all others return at once: they try again later and occupy nothing meanwhile.
 type turns struct {
-	places chan struct{}
+	slots chan struct{}
 
 	mu    sync.Mutex
 	lines map[string]*line
 }
 
 type line struct {
-	// turn holds a value while somebody's transaction is under way.
+	// turn contains a value while a transaction is in progress.
 	turn chan struct{}
-	// people are those in the line, and whoever is under way.
-	people int
-	// since is when the first try began that did not get the lock, zero while the line moves on; tried is when the last
-	// one ended.
+	// callers counts the callers in the line, including the one with the transaction.
+	callers int
+	// since is when the first attempt began that did not get the lock; it is zero while transactions get the lock.
+	// tried is when the last attempt ended.
 	since, tried time.Time
 }
 
 func newTurns() *turns {
-	return &turns{places: make(chan struct{}, places), lines: map[string]*line{}}
+	return &turns{slots: make(chan struct{}, slots), lines: map[string]*line{}}
 }
 
-// do calls f in its turn. The error is f's, a *[StalledError], [ErrBusy] or that of ctx.
+// do calls f in its turn. Its error is the error of f or ctx, a *[StalledError] or [ErrBusy].
 func (t *turns) do(ctx context.Context, name string, f func() error) error {
 	l, tries, err := t.join(name)
 	if err != nil {
@@ -76,13 +76,13 @@ func (t *turns) do(ctx context.Context, name string, f func() error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// The transaction before this one may have found it stalled.
+	// The transaction before this one may not have got the lock.
 	if since := t.stalledSince(l); !since.IsZero() && !tries {
 		return &StalledError{Queue: name, Since: since}
 	}
 	select {
-	case t.places <- struct{}{}:
-		defer func() { <-t.places }()
+	case t.slots <- struct{}{}:
+		defer func() { <-t.slots }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -90,7 +90,7 @@ func (t *turns) do(ctx context.Context, name string, f func() error) error {
 	return t.conclude(name, l, begin, f())
 }
 
-// join adds the caller to the line. It tries where the line is stalled.
+// join adds the caller to the line. tries is true if the line is stalled and this caller makes the next attempt.
 func (t *turns) join(name string) (l *line, tries bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,19 +100,19 @@ func (t *turns) join(name string) (l *line, tries bool, err error) {
 	}
 	stalled := !l.since.IsZero()
 	switch {
-	case stalled && l.people > 0:
+	case stalled && l.callers > 0:
 		return nil, false, &StalledError{Queue: name, Since: l.since}
-	case l.people >= longest:
+	case l.callers >= longest:
 		return nil, false, ErrBusy
 	}
-	l.people++
+	l.callers++
 	return l, stalled, nil
 }
 
 func (t *turns) quit(name string, l *line) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.people--; l.people == 0 && l.since.IsZero() {
+	if l.callers--; l.callers == 0 && l.since.IsZero() {
 		delete(t.lines, name)
 	}
 }
@@ -123,7 +123,7 @@ func (t *turns) stalledSince(l *line) time.Time {
 	return l.since
 }
 
-// conclude notes what came of a transaction: one that was committed has had the lock.
+// conclude records the outcome of a transaction. A committed transaction got the lock.
 func (t *turns) conclude(name string, l *line, begin time.Time, err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,7 +148,7 @@ func (t *turns) stalled() []StalledError {
 	for name, l := range t.lines {
 		switch {
 		case l.since.IsZero():
-		case l.people == 0 && time.Since(l.tried) > forgotten:
+		case l.callers == 0 && time.Since(l.tried) > forgotten:
 			delete(t.lines, name)
 		default:
 			list = append(list, StalledError{Queue: name, Since: l.since})

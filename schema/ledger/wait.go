@@ -7,11 +7,12 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Some effects come after others. A run that has to wait for such an earlier effect, the first, says so here, and
-// whoever settles the first wakes the run.
+// Some effects must come after others. A run that waits for such an earlier effect, the first, records that here, and
+// the run that settles the first wakes it.
 
-// Wait records that a run waits with an effect for the first, and returns for how long it has. It may be called again.
-// The run reads the first once more afterwards: whoever settled it before may have found nobody to wake.
+// Wait records that a run waits with an effect for the first, and returns how long it has waited. It may be called
+// again. The run must read the first once more afterwards, because a run that settled it before found no waiter to
+// wake.
 func (s *Store) Wait(ctx context.Context, key, workflowID, first string) (waited time.Duration, err error) {
 	return schema.One[time.Duration](ctx, s.pool, "record that effect "+key+" waits for "+first, waitSQL, key,
 		workflowID, first)
@@ -22,7 +23,8 @@ func (s *Store) Waiting(ctx context.Context, keys []string) ([]string, error) {
 	return schema.List[string](ctx, s.pool, "list the runs that wait for effects", waitingSQL, keys)
 }
 
-// Woken forgets that a run waits for effects: it was told. One that has to wait on says so again.
+// Woken deletes the record that a run waits for effects, after it was woken. A run that still has to wait calls Wait
+// again.
 func (s *Store) Woken(ctx context.Context, keys []string, workflowID string) error {
 	return schema.Exec(ctx, s.pool, "forget that "+workflowID+" waits", wokenSQL, keys, workflowID)
 }

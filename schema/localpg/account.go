@@ -12,15 +12,15 @@ import (
 	"syscall"
 )
 
-// account is who the server runs as. The zero value is the caller.
+// account is the operating-system user of the server. The zero value is the caller.
 type account struct {
 	name string
 	cred *syscall.Credential
 }
 
-// serverAccount returns the caller, or for root an unprivileged account, since postgres and
-// initdb refuse to run as root: the one that owns the data directory data already (an ordinary
-// user ran the server before), else the first that exists.
+// serverAccount returns the caller or, for root, an unprivileged account, because postgres and initdb refuse to run as
+// root: the owner of an existing data directory data (an ordinary user ran the server before), else the first account
+// that exists.
 func serverAccount(data string) (account, error) {
 	if os.Geteuid() != 0 {
 		return account{}, nil
@@ -46,7 +46,7 @@ func serverAccount(data string) (account, error) {
 // command prepares one of PostgreSQL's programs to run under the account.
 func (a account) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = "/" // the caller's directory may be one that the account cannot enter
+	cmd.Dir = "/" // the account may not be able to enter the caller's directory
 	cmd.Env = serverEnv()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.cred}
 	return cmd
@@ -60,18 +60,18 @@ func (a account) own(path string) error {
 	return os.Lchown(path, int(a.cred.Uid), int(a.cred.Gid))
 }
 
-// canUse reports whether the account can enter dir and write to it. It asks the kernel by doing
-// it, since modes, parents, ACLs and mount options all have a say.
+// canUse reports whether the account can enter dir and write to it. It tries, because modes, parents, ACLs and mount
+// options all matter.
 func (a account) canUse(ctx context.Context, dir string) bool {
 	return a.command(ctx, "/bin/sh", "-c", `cd "$1" && : > .probe && rm .probe`, "sh", dir).Run() == nil
 }
 
-// serverEnv is the environment in the C locale, so that messages can be read by code. libpq's variables are
-// gone by then: see forgetEnvironment.
+// serverEnv returns the environment in the C locale, so that code can parse messages. libpq's variables have been
+// removed: see forgetEnvironment.
 func serverEnv() []string { return append(os.Environ(), "LC_ALL=C") }
 
-// forgetEnvironment drops libpq's variables from this process. They are about other servers; PostgreSQL's
-// programs read them, and pgx beneath every DSN: a PGSERVICE kept this process from its own server, a
+// forgetEnvironment removes libpq's variables from this process. They configure other servers, and PostgreSQL's
+// programs and pgx read them in addition to every DSN: a PGSERVICE kept this process from its own server, and a
 // search_path in PGOPTIONS from its tables.
 func forgetEnvironment() {
 	for _, kv := range os.Environ() {

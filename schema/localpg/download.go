@@ -1,5 +1,3 @@
-//go:build !nodownload
-
 package localpg
 
 import (

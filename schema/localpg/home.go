@@ -14,21 +14,21 @@ import (
 
 // Files of a state directory, and of a home outside of it.
 const (
-	passwordFile = "password" // of the superuser
+	passwordFile = "password" // the superuser's password
 	homeLink     = "home"     // leads to the home, when it is outside
 	stateLink    = "state"    // in an outside home: leads to the state directory that it belongs to
 )
 
-// outside is where homes go that the server's account cannot reach in the state directory.
-// Unlike /tmp it survives a reboot.
+// outside is the directory for homes if the server's account cannot reach the state directory. Unlike /tmp, it survives
+// a reboot.
 const outside = "/var/tmp"
 
 // homePattern names homes outside of a state directory.
 const homePattern = "pawl-"
 
-// findHome returns the directory for the data of state directory dir: dir itself, or where acc
-// cannot reach it (below root's home, say) one in /var/tmp that belongs to acc. A link in dir leads there: the next
-// start finds it, and whoever deletes dir begins empty.
+// findHome returns the directory for the data of state directory dir: dir itself or, if acc cannot reach it (for
+// example below root's home), a directory in /var/tmp that belongs to acc. A link in dir leads there, so that the next
+// start finds it. Deleting dir starts with an empty database.
 func findHome(ctx context.Context, dir string, acc account, log *slog.Logger) (string, error) {
 	if acc.cred == nil {
 		return dir, nil
@@ -61,8 +61,7 @@ func findHome(ctx context.Context, dir string, acc account, log *slog.Logger) (s
 	return home, errors.Join(os.Symlink(home, link), os.Symlink(dir, filepath.Join(home, stateLink)))
 }
 
-// reachable makes the directory data for acc and reports whether acc can use it. If acc cannot, nothing is left
-// behind.
+// reachable creates the directory data for acc and reports whether acc can use it. If not, it removes data.
 func reachable(ctx context.Context, data string, acc account) bool {
 	if err := os.Mkdir(data, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return false
@@ -87,7 +86,7 @@ func makeHome(base string, acc account) (string, error) {
 	return home, nil
 }
 
-// removeForsaken removes homes whose state directory is gone or leads to another home.
+// removeForsaken removes homes with a state directory that is gone or leads to another home.
 func removeForsaken(acc account, log *slog.Logger) {
 	homes, _ := filepath.Glob(filepath.Join(outside, homePattern+"*"))
 	for _, home := range homes {
@@ -105,8 +104,8 @@ func removeForsaken(acc account, log *slog.Logger) {
 	}
 }
 
-// ownedBy reports whether path is a directory of acc that nobody else can enter. /var/tmp is
-// open to everyone: what another user put there is not ours to trust or to remove.
+// ownedBy reports whether path is a directory of acc that no other user can enter. Every user can write to /var/tmp,
+// and the directories of other users must be neither trusted nor removed.
 func ownedBy(path string, acc account) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 {

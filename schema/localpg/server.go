@@ -28,7 +28,7 @@ const superuser = "pawl"
 // startTimeout bounds a start. Crash recovery of a development database takes seconds.
 const startTimeout = 60 * time.Second
 
-// Options say what to start.
+// Options configure a server.
 type Options struct {
 	// Dir is the state directory; it is made when it does not exist. Required unless Ephemeral.
 	Dir string
@@ -37,7 +37,7 @@ type Options struct {
 	Ephemeral bool
 	// Settings are server settings beside ours, e.g. "log_statement": "all".
 	Settings map[string]string
-	// Log receives what a person may want to know; nil means silence.
+	// Log receives messages for people; nil disables them.
 	Log *slog.Logger
 }
 

@@ -1,23 +1,23 @@
--- Everything durable: receipts, runs, the effect ledger, the application state that effects
--- converge on, the outbox, and what operators did. Creates tables only; locks nothing in use.
--- Until a release has carried this file it is edited in place; from then on never again.
+-- All durable state: receipts, runs, the effect ledger, the billing state, the outbox and the audit trail. This
+-- migration only creates tables and locks nothing in use. It is edited in place until the first release and never
+-- changed afterwards.
 
--- One row per event, for ever: (provider, account, mode, event_id) is the permanent authority on
--- "have we got this already". account is '' where the provider has no tenants, never null, so
--- that the unique key holds. The authorities on "once", receipts by event and effects by key, compare
--- bytes: under a language's collation, an upgrade of the system's C library may change the order that
--- their indexes were built in, and an event would be taken twice.
+-- One row per event, kept forever. (provider, account, mode, event_id) is the permanent deduplication key. account is
+-- '' for a provider without tenants; it is never null, so that the unique key works. The deduplication keys of
+-- receipts and effects use the collation "C", which compares bytes: with a language's collation, an upgrade of the C
+-- library can change the sort order of an existing index, and an event would be accepted twice.
 create table receipts (
-    -- A UUIDv7: its order is that of arrival, so that lists need no index of their own.
+    -- A UUIDv7. It sorts by arrival, so lists need no other index.
     id             uuid primary key,
-    -- source, and all that was read of the event, are of the delivery whose bytes are kept: the first one, or the first
-    -- that a source wanted.
+    -- source and the other fields of the event belong to the delivery with the stored bytes: the first delivery, or
+    -- the first one to a source that accepts the event.
     source         text        not null,
     provider       text        collate "C" not null,
     account        text        collate "C" not null default '',
     mode           text        not null check (mode in ('live', 'test')),
     event_id       text        collate "C" not null check (octet_length(event_id) between 1 and 200),
-    -- identity is what identifies the event: its ID; its bytes, where nothing signs the ID; or either.
+    -- identity defines what identifies the event: its ID; its bytes, if no signature covers the ID; or either of
+    -- them.
     identity       text        not null check (identity in ('id', 'bytes', 'id_or_bytes')),
     type           text        not null default '',
     object_id      text        not null default '',
@@ -27,67 +27,72 @@ create table receipts (
     body_hash      bytea       not null,
     secret_label   text        not null default '',
     correlation_id text        not null default '',
+    -- occurrence and hook are the provider's IDs of the event and of the webhook subscription, if it sends them in
+    -- addition to the ID of the delivery. They are not signed.
+    occurrence     text        not null default '',
+    hook           text        not null default '',
     status         text        not null check (status in
                        ('received', 'processing', 'retrying', 'needs_review', 'dead', 'processed', 'compensated', 'ignored')),
-    -- reason says why a receipt is ignored, parked or dead; '' while nothing is wrong. It is a code, or a
-    -- code, ": " and words for a person. reason_code is that code, for filters, counts and scripts: it is
-    -- computed here so that the two never disagree. Words without a code have none.
+    -- reason explains why a receipt is ignored, parked or dead; '' otherwise. It is a code, or a code followed by ":
+    -- " and a text for people. reason_code is that code, for filters, counts and scripts. It is generated, so that it
+    -- always matches the reason. A text without a code has an empty reason_code.
     reason         text        not null default '',
     reason_code    text        not null generated always as
                        (coalesce(substring(reason from '^[a-z][a-z0-9]*(?:_[a-z0-9]+)*(?=: |$)'), '')) stored,
     workflow_id    text        not null default '',
     last_error     text        not null default '',
     duplicates     integer     not null default 0,
-    -- dispatch_at is when the sweep may start the workflow of a receipt that is still 'received'.
+    -- dispatch_at is when the sweep may start the workflow of a receipt with the status 'received'.
     dispatch_at    timestamptz not null default now(),
     updated_at     timestamptz not null default now(),
-    -- replayed: the same bytes as another event's, under an event ID that no signature covers. One receipt for all such.
+    -- replayed is set if another event has the same bytes and no signature covers the event ID. The receipt waits for
+    -- a review, or is relayed with a mark.
     replayed       boolean     not null default false,
-    -- relay_of, where it is set, is the ID of an event that another source's receipt runs: this one relays it to the
-    -- consumers of its own source, and does nothing else.
+    -- relay_of is the ID of an event that runs for another source's receipt. This receipt only relays it to the
+    -- consumers of its own source.
     relay_of       text        collate "C" not null default '',
-    -- waits is what its parked run waits for: the decisions that it takes, and the effects that they can be about.
+    -- waits describes a parked run: the accepted decisions and the open effects.
     waits          jsonb,
-    -- rerun is set while a person's replay waits for its start: who asked for it, why, and after which run.
+    -- rerun is set while a replay waits for its start: who requested it, why, and the previous run.
     rerun          jsonb,
-    -- fence is when the workflow task began by which the status was written last, in Temporal's time; null
-    -- where none wrote it. A write by an older task changes nothing: a worker that was stopped may finish a
-    -- task that another has taken over since.
+    -- fence is the start of the workflow task that wrote the status last, in Temporal's time. It is null if no task
+    -- has written it. A write by an older task changes nothing, because a suspended worker may resume a task that
+    -- another worker has taken over.
     fence          timestamptz,
-    -- The event's ID stands first: it decides nearly every comparison alone.
+    -- event_id comes first, because it is nearly always sufficient for a comparison.
     constraint receipts_event unique (event_id, provider, account, mode)
 );
--- Partial, so that a finished receipt costs these indexes nothing.
+-- These indexes are partial, so that a finished receipt has no entry in them.
 create index receipts_to_dispatch on receipts (dispatch_at) where status = 'received';
 create index receipts_open on receipts (status, received_at) where status in ('processing', 'retrying', 'needs_review', 'dead');
--- Those that wait for their source's pause to end are due never.
+-- Receipts that wait for the end of their source's pause have dispatch_at = 'infinity'.
 create index receipts_paused on receipts (source, id) where status = 'received' and dispatch_at = 'infinity';
--- For lists: what has a reason. A healthy event costs nothing.
+-- For lists of receipts with a reason. A healthy event has no entry.
 create index receipts_reason on receipts (reason_code, source, type, status, id) where reason_code <> '';
--- For lists by source, type and status. An event costs one entry, with its end: what takes it in does not pay.
+-- For lists by source, type and status. The entry is written when the event ends, not when it is received.
 create index receipts_kind on receipts (source, type, status, id) where status in ('processed', 'compensated', 'ignored');
 create index receipts_parked_object on receipts (object_id) where status in ('needs_review', 'dead');
--- Finds the same bytes under another unsigned delivery ID (GitHub, Shopify). Hashes fall anywhere in
--- an index, so that each insert of a large table touches a cold page of it; events whose ID is signed
--- do not pay for that.
+-- Finds the same bytes under another unsigned delivery ID (GitHub, Shopify). Hashes are random, so each insert
+-- touches a cold page of the index in a large table. Events with a signed ID have no entry.
 create index receipts_body_hash on receipts (provider, body_hash) where identity <> 'id';
 
--- Bodies stand apart so that retention and erasure leave the receipt and the ledger standing.
--- No foreign key: it would cost every insert a lookup in the same statement that made the row.
+-- Payloads are a separate table, so that retention and erasure do not change receipts and ledger. There is no foreign
+-- key, because it would cost every insert a lookup of the row made by the same statement.
 create table receipt_bodies (
     receipt_id uuid primary key,
-    -- json and not jsonb: it is read back as a whole, and keeping the text costs the accept path less.
+    -- json instead of jsonb: it is always read as a whole, and storing the text is faster on the accept path.
     headers    json  not null,
-    -- The trace of the delivery, out of the headers: the ingress reads it, and no others of them.
+    -- The trace context of the delivery. The ingress reads only this header.
     trace      text  generated always as (headers -> 'Traceparent' ->> 0) stored,
-    -- null: the receipt is a suspected replay, and the body is that of the receipt with the same body_hash that is none.
+    -- body is null for a suspected replay. Its bytes are in the row of the first receipt with the same body_hash.
     body       bytea
 );
--- Bodies are compressed by the provider or small; spend no CPU on the accept path.
+-- Payloads are small or already compressed, so the accept path spends no CPU on compression.
 alter table receipt_bodies alter column body set storage external;
 
--- The body of each receipt that has one. A replay's is that of the first receipt with the same bytes.
-create view held_bodies as
+-- The payload of each receipt that still has one. A suspected replay uses the payload of the first receipt with the
+-- same bytes.
+create view bodies as
 select b.receipt_id, b.headers, coalesce(b.body, (
            select o.body from receipts r
              join receipts f on f.provider = r.provider and f.body_hash = r.body_hash and f.identity <> 'id' and not f.replayed
@@ -95,7 +100,7 @@ select b.receipt_id, b.headers, coalesce(b.body, (
             where r.id = b.receipt_id limit 1)) as body
   from receipt_bodies b;
 
--- The first delivery of an event says nothing that its receipt does not say: only later ones have rows.
+-- Later deliveries of an event. The first delivery is described by the receipt and has no row.
 create table redeliveries (
     id           bigint generated always as identity primary key,
     receipt_id   uuid        not null,
@@ -103,13 +108,14 @@ create table redeliveries (
     received_at  timestamptz not null,
     body_hash    bytea       not null,
     secret_label text        not null default '',
-    -- ignored: this was the first delivery, to a source that did not want it, and the receipt is another one's now.
+    -- ignored: this was the first delivery, but its source did not accept the event, and the receipt now belongs to
+    -- another source.
     outcome      text        not null default 'duplicate' check (outcome in ('duplicate', 'ignored'))
 );
 create index redeliveries_receipt on redeliveries (receipt_id);
 
--- Each authentic delivery. The bytes that the receipt has are those of the one that is new, or a replay; the others
--- are duplicates of it, or were ignored before it came.
+-- Every authentic delivery. The stored bytes are the bytes of the delivery with the outcome new or replay. The others
+-- are duplicates, or were ignored earlier.
 create view deliveries as
 select id as receipt_id, source, received_at, case when replayed then 'replay' else 'new' end as outcome, body_hash, secret_label
   from receipts
@@ -117,8 +123,8 @@ union all
 select receipt_id, source, received_at, outcome, body_hash, secret_label
   from redeliveries;
 
--- Each sending by a provider whose signature holds only a checksum of the bytes (PayPal): the bytes that came first
--- under its ID. One row for each delivery of such a provider, for ever.
+-- Transmissions of a provider with a signature over only a checksum of the bytes (PayPal): the first bytes under each
+-- ID. One row per delivery of such a provider, kept forever.
 create table transmissions (
     provider  text  not null,
     id        text  not null check (octet_length(id) between 1 and 200),
@@ -126,9 +132,8 @@ create table transmissions (
     primary key (provider, id)
 );
 
--- What was refused: bounded in number per source and short-lived, with the diagnosis. For
--- operators only; nothing in it was ever admitted. Signatures are kept among the headers, because the
--- request is verified again when an operator admits it; of a token its hash is.
+-- Rejected requests with a diagnosis, for operators. Their number per source is limited, and they are deleted soon.
+-- The headers include the signature, because admitting a request verifies it again. A token is stored as a hash.
 create table rejections (
     id          uuid primary key,
     source      text        not null,
@@ -137,26 +142,26 @@ create table rejections (
     detail      text        not null default '',
     -- diagnosis is a list of {code, text}.
     diagnosis   jsonb       not null default '[]',
-    -- likely is set where a probe shows that the request comes from somebody who has a secret.
+    -- likely is set if a probe shows that the sender knows a secret.
     likely      boolean     not null default false,
     remote_addr text        not null default '',
     method      text        not null default '',
     query       text        not null default '',
     headers     jsonb       not null,
     body        bytea       not null,
-    -- body_size counts the bytes that came in; truncated says that body holds fewer.
+    -- body_size is the number of received bytes. truncated is set if body contains fewer bytes.
     body_size   bigint      not null default 0,
     truncated   boolean     not null default false,
     admitted_at timestamptz
 );
 create index rejections_recent on rejections (source, received_at desc);
 
--- How often each class was refused, and each secret admitted a request (for "safe to remove"), per source and day: the
--- only write that a flood of bad signatures costs, summed in memory and added every few seconds.
+-- Rejections per class and admissions per secret (for "safe to remove"), by source and day. Counts are summed in
+-- memory and added every few seconds, so this is the only write that a flood of bad signatures causes.
 create table source_counts (
     source text        not null,
     what   text        not null check (what in ('refused', 'admitted')),
-    -- name is the class, or the secret's label.
+    -- name is the rejection class or the label of the secret.
     name   text        not null,
     day    date        not null,
     count  bigint      not null default 0,
@@ -164,7 +169,7 @@ create table source_counts (
     primary key (source, what, name, day)
 );
 
--- How many requests each source has admitted in each hour: a row for each, by which its silence is told from its habit.
+-- Admitted requests per source and hour. They define the usual rate of a source, to detect its silence.
 create table source_hours (
     source text        not null,
     hour   timestamptz not null,
@@ -172,33 +177,26 @@ create table source_hours (
     primary key (source, hour)
 );
 
--- Our own failures to take authentic deliveries of each source, in a row: a 2xx ends it. Providers give up by it.
+-- Consecutive failures of pawl to accept authentic deliveries, by source. A 2xx response resets the count. Providers
+-- disable an endpoint after such failures.
 create table source_failures (
     source   text        primary key,
     failures bigint      not null,
-    -- since is when the first of them came, last when the last did.
+    -- since is the time of the first failure, last the time of the latest one.
     since    timestamptz not null,
     last     timestamptz not null
 );
 
--- What the last look at each source's endpoint, where its provider can be asked, has found.
+-- The result of the latest check of each source's endpoint at its provider.
 create table endpoints (
     source    text        primary key,
     looked_at timestamptz not null,
-    -- off_since is when it was last seen to be on, before it was off, and off_until when it was seen to be on again.
+    -- off_since is when the endpoint was last seen enabled before it was disabled. off_until is when it was seen
+    -- enabled again.
     off_since timestamptz,
     off_until timestamptz,
     -- findings is a list of {kind, says, since}.
     findings  jsonb       not null
-);
-
--- Deliveries that operators sent to see whether one arrives: for a day, and no events.
-create table probes (
-    id           text        not null,
-    source       text        not null,
-    received_at  timestamptz not null,
-    secret_label text        not null,
-    primary key (source, id)
 );
 
 create table runs (
@@ -217,51 +215,50 @@ create table runs (
 create index runs_receipt on runs (receipt_id);
 create index runs_compensated on runs (closed_at) where outcome = 'compensated';
 
--- What people did to runs in Temporal, where pawl was not asked, as its histories tell it. A reset stands under the run
--- that it made.
+-- Interventions in Temporal, read from the histories. A reset is stored with the run that it created.
 create table interventions (
     workflow_id text        not null,
     run_id      text        not null,
     what        text        not null check (what in ('cancelled', 'terminated', 'reset')),
     receipt_id  uuid        not null,
     at          timestamptz not null,
-    -- who is the identity that was given to Temporal, why the reason; '' where it does not know.
+    -- who is the identity given to Temporal, and why the reason; '' if unknown.
     who         text        not null default '',
     why         text        not null default '',
     primary key (workflow_id, run_id, what)
 );
 create index interventions_receipt on interventions (receipt_id);
 
--- The ledger: one row per business effect. The key names the effect, never the run.
+-- The ledger: one row per business effect. The key identifies the effect, never the run.
 create table effects (
     key          text collate "C" primary key check (octet_length(key) <= 500),
     kind         text        not null,
-    -- exclusive names what only one claim at a time may touch (one account's workspace), so that
-    -- an older target state cannot land after a newer one; '' for nothing.
+    -- exclusive is a resource that only one claim may hold at a time, e.g. the workspace of an account, so that an
+    -- older target never lands after a newer one. '' means none.
     exclusive    text        not null default '',
     state        text        not null check (state in
                      ('claimed', 'done', 'failed', 'uncertain', 'skipped', 'compensated')),
-    -- round counts the operator's retries; a claim of a later round may repeat what had ended.
+    -- round counts the operator's retries. A claim with a higher round may repeat an effect that had ended.
     round        integer     not null default 0,
-    -- generation counts deliberate repeats of something that had been sent and refused, or whose
-    -- outcome nobody knows. It is part of the idempotency key from the second on.
+    -- generation counts deliberate repeats of an effect that was sent and then refused, or has an unknown outcome.
+    -- From 2 on, it is part of the idempotency key.
     generation   integer     not null default 1,
-    -- committing marks a claim that has passed the point of no return (a mail's final dot):
-    -- if its lease runs out in this state, nobody knows, and the effect is uncertain.
+    -- committing marks a claim that has passed the point of no return (the final dot of an e-mail). If its lease
+    -- expires in this state, the outcome is unknown and the effect is uncertain.
     committing   boolean     not null default false,
     receipt_id   uuid        not null,
     event_id     text        not null,
     run_id       text        not null,
-    -- token fences a claim: a worker that lost its lease carries an older one and can no longer write.
+    -- token fences a claim: a worker that has lost its lease has an older token and can no longer write.
     token        bigint      not null default 1,
     lease_until  timestamptz not null,
     attempts     integer     not null default 1,
-    -- failures counts the transient failures of this round; infrastructure trouble does not count. tried_since is when
-    -- the round's first attempt was claimed. A sink's retries go by both.
+    -- failures counts the transient failures of this round, without failures of pawl's own infrastructure.
+    -- tried_since is when the first attempt of the round was claimed. Both control the retries of the sink.
     failures     integer     not null default 0,
     tried_since  timestamptz not null default now(),
-    -- request holds the exact bytes of the first attempt: every later one sends the same. It goes when the effect is done
-    -- or skipped.
+    -- request contains the exact bytes of the first attempt. Every later attempt sends the same bytes. It is deleted
+    -- when the effect is done or skipped.
     request      bytea,
     result       jsonb,
     error        text        not null default '',
@@ -273,9 +270,8 @@ create unique index effects_exclusive on effects (exclusive) where state = 'clai
 create index effects_receipt on effects (receipt_id);
 create index effects_open on effects (state, lease_until) where state in ('claimed', 'failed', 'uncertain');
 
--- What was tried, by which run, and what came of it. A second event for the same fact leaves its
--- 'already_done' here: that is its evidence. An effect that its first attempt has done has no row here: the view
--- attempts has all.
+-- Attempts with their run and outcome. A second event for the same fact has a row 'already_done'. An effect that
+-- succeeded at its first attempt has no row; the view attempts contains it.
 create table effect_attempts (
     id         bigint generated always as identity,
     key        text        collate "C" not null,
@@ -288,7 +284,7 @@ create table effect_attempts (
     started_at timestamptz not null,
     ended_at   timestamptz not null default now(),
     error      text        not null default '',
-    -- One index for both: what is tried again, or met again, writes a row.
+    -- A single index serves both lookups. Every retry and every repeated claim writes a row.
     primary key (receipt_id, id)
 );
 create index effect_attempts_key on effect_attempts (key);
@@ -299,7 +295,7 @@ union all
 select key, generation, receipt_id, run_id, token, 'done', claimed_at, done_at, ''
   from effects where token = 1 and attempts = 1 and error = '' and state in ('done', 'compensated') and done_at is not null;
 
--- Which runs wait with an effect for an earlier one, first, to be settled: who settles that wakes them.
+-- Runs with an effect that waits until an earlier effect, first, is settled. Settling that effect wakes them.
 create table effect_waits (
     key         text collate "C" not null,
     workflow_id text             not null,
@@ -309,24 +305,24 @@ create table effect_waits (
 );
 create index effect_waits_first on effect_waits (first);
 
--- The sinks that are, or were, out: what their effects wait for. One row for each, which all workers share.
+-- Circuit breakers: the sinks that are or were down. One row per sink, shared by all workers.
 create table breakers (
     sink     text        primary key,
     open     boolean     not null,
-    -- since is when it was opened, or closed; reason says what the sink does, '' where it is closed, and said what the
-    -- sink said itself.
+    -- since is when the breaker was opened or closed. reason describes the failure, '' if the breaker is closed. said
+    -- is the sink's own text.
     since    timestamptz not null,
     reason   text        not null,
     said     text        not null default '',
-    -- The effects that have failed, the latest last: the accounts that they are about, and their events.
+    -- The accounts and the events of the failed effects, latest last.
     about    text[]      not null default '{}',
     events   text[]      not null default '{}',
-    -- probes counts those that have failed; the next may go through at probe_at.
+    -- probes counts failed probes. The next probe may run at probe_at.
     probes   integer     not null default 0,
     probe_at timestamptz not null
 );
 
--- What operators have paused, and had paused before: the effects of a sink wait then, or the runs of a source.
+-- Current and earlier pauses. While a sink is paused, its effects wait; while a source is paused, its runs wait.
 create table pauses (
     id    bigint      generated always as identity primary key,
     kind  text        not null check (kind in ('sink', 'source')),
@@ -335,27 +331,32 @@ create table pauses (
     until timestamptz,
     who   text        not null,
     why   text        not null,
-    -- told: some process lets in who has waited for the sink.
+    -- told is set once a process has resumed the effects that waited for the sink.
     told  boolean     not null default false
 );
 create unique index pauses_now on pauses (kind, name) where until is null;
 
--- Who is signed in to the console. The ID is the SHA-256 of what the browser holds.
+-- Sessions of the console. The ID is the SHA-256 of the browser's cookie.
 create table sessions (
     id         bytea       primary key,
+    -- issuer and subject identify the person. The name is for display and may change.
+    issuer     text        not null,
+    subject    text        not null,
     name       text        not null,
     roles      text[]      not null,
-    -- How the name was verified: password, oidc.
+    -- The method of the sign-in.
     via        text        not null check (via in ('password', 'oidc')),
+    -- A fingerprint of the password's hash, '' without a password. A change of the password ends the session.
+    credential text        not null default '',
     created_at timestamptz not null default now(),
     seen_at    timestamptz not null default now(),
     ends_at    timestamptz not null
 );
-create index sessions_of_name on sessions (name);
+create index sessions_of_person on sessions (subject, issuer);
 
--- What billing events say, and what it comes to. mode is part of every key: test and live never meet.
+-- Billing facts and the resulting state. mode is part of every key, so test and live data never mix.
 
--- What one event says about one object. Never changed, and kept when the event's body is erased.
+-- Facts: the statement of one event about one object. Rows are never changed, and are kept when the payload is deleted.
 create table facts (
     id               bigint generated always as identity,
     provider         text        not null,
@@ -368,28 +369,28 @@ create table facts (
     event_type       text        not null default '',
     receipt_id       uuid        not null,
     occurred_at      timestamptz not null,
-    -- rank orders the facts of one object that occurred in one second.
+    -- rank orders the facts of one object within the same second.
     rank             smallint    not null,
     origin           text        not null check (origin in ('event', 'fetched', 'import', 'operator', 'reread')),
-    -- reader is the version of the reader that has read it, 0 where nothing was read. reading is the reread that it is of,
-    -- '' for the first reading of the event.
+    -- reader is the version of the parser, 0 for a fact that was not parsed. reading is the ID of the re-parse that
+    -- produced the fact, '' for the first one.
     reader           smallint    not null default 0,
     reading          text        not null default '',
-    -- '{}' in a later reading: the event says nothing about the object.
+    -- '{}' in a later reading means that the event states nothing about the object.
     data             jsonb       not null,
     recorded_at      timestamptz not null default now(),
-    -- One index for both.
+    -- A single index serves both lookups.
     primary key (receipt_id, id)
 );
--- Each reading of an event says one thing about an object; and the facts of an object are read by the same index.
+-- Each reading of an event has at most one fact per object. The index also finds the facts of an object.
 create unique index facts_once on facts (object, event_id, kind, mode, provider, provider_account, reading);
 create index facts_customer on facts (customer) where customer <> '';
--- What is about a charge: few events are.
+-- Facts about charges, which few events have.
 create index facts_about_charges on facts (mode) where kind in ('refund_seen', 'dispute_seen', 'warning_seen');
--- An event that was read once costs this index nothing.
+-- An event that was parsed only once has no entry in this index.
 create index facts_reread on facts (object, event_id) where reading <> '';
 
--- The facts that count: of several readings of an event the one by the newest reader, and of these the last.
+-- The valid facts. If an event was parsed several times, the newest parser version counts, and its last reading.
 create view current_facts as
 select * from facts f
  where data <> '{}'
@@ -397,26 +398,26 @@ select * from facts f
                     where n.object = f.object and n.event_id = f.event_id and n.reading <> '' and n.kind = f.kind and n.mode = f.mode
                       and n.provider = f.provider and n.provider_account = f.provider_account and (n.reader, n.id) > (f.reader, f.id));
 
--- Each time that kept bodies were read again.
+-- Re-parses of stored payloads.
 create table readings (
     id     text        primary key,
     reader smallint    not null,
-    -- undoes is the reading that it takes back, null for none.
+    -- undoes is the reading that this one reverts, or null.
     undoes text        references readings,
     who    text        not null,
     why    text        not null,
     at     timestamptz not null default now()
 );
 
--- What configuration makes of facts: plans, prices, accounts and policy, by the hash of what it says. A process whose file
--- says another one than that in force proposes it again and again.
+-- Versions of the billing rules (plans, prices, accounts and policy), by the hash of their content. A process with
+-- other rules in its file than the active ones proposes them repeatedly.
 create table meanings (
     hash        text        primary key,
     body        jsonb       not null,
     proposed_by text        not null,
     proposed_at timestamptz not null default now()
 );
--- Which one came into force when. The newest is in force.
+-- The activations of billing rules. The newest row is the active version.
 create table meaning_switches (
     id   bigint      generated always as identity primary key,
     hash text        not null references meanings,
@@ -425,52 +426,54 @@ create table meaning_switches (
     at   timestamptz not null default now()
 );
 
--- How customers are written to: one row for each, the newest of what objects tell. Beside bodies, this table and the pages
--- of invoices are the only place with personal data. customer is a checkout session where a guest has bought. said and
--- locale_said are the places of the row's two halves in the order of what is told.
+-- The newest known address of each customer. Apart from payloads and the pages of invoices, this table is the only
+-- one with personal data. customer is a checkout session if a guest has bought. said and locale_said order updates of
+-- the two halves of the row.
 create table addresses (
     customer         text        collate "C" not null check (customer <> ''),
     mode             text        not null check (mode in ('live', 'test')),
     provider         text        not null,
     provider_account text        not null default '',
     email            text        not null default '',
-    -- email_hash is the SHA-256 of the address in lower case, by which the customer is found.
+    -- email_hash is the SHA-256 of the address in lower case, for searches.
     email_hash       bytea,
     name             text        not null default '',
     said             text        collate "C" not null,
     locale           text        not null default '',
     zone             text        not null default '',
     locale_said      text        collate "C" not null default '',
-    -- forgotten_at is when a person had the customer forgotten: the row holds nothing from then on.
+    -- forgotten_at is when a person erased the customer's data. The row contains no data from then on.
     forgotten_at     timestamptz,
+    -- deleted_at is when the provider deleted the customer. No e-mail is sent from then on.
+    deleted_at       timestamptz,
     updated_at       timestamptz not null default now(),
     primary key (customer, mode, provider, provider_account)
 );
 create index addresses_email on addresses (email_hash) where email_hash is not null;
 
--- The tables below hold what the facts fold to. They can be made anew from the facts. state is the whole of an object,
--- as JSON; the columns are what is looked for.
+-- The following tables contain the folded state and can be rebuilt from the facts. state is the complete object as
+-- JSON; the other columns exist for queries.
 
 create table accounts (
     mode            text        not null check (mode in ('live', 'test')),
     id              text        not null,
     provider        text        not null,
     customer        text        not null default '',
-    -- What the account's workspace shall be. The version grows when that changes.
+    -- The target of the account's workspace. Each change increases the version.
     target_version  bigint      not null default 0,
     target_state    text        not null default '',
     target_plan     text        not null default '',
     target_quantity bigint      not null default 0,
     target_features text[]      not null default '{}',
-    -- All features that it ever had.
+    -- All features that the account ever had.
     known_features  text[]      not null default '{}',
-    -- held: a hold is on all that the account has.
+    -- held is set while the access of the account is on hold.
     held            boolean     not null default false,
-    -- over_at is when what granted access last was over; null while nothing was.
+    -- over_at is when the last grant ended. It is null if the account never had one.
     over_at         timestamptz,
-    -- folded_at is when facts, or the clock, were last applied.
+    -- folded_at is when facts or scheduled actions were last applied.
     folded_at       timestamptz not null default now(),
-    -- reconciled_at is when a job last compared it with what the provider says; null for never.
+    -- reconciled_at is when a job last compared the account with the provider's data, or null.
     reconciled_at   timestamptz,
     created_at      timestamptz not null default now(),
     updated_at      timestamptz not null default now(),
@@ -478,7 +481,7 @@ create table accounts (
 );
 create index accounts_customer on accounts (customer, mode) where customer <> '';
 create index accounts_alike on accounts (lower(id));
--- For lists. Access changes seldom, and what else is written of an account costs them nothing.
+-- For lists. Access changes rarely, and other updates of an account do not touch these indexes.
 create index accounts_access on accounts (coalesce(nullif(target_state, ''), 'none'), mode, id);
 create index accounts_plan on accounts (target_plan, mode, id);
 
@@ -507,12 +510,13 @@ create table invoices (
     subscription text        not null default '',
     customer     text        not null default '',
     status       text        not null,
-    -- amount is what was paid, in minor units of the currency.
+    -- amount is the paid amount, in minor units of the currency.
     amount       bigint      not null,
     currency     text        not null,
     period_start timestamptz not null,
     occurred_at  timestamptz not null,
-    -- page is where the customer can see and pay it. No fact tells it: whoever has it reads the customer's name there.
+    -- page is the URL on which the customer can view and pay the invoice. It is not part of any fact, because the
+    -- page shows the customer's name.
     page         text        not null default '',
     state        jsonb       not null,
     updated_at   timestamptz not null default now(),
@@ -525,10 +529,10 @@ create index invoices_open on invoices (subscription, mode, period_start) where 
 create index invoices_number on invoices ((state ->> 'Number')) where state ->> 'Number' <> '';
 create index invoices_customer on invoices (customer, mode, occurred_at) where customer <> '';
 
--- Payments, refunds, disputes, early fraud warnings, credit notes and checkout sessions. A payment is a payment intent, or a
--- charge that has none. account is '' for as long as it is not known whose it is: a refund names no customer, and a charge
--- need not name its invoice. payment, invoice and subscription are what the object belongs to, '' where that is not known,
--- or there is none. The views below show each kind. Amounts are in minor units of the currency.
+-- Payments, refunds, disputes, early fraud warnings, credit notes and checkout sessions. A payment is a payment
+-- intent, or a charge without one. account is '' as long as it is unknown: a refund contains no customer, and a
+-- charge may not contain its invoice. payment, invoice and subscription are the related objects, '' if absent
+-- or unknown. The views below show each kind. Amounts are in minor units of the currency.
 create table objects (
     mode         text        not null check (mode in ('live', 'test')),
     kind         text        not null check (kind in ('payment', 'refund', 'dispute', 'fraud_warning', 'credit_note', 'checkout')),
@@ -565,7 +569,7 @@ select mode, id, account, payment, invoice, subscription, customer, state ->> 'S
 create view fraud_warnings as
 select mode, id, account, payment, invoice, subscription, customer, (state ->> 'Actionable')::boolean as actionable, state, updated_at
   from objects where kind = 'fraud_warning';
--- amount is what was credited, but for what its refunds pay back.
+-- amount is the credited amount without the part that refunds repay.
 create view credit_notes as
 select mode, id, account, invoice, subscription, customer, state ->> 'Status' as status,
        (state ->> 'Amount')::bigint as amount, state ->> 'Currency' as currency, state, updated_at
@@ -575,7 +579,7 @@ select mode, id, account, payment, customer, state ->> 'Status' as status, state
        (state ->> 'Amount')::bigint as amount, state ->> 'Currency' as currency, state, updated_at
   from objects where kind = 'checkout';
 
--- What gives an account access: one row for each object that grants, a subscription or what was bought once.
+-- Grants: one row for each object that grants access, i.e. a subscription or a one-off purchase.
 create table grants (
     mode     text        not null check (mode in ('live', 'test')),
     object   text        not null,
@@ -583,32 +587,35 @@ create table grants (
     plan     text        not null,
     quantity bigint      not null default 0,
     add_ons  text[]      not null default '{}',
-    -- until informs; ends is when the clock ends it.
+    -- until is informative. ends is when a scheduled action ends the grant.
     until    timestamptz,
     ends     timestamptz,
     because  text        not null default '',
+    -- ended is true if the subscription has ended and still grants access until the end of the paid period.
+    ended    boolean     not null default false,
     primary key (mode, object)
 );
 create index grants_account on grants (account, mode);
 
--- What the clock does: one row for each time at which something changes without a fact. Facts write and replace them; a
--- run takes those whose time has come.
+-- Scheduled actions: one row for each time at which something changes without a fact. Facts insert and replace rows,
+-- and a run executes the rows that are due.
 create table due (
     mode             text        not null check (mode in ('live', 'test')),
-    -- owner is whose facts write the row: a subscription for itself and its invoices, what was bought once, an account.
+    -- owner is the object with the facts that write the row: a subscription (also for its invoices), a one-off
+    -- purchase, or an account.
     owner            text        not null,
     account          text        not null,
     object           text        not null,
     why              text        not null check (why in ('end', 'grace', 'one_off', 'ending', 'dunning', 'settle', 'book', 'renewal', 'add_on', 'keep', 'hold', 'refold', 'changed', 'ended', 'taken')),
     step             integer     not null default 0,
     at               timestamptz not null,
-    -- The fact that made it due: what is done belongs to its receipt.
+    -- The fact that caused the action. The effects belong to its receipt.
     provider         text        not null,
     provider_account text        not null default '',
     event_id         text        not null,
     receipt_id       uuid        not null,
     occurred_at      timestamptz not null,
-    -- next_at is when the sweep takes it next: at its time, and again where no run has taken it since.
+    -- next_at is when the sweep takes the row next: at its time, and again later if no run has executed it.
     next_at          timestamptz not null,
     primary key (mode, object, why, at)
 );
@@ -616,7 +623,7 @@ create index due_next on due (next_at);
 create index due_account on due (account, mode, at);
 create index due_owner on due (owner, mode);
 
--- What outside systems have taken.
+-- State that outside systems have acknowledged.
 
 create table workspaces (
     mode       text        not null check (mode in ('live', 'test')),
@@ -631,7 +638,7 @@ create table workspaces (
     primary key (mode, account)
 );
 
--- What a person has to do about an object.
+-- Tasks for people.
 create table tasks (
     mode       text        not null check (mode in ('live', 'test')),
     kind       text        not null,
@@ -640,15 +647,15 @@ create table tasks (
     state      text        not null check (state in ('open', 'done', 'cancelled')),
     title      text        not null,
     effect_key text        not null,
-    -- subscription is the one with whose end the task is cancelled; '' for none.
+    -- subscription cancels the task when it ends; '' for none.
     subscription text      not null default '',
-    -- due_by is when it is too late, null where nothing but patience ends.
+    -- due_by is the deadline, or null.
     due_by     timestamptz,
-    -- reminded is how many hours before that the news last told of it, 0 for not yet.
+    -- reminded is the number of hours before the deadline at which the last task.due_soon was published, or 0.
     reminded   integer     not null default 0,
-    -- taken_by is who sees to it, '' for nobody.
+    -- taken_by is the person who works on the task, or ''.
     taken_by   text        not null default '',
-    -- created_at is when it was opened last.
+    -- created_at is when the task was last opened.
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(),
     primary key (mode, kind, object)
@@ -661,7 +668,7 @@ create index tasks_subscription on tasks (subscription, mode) where subscription
 create table finance_entries (
     effect_key       text primary key,
     mode             text        not null check (mode in ('live', 'test')),
-    -- account is the one that it was booked under. It stays, also where the object moves.
+    -- account is the account of the booking. It does not change if the object moves to another account.
     account          text        not null,
     provider_account text        not null default '',
     object           text        not null,
@@ -671,9 +678,14 @@ create table finance_entries (
     amount           bigint      not null,
     tax              bigint      not null default 0,
     currency         text        not null,
-    -- settlement is what moved on the provider's balance: amount, fee and net in its currency. Null where nothing told.
+    -- The money that moved, in minor units: negative for outgoing money, 0 for a reversal and for movements of the
+    -- customer's balance.
+    cash             bigint      not null,
+    -- settlement is the movement on the provider's balance: amount, fee and net in its currency. It is null if
+    -- unknown.
     settlement       jsonb,
-    -- settlement_unknown is why it is null, though it was asked for: not_told, not_permitted, no_payment or not_certain.
+    -- settlement_unknown is the reason why a requested settlement is null: not_told, not_permitted, no_payment or
+    -- not_certain.
     settlement_unknown text      not null default '',
     reference        text        not null default '',
     created_at       timestamptz not null default now()
@@ -681,10 +693,10 @@ create table finance_entries (
 create index finance_entries_account on finance_entries (account, mode, created_at);
 create index finance_entries_object on finance_entries (object, mode);
 
--- What a person has decided to book, because a later reading or another meaning says otherwise than what is booked.
+-- Corrections that a person requested because a re-parse or other billing rules differ from the booked entry.
 create table finance_corrections (
     effect_key       text primary key,
-    -- corrects is the effect of the entry that it corrects.
+    -- corrects is the effect key of the corrected entry.
     corrects         text        not null,
     mode             text        not null check (mode in ('live', 'test')),
     account          text        not null,
@@ -698,8 +710,8 @@ create table finance_corrections (
 );
 create index finance_corrections_object on finance_corrections (object, mode);
 
--- Views for readers outside of pawl: docs/data.md says what each column holds. Their names and columns stay. They hold no
--- personal data but the provider's IDs.
+-- Views for other programs. docs/data.md describes each column. Their names and columns are stable. Their only
+-- personal data are the provider's IDs.
 create view pawl_accounts as
 select a.mode, a.id as account, a.provider, a.customer, coalesce(nullif(a.target_state, ''), 'none') as access,
        a.target_plan as plan, a.target_quantity as quantity, a.target_features as features, a.target_version as version, a.held,
@@ -726,7 +738,7 @@ select mode, id as invoice, coalesce(state ->> 'Number', '') as number, account,
        (state ->> 'PeriodEnd')::timestamptz as period_end, (state ->> 'PaidAt')::timestamptz as paid_at, updated_at
   from invoices;
 create view pawl_entries as
-select effect_key as entry, created_at as booked_at, mode, account, kind, object, invoice, amount, tax, currency, reference
+select effect_key as entry, created_at as booked_at, mode, account, kind, object, invoice, amount, tax, currency, cash, reference
   from finance_entries;
 create view pawl_tasks as
 select mode, kind, object, account, state, title, due_by, taken_by, created_at as opened_at, updated_at from tasks;
@@ -735,11 +747,12 @@ select id as receipt, event_id as event, provider, account as provider_account, 
        received_at, status, reason_code, updated_at
   from receipts;
 
--- Internal events, written in the transaction of the change that they announce. Order is kept
--- per account: the relay only ever takes the oldest unpublished row of an account.
+-- Internal events, written in the transaction of the change. Order is kept per account: the publisher always takes
+-- the oldest unpublished row of an account.
 create table outbox (
     id           bigint generated always as identity primary key,
-    -- What consumers deduplicate by. It is random, and unique without an index, which each write of a row would cost.
+    -- The key with which consumers deduplicate. It is random, so it is unique without an index, which every write
+    -- would have to maintain.
     event_id     uuid        not null,
     mode         text        not null check (mode in ('live', 'test')),
     account      text        not null,
@@ -749,12 +762,12 @@ create table outbox (
     data         jsonb       not null,
     created_at   timestamptz not null default now(),
     attempts     integer     not null default 0,
-    -- when it may be taken next: its delivery's lease, its retry, or that it stands back behind an older one
+    -- next_at is when the event may be taken next: the end of a lease or the time of a retry.
     next_at      timestamptz not null default now(),
     last_error   text        not null default '',
-    -- the one subscriber that it is for, '' for all
+    -- only_to is the only subscriber that gets the event, '' for all.
     only_to      text        not null default '',
-    -- the subscribers that have taken it, so that a retry asks only the others
+    -- delivered_to lists the subscribers that have acknowledged the event. A retry skips them.
     delivered_to text[]      not null default '{}',
     published_at timestamptz
 );
@@ -764,42 +777,21 @@ create index outbox_receipt on outbox (receipt_id);
 -- The history of an account's access.
 create index outbox_access on outbox (mode, account, id) where type = 'access.changed';
 
--- Subscribers are told of every task, whoever opens or closes it: in the commit that does. News of one task have its
--- object in the place of the account, which may become known later: so they keep their order.
-create function tell_task() returns trigger language plpgsql security definer set search_path = public as $$
-declare
-    told    text := case when new.state <> 'open' then 'task.closed' when tg_op = 'INSERT' or old.state <> 'open' then 'task.opened' else 'task.due_soon' end;
-    receipt uuid;
-    event   text;
-begin
-    select r.id, r.event_id into receipt, event from effects e join receipts r on r.id = e.receipt_id where e.key = new.effect_key;
-    insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data)
-    values (gen_random_uuid(), new.mode, new.object, told, coalesce(receipt, '00000000-0000-0000-0000-000000000000'), new.effect_key,
-            jsonb_strip_nulls(jsonb_build_object(
-                'task', new.kind || ':' || new.mode || ':' || new.object, 'kind', new.kind, 'mode', new.mode, 'object', new.object,
-                'account', nullif(new.account, ''), 'state', new.state, 'title', new.title,
-                'due_by', to_char(new.due_by at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-                'hours_left', case told when 'task.due_soon' then new.reminded end, 'source_event', event)));
-    return null;
-end $$;
-create trigger task_opened after insert on tasks for each row when (new.state = 'open') execute function tell_task();
-create trigger task_changed after update on tasks for each row
-    when (old.state <> new.state or new.state = 'open' and new.reminded > 0 and new.reminded <> old.reminded) execute function tell_task();
-
--- What people are told: one row for each cause that lasts. It goes when the cause is over.
+-- Notifications: one row for each current condition. The row is deleted when the condition ends.
 create table notices (
     cause         text        primary key,
     body          jsonb       not null,
     since         timestamptz not null,
-    -- seen_at is when a pass has found it last.
+    -- seen_at is when a pass last found the condition.
     seen_at       timestamptz not null,
-    -- told_at is when people were told of it last, null where quiet hours hold it back; and then it was so severe and so large.
+    -- told_at is when people were last notified, null if quiet hours delay it. told_severity and told_count are the
+    -- values at that time.
     told_at       timestamptz,
     told_severity text        not null default '',
     told_count    integer     not null default 0
 );
 
--- The messages about causes, one for each sink that is told. A key is told once: it says which cause was told, and when.
+-- Notification messages, one per recipient. The key identifies the condition and the time, so each is sent once.
 create table notice_messages (
     id         bigint generated always as identity primary key,
     sink       text        not null,
@@ -809,7 +801,8 @@ create table notice_messages (
     page       boolean     not null,
     created_at timestamptz not null default now(),
     attempts   integer     not null default 0,
-    -- next_at is when it may be taken next: its sending's lease, or its retry. It is 'infinity' once it was given up.
+    -- next_at is when the message may be taken next: the end of a lease or the time of a retry. It is 'infinity'
+    -- after the last attempt.
     next_at    timestamptz not null default now(),
     last_error text        not null default '',
     sent_at    timestamptz,
@@ -817,15 +810,12 @@ create table notice_messages (
 );
 create index notice_messages_unsent on notice_messages (sink, cause, id) where sent_at is null;
 
--- Imports of what a provider holds. One that was broken off goes on at its cursor; its ID stands for the receipt of its
--- facts.
+-- Imports of a provider's objects. An interrupted import continues at its cursor. Its ID takes the place of a receipt
+-- ID in its facts.
 create table imports (
     id           uuid        primary key default gen_random_uuid(),
     source       text        not null,
     provider     text        not null,
-    -- effects_from is when it began, by the modes that it reads. The first of a provider and mode counts: nothing follows
-    -- from what had occurred before.
-    effects_from jsonb       not null default '{}',
     started_at   timestamptz not null default now(),
     finished_at  timestamptz,
     cursor       jsonb       not null default '{}',
@@ -833,31 +823,61 @@ create table imports (
 );
 create unique index imports_under_way on imports (source) where finished_at is null;
 
--- How many requests were made of a provider's API in the newest second that had any, of all processes together. After
--- a crash it is empty, which costs a second's fill.
+-- The time at which effects begin, by mode. An earlier event changes state but has no effects. The first process that
+-- serves a mode inserts its row; later only a person changes it.
+create table effects_from (
+    mode       text        primary key check (mode in ('live', 'test')),
+    -- null means that effects are off.
+    at         timestamptz,
+    changed_at timestamptz not null default now(),
+    changed_by text        not null
+);
+
+-- Effects, internal events and tasks of events that occurred before effects began.
+create table withheld (
+    key         text        collate "C" primary key,
+    kind        text        not null,
+    mode        text        not null check (mode in ('live', 'test')),
+    receipt_id  uuid        not null,
+    account     text        not null default '',
+    amount      bigint,
+    currency    text        not null default '',
+    -- The internal event or the task that a release writes.
+    detail      jsonb,
+    withheld_at timestamptz not null default now(),
+    released_at timestamptz
+);
+create index withheld_receipt on withheld (receipt_id) where released_at is null;
+
+-- Requests to a provider's API in the latest second with any, summed over all processes. The table is empty after a
+-- crash, which allows at most one additional second's worth.
 create unlogged table quotas (
     name     text    primary key,
     second   bigint  not null,
     requests integer not null
 );
 
--- Bulk jobs: one decision of an operator about many events, accounts or tasks. They are fixed when the job is made.
+-- Bulk jobs: one decision about many events, accounts or tasks. The items are fixed when the job is created.
 create table jobs (
-    -- The ID of the request that made it: repeated, it is the same job.
+    -- The ID of the request that created the job. A repeated request returns the same job.
     id          text             collate "C" primary key check (octet_length(id) between 1 and 100),
-    action      text             not null check (action in ('retry', 'skip', 'done', 'approve', 'reject', 'replay', 'run', 'refold', 'reconcile', 'reread', 'announce', 'close-task')),
-    -- effect is what the action is narrowed to; '' for all that is not done. reference is what done says of it.
+    action      text             not null check (action in ('retry', 'skip', 'done', 'approve', 'reject', 'replay', 'run', 'refold', 'reconcile', 'reread', 'announce', 'close-task', 'release-effects', 'apply-meaning')),
+    -- effect narrows the action to one effect; '' means all open effects. reference is the reference of the decision
+    -- done.
     effect      text             not null default '',
     reference   text             not null default '',
-    -- filter is what chose the events, in the words of the command's flags.
+    -- filter contains the flags of the command that selected the events.
     filter      jsonb            not null,
     who         text             not null,
-    -- asked_by is who asked for it first, where it took two persons; '' where one was enough.
+    -- issuer and subject identify the person who created the job; '' for the command line.
+    issuer      text             not null default '',
+    subject     text             not null default '',
+    -- asked_by is the first person of a job that two people approved; '' otherwise.
     asked_by    text             not null default '',
     why         text             not null,
-    -- rate is how many events are begun in a second, at most.
+    -- rate is the maximum number of events per second.
     rate        double precision not null check (rate > 0),
-    -- money is what the events are about, in minor units by currency.
+    -- money is the total amount of the events, in minor units by currency.
     money       jsonb            not null default '{}',
     state       text             not null check (state in ('running', 'paused', 'cancelled', 'finished')),
     state_note  text             not null default '',
@@ -868,7 +888,7 @@ create table jobs (
     failed      integer          not null default 0,
     created_at  timestamptz      not null default now(),
     changed_at  timestamptz      not null default now(),
-    -- started_at is when Temporal took its run; until then a worker's sweep has it started.
+    -- started_at is when Temporal accepted the run. Until then, a worker's sweep tries to start it.
     started_at  timestamptz,
     finished_at timestamptz
 );
@@ -878,10 +898,13 @@ create index jobs_newest on jobs (created_at desc, id);
 
 create table job_items (
     job        text        collate "C" not null,
-    -- target is the ID of a receipt, with its event's as the name; or an account after its mode.
+    -- target is the ID of a receipt, with the event ID as the name; or the mode and ID of an account.
     target     text        collate "C" not null,
     name       text        not null,
-    -- attempts counts those that ended in doubt, with the last one's words in note.
+    -- seen is the last change of the event or task at the time of the decision. Items that changed later are left
+    -- out.
+    seen       timestamptz,
+    -- attempts counts attempts with an unknown outcome. note contains the last message.
     attempts   integer     not null default 0,
     result     text        not null default '' check (result in ('', 'done', 'refused', 'failed')),
     note       text        not null default '',
@@ -890,189 +913,87 @@ create table job_items (
 );
 create index job_items_open on job_items (job, attempts, target) where result = '';
 
--- The tokens of programs. hash is the SHA-256 of one: its text is kept nowhere. A name is never given twice, since the
--- trail of what operators did has it.
+-- API tokens of programs. hash is the SHA-256 of the token, which is not stored itself. A name is never reused,
+-- because the audit trail contains it.
 create table tokens (
     name       text        collate "C" primary key check (octet_length(name) between 1 and 60),
     hash       bytea       not null unique check (octet_length(hash) = 32),
     role       text        not null,
-    -- networks are those that it may be used from; none for all.
+    -- networks lists the networks from which the token may be used; empty means all.
     networks   cidr[]      not null default '{}',
     made_by    text        not null,
     made_at    timestamptz not null default now(),
     expires_at timestamptz,
-    -- used_at is when it was last used, to the minute.
+    -- used_at is the last use, with a resolution of one minute.
     used_at    timestamptz,
     revoked_at timestamptz
 );
 
--- The decisions that wait for a second person, since they move money over policy.four_eyes.
+-- Decisions that wait for a second person (policy.four_eyes).
 create table pending_decisions (
     id         text        collate "C" primary key,
-    -- subject names the target as the IDs of requests do. One decision of a verb about it waits at a time.
+    -- subject identifies the target. At most one decision per verb and target waits at a time.
     subject    text        collate "C" not null,
-    -- receipt_id is that of an event, and event_at its updated_at: once that is another one, the row has lapsed.
+    -- receipt_id is the receipt of an event, and event_at its updated_at. If that changes, the decision lapses.
     receipt_id uuid,
     event_at   timestamptz,
     verb       text        not null,
     target     text        not null,
     args       jsonb       not null,
+    -- asked_by is the name of the first person. asked_issuer and asked_subject identify the person.
     asked_by   text        not null,
+    asked_issuer  text     not null,
+    asked_subject text     not null,
     why        text        not null,
-    -- money is what is decided about, in minor units by currency.
+    -- money is the amount of the target, in minor units by currency.
     money      jsonb       not null,
-    -- state is the SHA-256 of all that the first person has seen: for anything else, a second one is the first.
+    -- chosen is the fixed item list of a job, as shown to the first person.
+    chosen     jsonb,
+    -- state is the SHA-256 of everything that the first person saw. A second person can confirm only the same state.
     state      bytea       not null check (octet_length(state) = 32),
     asked_at   timestamptz not null default now(),
     until      timestamptz not null,
     unique (subject, verb)
 );
 
--- What operators did. Each row's hash covers the one before it, so that a changed, removed or
--- reordered row shows. A full rewrite shows only against a head that was kept elsewhere.
+-- The audit trail. Each row's hash includes the hash of the previous row, so a changed, removed or reordered row is
+-- detectable. A complete rewrite is detectable only with a separately stored head.
 create table operator_actions (
     id         bigint generated always as identity primary key,
     request_id text        not null unique,
     at         timestamptz not null default now(),
     actor      text        not null,
+    -- issuer and subject identify a signed-in person or a token. Both are '' for the command line and for pawl
+    -- itself.
+    issuer     text        not null default '',
+    subject    text        not null default '',
     action     text        not null,
     target     text        not null,
     reason     text        not null,
+    -- arguments is the SHA-256 of the request's arguments, so that its ID cannot be reused with other arguments.
+    arguments  bytea       not null default '',
     before     jsonb       not null default '{}',
     after      jsonb       not null default '{}',
-    -- Two rows never follow the same one: the chain does not fork.
+    -- No two rows have the same predecessor, so the chain cannot fork.
     prev_hash  bytea       not null unique,
     hash       bytea       not null
 );
--- What was done about a receipt, and which requests of a source were admitted.
+-- For the actions on a receipt, and for the admitted requests of a source.
 create index operator_actions_receipt on operator_actions ((before ->> 'receipt')) where before ->> 'receipt' is not null;
 create index operator_actions_admitted on operator_actions ((before ->> 'source')) where action = 'admit';
 
--- What follows holds a console to what its people decide: somebody who takes over its process has its database role.
-
--- Who was shown something of what came in, masked or whole: what is the ID of a receipt or of a rejection. Rows are only
--- added; see trim_looks. xid tells a row that is committed from one that its own transaction may still take back.
-create table looks (
-    id   bigint generated always as identity primary key,
-    what uuid        not null,
-    at   timestamptz not null default now(),
-    -- who is the person, '' for the command line; role is the database's.
-    who  text        not null,
-    role text        not null default session_user,
-    why  text        not null,
-    xid  xid8        not null default pg_current_xact_id()
+-- Requests of consoles that workers execute: decisions, previews and views of payloads. The database role of a
+-- console can insert requests and read answers. Rows are deleted within two minutes, because an answer may contain a
+-- payload.
+create table console_requests (
+    id       uuid        primary key,
+    at       timestamptz not null default now(),
+    kind     text        not null check (kind in ('decide', 'preview', 'preview_job', 'examine', 'show_body')),
+    -- input is 'null' once the request is answered.
+    input    json        not null,
+    -- taken_at is when a worker began to execute the request.
+    taken_at timestamptz,
+    answer   json
 );
-create index looks_what on looks (what, at);
-create index looks_who on looks (who, id);
-
--- trim_looks deletes the oldest looks once they are older than 400 days: whoever looks back at a year finds all of it. No
--- role deletes others.
-create function trim_looks() returns void language sql security definer set search_path = '' as $$
-with oldest as (select id from public.looks order by id limit 10000)
-delete from public.looks l using oldest o where l.id = o.id and l.at < now() - interval '400 days'
-$$;
-
--- looked refuses whoever has not recorded a look, and committed that, within the last minute.
-create function looked(about uuid) returns void language plpgsql stable security definer set search_path = '' as $$
-begin
-    if not exists (select from public.looks where what = about and at > now() - interval '1 minute'
-                      and xid is distinct from pg_current_xact_id_if_assigned()) then
-        raise insufficient_privilege using message = 'no look at ' || about || ' is recorded: record it, and commit that, before you read';
-    end if;
-end $$;
-create function held_body(receipt uuid) returns bytea language plpgsql stable security definer set search_path = '' as $$
-begin
-    perform public.looked(receipt);
-    return (select b.body from public.held_bodies b where b.receipt_id = receipt);
-end $$;
-create function kept_request(rejection uuid) returns setof rejections language plpgsql stable security definer set search_path = '' as $$
-begin
-    perform public.looked(rejection);
-    return query select * from public.rejections r where r.id = rejection;
-end $$;
--- The bodies as each role may read them.
-create view bodies as
-select receipt_id, headers, octet_length(body) as size,
-       case when has_table_privilege('held_bodies'::regclass, 'select') then body else held_body(receipt_id) end as body
-  from held_bodies;
-
--- The receipts and the rejections whose bodies name a customer by the provider's ID. It reads all of them, and answers for
--- nothing but such an ID.
-create function naming(customer text) returns table (what uuid, refused boolean) language sql stable security definer set search_path = '' as $$
-select receipt_id, false from public.receipt_bodies
- where customer ~ '^[a-z]+_[A-Za-z0-9_]+$' and position(convert_to('"' || customer || '"', 'UTF8') in body) > 0
-union all
-select id, true from public.rejections
- where customer ~ '^[a-z]+_[A-Za-z0-9_]+$' and position(convert_to('"' || customer || '"', 'UTF8') in body) > 0
-$$;
-create function requests_kept(receipts uuid[]) returns bigint language sql stable security definer set search_path = '' as $$
-select count(*) from public.effects where receipt_id = any(receipts) and request is not null
-$$;
-
--- decides tells whether this transaction has added to the audit trail.
-create function decides(verb text, about text) returns boolean language sql stable security definer set search_path = '' as $$
-select coalesce((select xmin = pg_current_xact_id()::xid and verb in (action, '') and about in (target, '') from public.operator_actions order by id desc limit 1), false)
-$$;
-
--- forget erases what a customer has left, beside the decision to do so. It takes addresses out of the answers of outside
--- systems, too: a mail server repeats them. Of the customer's own rows it leaves one that says so, for each account at
--- the provider that the customer was seen at: nothing that comes later is kept in its place.
-create function forget(whom text, of_mode text, of_receipts uuid[], refused uuid[]) returns void language plpgsql security definer set search_path = '' as $$
-begin
-    if not public.decides('forget', whom) then
-        raise insufficient_privilege using message = 'the audit trail has no decision to forget ' || whom;
-    end if;
-    insert into public.addresses as a (customer, mode, provider, provider_account, said, forgotten_at)
-    select distinct whom, of_mode, provider, provider_account, '', now() from (
-        select provider, provider_account from public.facts where customer = whom and customer <> '' and mode = of_mode
-        union select provider, provider_account from public.facts where object = whom and mode = of_mode
-        union select provider, provider_account from public.addresses where customer = whom and mode = of_mode) seen
-        on conflict (customer, mode, provider, provider_account) do update set email = '', email_hash = null, name = '', locale = '',
-           zone = '', said = '', locale_said = '', forgotten_at = now(), updated_at = now();
-    update public.invoices set page = '' where customer = whom and customer <> '' and mode = of_mode and page <> '';
-    delete from public.receipt_bodies where receipt_id = any(of_receipts);
-    update public.effects set request = null, error = regexp_replace(error, '\S+@\S+', '(erased)', 'g')
-     where receipt_id = any(of_receipts) and (request is not null or error like '%@%');
-    update public.effect_attempts set error = regexp_replace(error, '\S+@\S+', '(erased)', 'g')
-     where receipt_id = any(of_receipts) and error like '%@%';
-    delete from public.rejections r where r.id = any(refused);
-end $$;
-
--- is_console tells the role of a console: it records looks, and reads no body without.
-create function is_console() returns boolean language sql stable as $$
-select not has_table_privilege('public.held_bodies'::regclass, 'select') and has_column_privilege('public.looks'::regclass, 'who', 'insert')
-$$;
--- decided refuses the commit of what a console has changed without a decision in the audit trail, in the same commit. A
--- preview is rolled back, and is let be. A person's decision says no fact but a person's. What a console takes in is an
--- event that the trail names as admitted.
-create function decided() returns trigger language plpgsql security definer set search_path = '' as $$
-begin
-    if tg_table_name in ('receipts', 'receipt_bodies') and tg_op <> 'DELETE' then
-        if exists (select from public.operator_actions a join public.receipts r on a.after -> 'events' ? r.event_id
-                    where a.action = 'admit' and a.before ->> 'source' = r.source
-                      and r.id = (case tg_table_name when 'receipts' then to_jsonb(new) ->> 'id' else to_jsonb(new) ->> 'receipt_id' end)::uuid) then
-            return null;
-        end if;
-    end if;
-    if not public.decides('', '') or tg_table_name = 'receipt_bodies'
-       or tg_op = 'INSERT' and (tg_table_name = 'receipts' or tg_table_name = 'facts' and to_jsonb(new) ->> 'origin' <> 'operator') then
-        raise insufficient_privilege using message = 'a console changes ' || tg_table_name || ' by what the audit trail has in the same commit alone';
-    end if;
-    return null;
-end $$;
--- The conditions are those of is_console, written out: a statement prepares them anew, and a function would cost it 12 µs.
-do $$
-declare
-    changed text;
-begin
-    foreach changed in array '{accounts,addresses,due,facts,finance_corrections,grants,invoices,job_items,objects,outbox,pauses,pending_decisions,receipt_bodies,receipts,subscriptions,tasks}'::text[] loop
-        execute format($f$create constraint trigger decided after insert or update or delete on %I deferrable initially deferred for each row
-            when (not has_table_privilege('public.held_bodies'::regclass, 'select') and has_column_privilege('public.looks'::regclass, 'who', 'insert'))
-            execute function decided()$f$, changed);
-    end loop;
-end $$;
--- A job that was begun, and a token that is used, say so outside of decisions.
-create constraint trigger decided after insert or update of state on jobs deferrable initially deferred for each row when (is_console()) execute function decided();
-create constraint trigger decided after insert or update of role, networks, expires_at, revoked_at on tokens deferrable initially deferred for each row when (is_console()) execute function decided();
--- Roles are granted what they need; is_console is asked of whoever writes.
-revoke execute on function looked, trim_looks, held_body, kept_request, naming, requests_kept, decides, forget from public;
+create index console_requests_waiting on console_requests (at) where taken_at is null;
+create index console_requests_at on console_requests (at);

@@ -1,8 +1,9 @@
-// Package notice keeps what people are told: the causes that last, and a message for each sink that is told of one.
+// Package notice stores notifications: the conditions that are wrong now, here called causes, and a message for each
+// sink to notify.
 //
-// A cause is told once when it begins, once a day while it lasts, at once where it has become much worse, and once when
-// it is over. A pass compares the causes that were found with the table, and writes the messages in the same
-// transaction: so a process that is killed tells nothing twice, and forgets nothing.
+// A cause is notified once when it begins, once a day while it lasts, at once if it becomes much worse, and once when
+// it ends. A pass compares the causes that were found with the table, and writes the messages in the same transaction:
+// so a killed process sends no notification twice and forgets none.
 package notice
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Severity is how urgent a cause is.
+// Severity is the urgency of a cause.
 type Severity string
 
 // The severities. A page wakes a person; a ticket can wait for the morning.
@@ -25,22 +26,23 @@ const (
 	Ticket Severity = "ticket"
 )
 
-// Cause is what a person should know of. It has nothing personal and no secret.
+// Cause is a condition that a person should know about. It contains no personal data and no secret.
 type Cause struct {
-	// Name tells it from the others, and begins with its kind and a colon.
+	// Name identifies the cause. It begins with its kind and a colon.
 	Name     string   `json:"cause"`
 	Severity Severity `json:"severity"`
-	// What says it in words.
+	// This is the description in words.
 	What string `json:"what"`
-	// Since is when it began. Zero stands for the pass that finds it first.
+	// Since is when the cause began. Zero means the time of the pass that finds it first.
 	Since time.Time `json:"since"`
 	Count int       `json:"count"`
 	// Money is the sum at stake, in minor units by currency.
 	Money map[string]int64 `json:"money,omitempty"`
-	// Command goes on from here, without the name of the program. Runbook is the heading in docs/operations.md.
+	// Command is the next command, without the name of the program. Runbook is the name of a page in docs/operations,
+	// without .md.
 	Command string `json:"command"`
 	Runbook string `json:"runbook"`
-	// Once: it has happened, and does not last. It is told once, and never that it is over.
+	// Once: the cause is an event without duration. It is notified once, and has no end.
 	Once bool `json:"-"`
 }
 
@@ -50,31 +52,31 @@ func (c Cause) kind() string {
 	return kind
 }
 
-// Notice is a cause that lasts.
+// Notice is a current cause with the state of its notifications.
 type Notice struct {
 	Cause
-	// Seen is when a pass has found it last.
+	// Seen is when a pass last found the cause.
 	Seen time.Time `json:"seen"`
-	// Told is when people were told last, nil where quiet hours hold it back.
+	// The time of the last notification, or nil if quiet hours postpone it.
 	Told *time.Time `json:"told"`
-	// toldSeverity and toldCount are what they were told then.
+	// toldSeverity and toldCount are the values in the last notification.
 	toldSeverity Severity
 	toldCount    int
 }
 
 const (
-	// again is how long after it was told a cause that lasts is told again.
+	// again is how long after a notification a lasting cause is notified again.
 	again = 24 * time.Hour
-	// Quiescence is how long a cause has been away before it counts as over: a retry of dead letters takes theirs away
-	// for a moment.
+	// Quiescence is how long a cause must be absent before it ends: a retry of dead letters removes their cause for a
+	// moment.
 	Quiescence = 5 * time.Minute
-	// much is how many times as large a cause has become where it is told again before its time.
+	// much is the factor by which the count of a cause must grow for an early notification.
 	much = 10
-	// keptFor is how long messages are kept.
+	// keptFor is how long messages are stored.
 	keptFor = 30 * 24 * time.Hour
 )
 
-// due reports whether people are to be told of a cause that lasts.
+// due reports whether a notification about the cause is due.
 func (n Notice) due(now time.Time) bool {
 	switch {
 	case n.Told == nil:
@@ -85,37 +87,37 @@ func (n Notice) due(now time.Time) bool {
 	return !n.Once && now.Sub(*n.Told) >= again
 }
 
-// Message is what one sink is told.
+// Message is one notification to one sink.
 type Message struct {
 	ID int64 `json:"-"`
-	// Key stays the same from try to try.
+	// Key is the same in every attempt.
 	Key string    `json:"key"`
 	At  time.Time `json:"at"`
 	Cause
-	// Over is when the cause was over, nil while it lasts.
+	// Over is when the cause ended, or nil while it lasts.
 	Over *time.Time `json:"over,omitempty"`
 
-	// Attempts counts the tries, this one included. Age is how long ago the message was written.
+	// Attempts counts the attempts, including this one. Age is the time since the message was written.
 	Attempts int           `json:"-"`
 	Age      time.Duration `json:"-"`
 }
 
-// Store is the notices in Postgres.
+// Store stores the notices in Postgres.
 type Store struct{ pool *pgxpool.Pool }
 
-// New returns the notices of a migrated database.
+// New returns the store of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
 
-// Pass is one look at the causes.
+// Pass is one comparison of the present causes with the stored ones.
 type Pass struct {
 	Found []Cause
-	// Unread are the kinds that could not be read: their causes stay as they are.
+	// Unread lists the kinds that could not be read. Their causes do not change.
 	Unread []string
-	// Sinks are told of everything, Pagers of pages alone.
+	// Sinks get all notifications, Pagers only pages.
 	Sinks, Pagers []string
-	// Quiet holds back everything but pages.
+	// Quiet postpones all notifications but pages.
 	Quiet bool
-	// Quiescence is how long a cause has been away before it counts as over.
+	// Quiescence is how long a cause must be absent before it ends.
 	Quiescence time.Duration
 }
 
@@ -130,8 +132,8 @@ insert into notices (cause, body, since, seen_at, told_at, told_severity, told_c
 
 const dropSQL = `delete from notices where cause = $1`
 
-// tellSQL leaves out a sink that has not been told of the cause since the last time: it is out, and would be told of
-// each day when it is back.
+// tellSQL skips a sink that has not received the previous message about the cause. Such a sink is down, and would
+// otherwise get the messages of each day when it recovers.
 const tellSQL = `
 insert into notice_messages (sink, key, cause, body, page)
 select sink, $2, $3, $4, $5 from unnest($1::text[]) as sink
@@ -140,8 +142,8 @@ select sink, $2, $3, $4, $5 from unnest($1::text[]) as sink
 
 const clearSQL = `delete from notice_messages where created_at < now() - $1::interval`
 
-// Run compares the causes that were found with those that have been told, and writes the messages that follow. It does
-// nothing while another process does so.
+// Run compares the causes that were found with the stored ones, and writes the messages that follow. It does nothing if
+// another process is running a pass.
 func (s *Store) Run(ctx context.Context, p Pass) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var alone bool
@@ -159,12 +161,12 @@ func (s *Store) Run(ctx context.Context, p Pass) error {
 		return tx.SendBatch(ctx, b).Close()
 	})
 	if err != nil {
-		return fmt.Errorf("compare what is wrong with what was told: %w", err)
+		return fmt.Errorf("compare conditions with notifications: %w", err)
 	}
 	return nil
 }
 
-// compare queues what follows from the causes that were found and those that are known.
+// compare queues the changes that follow from the causes that were found and the stored notices.
 func (p Pass) compare(b *pgx.Batch, known []Notice, now time.Time) {
 	for _, c := range p.Found {
 		c.Since = c.Since.UTC()
@@ -181,10 +183,10 @@ func (p Pass) compare(b *pgx.Batch, known []Notice, now time.Time) {
 		n.Cause, n.Seen = c, now
 		if (c.Severity == Page || !p.Quiet) && n.due(now) {
 			n.Told, n.toldCount = &now, max(c.Count, 1)
-			if n.toldSeverity != Page { // whoever was woken is told of the end
+			if n.toldSeverity != Page { // pagers get the end of every page
 				n.toldSeverity = c.Severity
 			}
-			p.tell(b, Message{Key: key(n), At: now, Cause: c})
+			p.send(b, Message{Key: key(n), At: now, Cause: c})
 		}
 		b.Queue(keepSQL, c.Name, n.stored(), c.Since, n.Seen, n.Told, n.toldSeverity, n.toldCount)
 	}
@@ -198,17 +200,17 @@ func (p Pass) compare(b *pgx.Batch, known []Notice, now time.Time) {
 		} else if told {
 			over := n.Seen
 			n.Severity = n.toldSeverity
-			p.tell(b, Message{Key: key(n) + ":over", At: now, Cause: n.Cause, Over: &over})
+			p.send(b, Message{Key: key(n) + ":over", At: now, Cause: n.Cause, Over: &over})
 		}
 		b.Queue(dropSQL, n.Name)
 	}
 }
 
-// key names a telling of a cause by its time.
+// key identifies one notification of a cause by its time.
 func key(n Notice) string { return "notice:" + n.Name + ":" + n.Told.UTC().Format(time.RFC3339Nano) }
 
-// tell queues a message for each sink.
-func (p Pass) tell(b *pgx.Batch, m Message) {
+// send queues a message for each sink.
+func (p Pass) send(b *pgx.Batch, m Message) {
 	to := p.Sinks
 	if m.Severity == Page {
 		to = append(slices.Clone(to), p.Pagers...)
@@ -216,7 +218,7 @@ func (p Pass) tell(b *pgx.Batch, m Message) {
 	b.Queue(tellSQL, to, m.Key, m.Name, m, m.Severity == Page, m.Over != nil)
 }
 
-// stored is the body of a row: unlike the message, it keeps Once.
+// stored is the body of a row: unlike the message, it includes Once.
 func (n Notice) stored() any {
 	return struct {
 		Cause
@@ -239,7 +241,7 @@ func read(ctx context.Context, db interface {
 	})
 }
 
-// Now returns the causes that last, the oldest first.
+// Now returns the current causes, the oldest first.
 func (s *Store) Now(ctx context.Context) ([]Notice, error) {
 	all, err := read(ctx, s.pool)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package outbox hands out the internal events that effects have written in their own transactions:
-// at least once to every subscriber, in the order of commits within an account.
+// Package outbox delivers the internal events that effects write in their own transactions: at least once to every
+// subscriber, in the order of commits within an account.
 package outbox
 
 import (
@@ -23,7 +23,7 @@ type Store struct{ pool *pgxpool.Pool }
 // New returns the outbox of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
-// Event is one internal event. EventID is what consumers deduplicate by.
+// Event is one internal event. Consumers deduplicate by EventID.
 type Event struct {
 	ID        int64
 	EventID   string
@@ -33,26 +33,27 @@ type Event struct {
 	ReceiptID string
 	Data      json.RawMessage
 	CreatedAt time.Time
-	// Attempts counts how often it was taken as the oldest of its account.
+	// Attempts counts how often the event was leased as the oldest of its account.
 	Attempts    int
 	DeliveredTo []string
-	// OnlyTo is the one subscriber that it is for, "" for all.
+	// OnlyTo is the only subscriber that gets the event; "" means all.
 	OnlyTo string
-	// Correlation and Trace are those of the receipt; see [github.com/pawlhq/pawl/schema/receipt.Pending].
+	// Correlation and Trace come from the receipt; see [github.com/pawlhq/pawl/schema/receipt.Pending].
 	Correlation, Trace string
 }
 
-// News is an internal event before it is written: its type, the account that it is about, the one subscriber that
-// gets it ("" for all), and its data.
+// News is an internal event before it is written: its type, its account, the only subscriber that gets it ("" for all),
+// and its data.
 type News struct {
 	Account, Type, OnlyTo string
 	Data                  json.RawMessage
 }
 
-// Write adds a statement to b that writes news to the outbox, in their order: those of one change, in its transaction.
+// Write adds a statement to b that writes news to the outbox in order, in the transaction of the change that they
+// report.
 //
-// The first event of an account is due at once. The others stand back behind it from the beginning, as standBackSQL
-// would have them, so that the publisher writes to none of them before they are published.
+// The first event of an account is due at once. The others are postponed behind it from the beginning, as by
+// standBackSQL, so that the publisher does not have to write them before they are published.
 func Write(b *pgx.Batch, mode, receiptID, effectKey string, news []News) {
 	if len(news) == 0 {
 		return
@@ -71,16 +72,15 @@ insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data,
 select gen_random_uuid(), $1, n.account, n.type, $2::uuid, $3, n.data, n.only_to, now() + case when n.behind then interval '5 minutes' else interval '0' end
   from unnest($4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[]) as n(account, type, data, behind, only_to)`
 
-// mostPassed is how many due events one take goes through. Those that are not the oldest of their account stand back,
-// so that the next take does not meet them.
+// mostPassed is how many due events one call of Take reads. It postpones events that are not the oldest of their
+// account, so that the next call does not read them again.
 const mostPassed = 256
 
-// standBackSQL lets due events stand back behind the oldest unpublished event of their account, which is being
-// delivered or waits to be. callBackSQL calls the next one back when that is published; after five minutes it would
-// be due again by itself.
+// standBackSQL postpones due events behind the oldest unpublished event of their account. callBackSQL makes the next
+// one due after the oldest is published; otherwise it would be due again after five minutes.
 //
-// It locks the oldest event's row, and skips an account whose row is locked. A concurrent settle waits and then calls
-// back the next event, or it came first and that row is not the oldest any more.
+// It locks the row of the oldest event, and skips the account if the row is locked. A concurrent Settle waits and then
+// makes the next event due, or it came first and that row is no longer the oldest.
 const standBackSQL = `
 update outbox o set next_at = now() + interval '5 minutes'
   from (select due.id
@@ -91,15 +91,15 @@ update outbox o set next_at = now() + interval '5 minutes'
          where oldest.id < due.id) behind
  where o.id = behind.id`
 
-// queued is how many events of one account are taken at once: what one change announces, with room.
+// queued is how many events of one account are leased at once: more than one change publishes.
 const queued = 16
 
-// takeSQL takes the oldest unpublished event of each account if it is due, and those that follow it. The lease
-// (next_at) keeps other publishers away; an account whose oldest event waits has nothing taken, so that order holds.
-// The lease on the oldest row covers those behind it: only that row is written.
+// takeSQL leases the oldest unpublished event of each account if it is due, and the events that follow it. The lease
+// (next_at) excludes other publishers. If the oldest event of an account is not due, takeSQL leases nothing of the
+// account, which preserves the order. It writes only the row of the oldest event, which covers the others.
 //
-// It reads due rows only, and none that wait. To step from account to account took 195 ms when 50,000 of them waited
-// for a subscriber that was down, several times a second.
+// It reads only due rows. Stepping from account to account took 195 ms, several times a second, when 50,000 accounts
+// waited for a subscriber that was down.
 const takeSQL = `
 with oldest as (
     select due.id, due.mode, due.account from outbox due
@@ -122,11 +122,11 @@ const eventColumns = `e.id, e.event_id::text, e.mode, e.account, e.type, e.recei
        coalesce((select r.correlation_id from receipts r where r.id = e.receipt_id), ''),
        coalesce((select b.trace from receipt_bodies b where b.receipt_id = e.receipt_id), '')`
 
-// Take takes due events of up to limit accounts: the oldest of each account and those that follow it, in the order in
-// which they must be delivered. The caller has them for the length of lease; after that they are handed out again.
-// One call settles all events of an account: as soon as one of them is published, the next is handed out.
+// Take leases due events of up to limit accounts: the oldest of each account and the events that follow it, in delivery
+// order. After the lease, they are leased again. One call of Settle must settle all events of an account: as soon as
+// one of them is published, the next may be leased by another publisher.
 func (s *Store) Take(ctx context.Context, limit int, lease time.Duration) (events []Event, err error) {
-	// If all due events had to stand back, there may be more behind them.
+	// If all due events were postponed, more may follow them.
 	for stoodBack := int64(1); stoodBack > 0 && len(events) == 0; {
 		batch := &pgx.Batch{}
 		batch.Queue(standBackSQL, mostPassed).Exec(func(tag pgconn.CommandTag) error {
@@ -145,19 +145,19 @@ func (s *Store) Take(ctx context.Context, limit int, lease time.Duration) (event
 	return events, nil
 }
 
-// Settled says what came of an event that was taken.
+// Settled is the outcome of a leased event.
 type Settled struct {
 	ID          int64    `json:"id"`
 	DeliveredTo []string `json:"delivered_to"`
-	// Published is set when every subscriber has it.
+	// Published is set if every subscriber has received the event.
 	Published bool `json:"published"`
-	// Error and RetryIn are for an event that some subscriber has not taken.
+	// Error and RetryIn are set if some subscriber has not accepted the event.
 	Error   string        `json:"error"`
 	RetryIn time.Duration `json:"retry_in"`
 }
 
-// settleSQL takes a list of [Settled]. Published events stay as they are: the subquery
-// keeps Postgres from walking the index of unpublished ones.
+// settleSQL writes a list of [Settled]. It does not change published events: the subquery keeps Postgres from scanning
+// the index of unpublished ones.
 const settleSQL = `
 update outbox o set delivered_to = s.delivered_to, last_error = s.error,
        published_at = case when s.published then now() end,
@@ -165,8 +165,8 @@ update outbox o set delivered_to = s.delivered_to, last_error = s.error,
   from jsonb_to_recordset($1::jsonb) as s(id bigint, delivered_to text[], published boolean, error text, retry_in float8)
  where o.id = s.id and (select o.published_at is null)`
 
-// callBackSQL calls back what stands behind published events: see standBackSQL. It is a statement of its own, because
-// one that has waited for who let an event stand back does not see that event.
+// callBackSQL makes the events due that standBackSQL postponed behind published ones. It is a separate statement: a
+// statement that waited for a concurrent standBackSQL would not see the rows that it postponed.
 const callBackSQL = `
 update outbox o set next_at = now()
   from (select mode, account, max(id) as id from outbox where id = any($1) group by mode, account) last
@@ -174,7 +174,7 @@ update outbox o set next_at = now()
                       order by n.id limit 1) next
  where o.id = next.id`
 
-// Settle records what came of taken events, in one commit.
+// Settle records the outcomes of leased events in one commit.
 func (s *Store) Settle(ctx context.Context, settled []Settled) error {
 	var published, waiting []Settled
 	var ids []int64
@@ -191,7 +191,7 @@ func (s *Store) Settle(ctx context.Context, settled []Settled) error {
 		batch.Queue(settleSQL, published)
 		batch.Queue(callBackSQL, ids)
 	}
-	if len(waiting) > 0 { // after what may call it back: it has a wait of its own
+	if len(waiting) > 0 { // after callBackSQL, which would override its wait
 		batch.Queue(settleSQL, waiting)
 	}
 	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
@@ -212,7 +212,7 @@ func (s *Store) Pending(ctx context.Context) (count int, oldest time.Duration, e
 	return pending.Count, pending.Oldest, err
 }
 
-// refusedSQL goes by the oldest event of each account: only that one is tried, and the others stand behind it.
+// refusedSQL reads the oldest event of each account, because only that one is tried.
 const refusedSQL = `
 select first.last_error as error, max(first.attempts) as attempts, count(*)::int as events, min(first.created_at) as since
   from outbox first
@@ -220,17 +220,17 @@ select first.last_error as error, max(first.attempts) as attempts, count(*)::int
  where first.published_at is null and first.last_error <> ''
  group by first.last_error order by 4`
 
-// Refused is what a subscriber has not taken.
+// Refused describes unpublished events with the same error.
 type Refused struct {
-	// Error names the subscriber, and says what it answers.
+	// Error names the subscriber and contains its answer.
 	Error string
-	// Attempts is how often the event that was tried most was tried. Events counts those that wait, Since is the
+	// Attempts is the highest number of attempts of one event. Events counts the waiting events, and Since is the
 	// oldest.
 	Attempts, Events int
 	Since            time.Time
 }
 
-// Refused returns what subscribers have not taken, by their answers, the oldest first.
+// Refused groups the events that subscribers have not accepted by their errors, the oldest first.
 func (s *Store) Refused(ctx context.Context) ([]Refused, error) {
-	return schema.List[Refused](ctx, s.pool, "read what subscribers refuse", refusedSQL)
+	return schema.List[Refused](ctx, s.pool, "read refused outbox events", refusedSQL)
 }

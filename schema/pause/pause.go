@@ -1,5 +1,5 @@
 // Package pause stores the operators' pauses of sinks and sources. The effects of a paused sink wait, and so do the
-// runs of a paused source. A pause lasts until somebody ends it, across restarts. It is kept after its end, because
+// runs of a paused source. A pause lasts until a person ends it, across restarts. It is stored after its end, because
 // the time of a pause does not count against an effect's time for retries.
 package pause
 
@@ -14,10 +14,10 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Kind says whether a sink or a source is paused.
+// Kind is the kind of the paused object: a sink or a source.
 type Kind string
 
-// The kinds. A consumer is a sink, as "consumers:" and its name.
+// The kinds. A consumer is a sink named "consumers:" and its name.
 const (
 	Sink   Kind = "sink"
 	Source Kind = "source"
@@ -26,15 +26,15 @@ const (
 // Pause is one pause.
 type Pause struct {
 	Kind Kind
-	// Name is the source's name or, for a sink, the name of its breaker: a sink per mode has ":live" or ":test" at
-	// the end.
+	// Name is the name of the source, or the breaker name of the sink: a sink per mode has ":live" or ":test" at the
+	// end.
 	Name  string
 	Since time.Time
-	// The person who paused it, and the reason.
+	// Who is the person who paused it, and Why the reason.
 	Who, Why string
 }
 
-// Words returns who began the pause, when and why, as words that follow the name. They are short enough for a timer's
+// Words describes the pause (person, time, reason) as words that follow the name. They are short enough for a timer's
 // summary.
 func (p Pause) Words() string {
 	return fmt.Sprintf("is paused since %s by %s: %s", p.Since.UTC().Format(time.RFC3339), cut(p.Who, 40),
@@ -54,36 +54,36 @@ func cut(text string, most int) string {
 	return text + "…"
 }
 
-// Span is a pause of a sink, by the database's clock.
+// Span is a pause of a sink, measured by the database's clock.
 type Span struct {
 	Pause
 	ID int64
-	// Ago is how long ago the pause began. If it is Over, it ended EndedAgo ago.
+	// Ago is how long ago the pause began. If Over is set, it ended EndedAgo ago.
 	Ago, EndedAgo time.Duration
 	Over          bool
-	// Told: some process has begun to wake the effects that wait for the sink.
+	// Told: a process has begun to wake the effects that wait for the sink.
 	Told bool
 }
 
-// Store is the pauses in Postgres.
+// Store stores the pauses in Postgres.
 type Store struct{ db schema.DB }
 
-// New returns the pauses of a migrated database.
+// New returns the store of a migrated database.
 func New(db schema.DB) *Store { return &Store{db} }
 
 const nowSQL = `select kind, name, since, who, why from pauses where until is null order by kind, name`
 
 // Now returns the current pauses.
 func Now(ctx context.Context, db schema.Querier) ([]Pause, error) {
-	return schema.List[Pause](ctx, db, "read what is paused", nowSQL)
+	return schema.List[Pause](ctx, db, "read current pauses", nowSQL)
 }
 
-// ofSinksSQL leaves out pauses that ended longer ago than any effect is tried.
+// ofSinksSQL omits pauses that ended longer ago than the time for retries of any effect.
 const ofSinksSQL = `
 select id, kind, name, since, who, why, now() - since as ago, coalesce(now() - until, interval '0') as ended_ago, until is not null as over, told
   from pauses where kind = 'sink' and (until is null or until > now() - interval '30 days') order by id`
 
-// OfSinks returns the current pauses of sinks and those that ended within 30 days.
+// OfSinks returns the current pauses of sinks, and the pauses that ended within 30 days.
 func (s *Store) OfSinks(ctx context.Context) ([]Span, error) {
 	return schema.List[Span](ctx, s.db, "read the pauses of sinks", ofSinksSQL)
 }
@@ -91,7 +91,7 @@ func (s *Store) OfSinks(ctx context.Context) ([]Span, error) {
 const beginSQL = `
 insert into pauses (kind, name, who, why) values ($1, $2, $3, $4) on conflict (kind, name) where until is null do nothing`
 
-// Begin begins a pause. It returns false and changes nothing if the sink or source is paused already.
+// Begin begins a pause. It returns false and changes nothing if the sink or source is already paused.
 func (s *Store) Begin(ctx context.Context, p Pause) (begun bool, err error) {
 	return schema.Changes(ctx, s.db, fmt.Sprintf("pause %s %s", p.Kind, p.Name), beginSQL, p.Kind, p.Name, p.Who, p.Why)
 }
@@ -105,13 +105,12 @@ func (s *Store) End(ctx context.Context, kind Kind, name string) (ended bool, er
 
 const tellSQL = `update pauses set told = true where id = $1 and until is not null and not told`
 
-// Tell returns true to exactly one caller for each pause of a sink that is over: that caller wakes the waiting
-// effects.
+// Tell returns true to exactly one caller for each ended pause of a sink. That caller wakes the waiting effects.
 func (s *Store) Tell(ctx context.Context, id int64) (bool, error) {
-	return schema.Changes(ctx, s.db, "let in who waits", tellSQL, id)
+	return schema.Changes(ctx, s.db, "resume waiting effects", tellSQL, id)
 }
 
-// Find returns the pause of a sink or source in list, and false if list has none.
+// Find returns the pause of a sink or source in list, or false.
 func Find(list []Pause, kind Kind, name string) (Pause, bool) {
 	i := slices.IndexFunc(list, func(p Pause) bool { return p.Kind == kind && p.Name == name })
 	if i < 0 {

@@ -1,5 +1,5 @@
-// Package pending stores decisions that wait for a second person. A row goes when the decision is made, or is not
-// wanted any more: the audit trail has who asked for it, and what came of it.
+// Package pending stores decisions that wait for a second person. A row is deleted when the decision is made or
+// withdrawn; the audit trail records the request and its outcome.
 package pending
 
 import (
@@ -10,83 +10,101 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Decision is a decision that somebody has asked for, and that nobody has made.
+// Decision is a requested decision that waits for a second person.
 type Decision struct {
 	ID string `json:"id"`
-	// Subject names the target as the IDs of requests do. One decision of a verb about it waits at a time.
+	// Subject identifies the target, as in the IDs of requests. Only one decision per verb and subject may wait.
 	Subject string `json:"-"`
-	// Receipt is that of an event, "" for any other target, and EventAt when the event had moved last. The decision has
-	// lapsed once it has moved on.
+	// Receipt is the receipt of an event, or "" for any other target. EventAt is when the event last changed. The
+	// decision lapses when the event changes again.
 	Receipt string     `json:"receipt,omitempty"`
 	EventAt *time.Time `json:"-"`
 	Verb    string     `json:"verb"`
-	// Target names it to people, as the audit trail does. Args are what the decision says beside it, by the names of
-	// the command's flags.
+	// Target is the name of the target for people, as in the audit trail. Args are the other arguments of the decision,
+	// by the names of the command's flags.
 	Target string            `json:"target"`
 	Args   map[string]string `json:"args"`
-	// AskedBy is the first person, and Why that person's reason.
-	AskedBy string `json:"asked_by"`
-	Why     string `json:"why"`
-	// Money is at stake, in minor units by currency; empty where nobody knows yet.
+	// AskedBy is the name of the first person, and Why that person's reason. AskedIssuer and AskedSubject identify the
+	// person.
+	AskedBy      string `json:"asked_by"`
+	AskedIssuer  string `json:"asked_issuer"`
+	AskedSubject string `json:"asked_subject"`
+	Why          string `json:"why"`
+	// Money is the amount of the target, in minor units by currency.
 	Money map[string]int64 `json:"money"`
-	// State is a hash of all that it was asked for.
+	// Chosen is the fixed list of a job, encoded by its maker. Only [GetWhole] reads it.
+	Chosen []byte `json:"-"`
+	// State is a hash of everything that the first person saw.
 	State   []byte    `json:"-"`
 	AskedAt time.Time `json:"asked_at"`
-	// Until is when it lapses.
+	// Until is when the decision lapses.
 	Until time.Time `json:"until"`
 }
 
-// Does is the verb, in words: that of a job is the one that it decides by.
+// Does returns the verb for display. For a job, it is the verb of the job's decisions.
 func (d Decision) Does() string { return cmp.Or(d.Args["verb"], d.Verb) }
 
 const (
-	// columns leaves out lapsed rows.
-	columns = `
-select id, subject, coalesce(receipt_id::text, '') as receipt, event_at, verb, target, args, asked_by, why, money, state, asked_at, until
+	fields = `
+select id, subject, coalesce(receipt_id::text, '') as receipt, event_at, verb, target, args, asked_by, asked_issuer, asked_subject, why, money, state,
+       asked_at, until, `
+	// waiting leaves out lapsed rows.
+	waiting = `
   from pending_decisions p
  where until > now() and not exists (select from receipts r where r.id = p.receipt_id and r.updated_at <> p.event_at)`
+	columns  = fields + `null::jsonb as chosen` + waiting
 	sweepSQL = `delete from pending_decisions where until <= now()`
-	// askSQL puts the newest in the place of an older one.
+	// replaceSQL deletes the row that a new one replaces, and a row that has lapsed because its event has changed.
+	replaceSQL = `
+delete from pending_decisions p where subject = $1 and verb = $2
+   and (id = $3 or exists (select from receipts r where r.id = p.receipt_id and r.updated_at <> p.event_at))`
 	askSQL = `
-insert into pending_decisions (id, subject, receipt_id, event_at, verb, target, args, asked_by, why, money, state, until)
-values ($1, $2, nullif($3, '')::uuid, $4, $5, $6, $7, $8, $9, $10, $11, now() + $12::interval)
-    on conflict (subject, verb) do update
-   set (id, event_at, target, args, asked_by, why, money, state, asked_at, until) =
-       (excluded.id, excluded.event_at, excluded.target, excluded.args, excluded.asked_by, excluded.why, excluded.money,
-        excluded.state, excluded.asked_at, excluded.until)`
+insert into pending_decisions (id, subject, receipt_id, event_at, verb, target, args, asked_by, asked_issuer, asked_subject, why, money, chosen, state, until)
+values ($1, $2, nullif($3, '')::uuid, $4, $5, $6, $7, $8, $9, $10, $11, coalesce($12::jsonb, '{}'), $13, $14, now() + $15::interval)
+    on conflict (subject, verb) do nothing`
 	getSQL   = columns + ` and id = $1`
+	wholeSQL = fields + `chosen` + waiting + ` and id = $1`
 	listSQL  = columns + ` order by asked_at, id limit 1000`
 	aboutSQL = columns + ` and subject = $1 order by asked_at, id`
 	endSQL   = `delete from pending_decisions where id = $1 and until > now()`
 )
 
-// Ask keeps a decision for so long. It takes the place of an older one of its verb about its subject; those whose time
-// is over go with it.
-func Ask(ctx context.Context, db schema.DB, d Decision, lasts time.Duration) error {
-	if err := schema.Exec(ctx, db, "drop what has lapsed", sweepSQL); err != nil {
-		return err
+// Ask stores a decision for the time lasts, in place of the decision with the ID replaces. It returns false if another
+// decision with the same verb and subject waits. It also deletes lapsed decisions.
+func Ask(ctx context.Context, db schema.DB, d Decision, lasts time.Duration, replaces string) (bool, error) {
+	if err := schema.Exec(ctx, db, "delete lapsed decisions", sweepSQL); err != nil {
+		return false, err
 	}
-	return schema.Exec(ctx, db, "ask for "+d.Verb+" of "+d.Target, askSQL, d.ID, d.Subject, d.Receipt, d.EventAt,
-		d.Verb, d.Target, d.Args, d.AskedBy, d.Why, d.Money, d.State, lasts)
+	doing := "ask for " + d.Verb + " of " + d.Target
+	if err := schema.Exec(ctx, db, doing, replaceSQL, d.Subject, d.Verb, replaces); err != nil {
+		return false, err
+	}
+	return schema.Changes(ctx, db, doing, askSQL, d.ID, d.Subject, d.Receipt, d.EventAt, d.Verb, d.Target, d.Args,
+		d.AskedBy, d.AskedIssuer, d.AskedSubject, d.Why, d.Money, d.Chosen, d.State, lasts)
 }
 
-// Get returns the decision that waits under an ID, or [schema.ErrNotFound].
+// Get returns the waiting decision with an ID, or [schema.ErrNotFound].
 func Get(ctx context.Context, db schema.Querier, id string) (Decision, error) {
 	return schema.One[Decision](ctx, db, "read the pending decision "+id, getSQL, id)
 }
 
-// List returns the decisions that wait, the oldest first.
+// GetWhole is [Get] with the list of a job.
+func GetWhole(ctx context.Context, db schema.Querier, id string) (Decision, error) {
+	return schema.One[Decision](ctx, db, "read the pending decision "+id, wholeSQL, id)
+}
+
+// List returns the waiting decisions, the oldest first.
 func List(ctx context.Context, db schema.Querier) ([]Decision, error) {
 	return schema.List[Decision](ctx, db, "list pending decisions", listSQL)
 }
 
-// About returns those about a subject.
+// About returns the waiting decisions about a subject.
 func About(ctx context.Context, db schema.Querier, subject string) ([]Decision, error) {
 	return schema.List[Decision](ctx, db, "list pending decisions", aboutSQL, subject)
 }
 
-// End drops a decision that is made, or withdrawn. It returns false where it waits no more: of two who end it at once,
-// one does.
+// End deletes a decision that was made or withdrawn. It returns false if the decision no longer waits: of two
+// concurrent callers, one gets true.
 func End(ctx context.Context, db schema.Execer, id string) (bool, error) {
 	return schema.Changes(ctx, db, "end the pending decision "+id, endSQL, id)
 }

@@ -1,5 +1,5 @@
-// Package quota bounds how many requests all processes together make to another system in a second. It is for rare
-// requests: each takes a statement of its own.
+// Package quota limits how many requests per second all processes together make to another system. It is for rare
+// requests, because each one executes a statement.
 package quota
 
 import (
@@ -19,15 +19,15 @@ type Store struct{ pool *pgxpool.Pool }
 // New returns the store of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
-// takeSQL counts a request in the second that it is made in, or in the $3 seconds, by the database's clock, which all
-// processes share. It changes no row where these have their fill.
+// takeSQL counts a request in the current interval of $3 seconds, by the database's clock, which all processes share.
+// It changes no row if the interval is used up.
 const takeSQL = `
 insert into quotas as q (name, second, requests) values ($1, floor(extract(epoch from clock_timestamp()) / $3)::bigint, 1)
     on conflict (name) do update set second = excluded.second, requests = case when q.second = excluded.second then q.requests + 1 else 1 end
      where q.second <> excluded.second or q.requests < $2`
 
-// Take waits until another request may be made under the name. There may be perSecond of them in each second. Between
-// two seconds there may be twice as many. It fails when ctx ends first.
+// Take waits until another request may be made under the name. Each second allows perSecond requests. Around the
+// boundary of two seconds, twice as many may be made at once. Take fails if ctx ends first.
 func (s *Store) Take(ctx context.Context, name string, perSecond int) error {
 	return s.takeEach(ctx, name, perSecond, 1)
 }
@@ -46,7 +46,7 @@ func (s *Store) takeEach(ctx context.Context, name string, most, seconds int) er
 		if taken || err != nil {
 			return err
 		}
-		// Those who wait shall not all come back in the same moment.
+		// The random wait keeps waiting callers from trying again at the same time.
 		select {
 		case <-time.After(100*time.Millisecond + rand.N(400*time.Millisecond)):
 		case <-ctx.Done():

@@ -12,7 +12,7 @@ const backlogSQL = `select count(*), min(received_at) as oldest from receipts wh
 // Backlog counts the receipts that wait for their workflow. Receipts of paused sources do not count.
 type Backlog struct {
 	Count int
-	// Oldest is when the oldest of them was received; nil when no receipt waits.
+	// Oldest is when the oldest of them was received; nil if no receipt waits.
 	Oldest *time.Time
 }
 

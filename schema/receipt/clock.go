@@ -8,15 +8,15 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Clock names an account's due rows of one time, with the receipt of the fact that made them due.
+// Clock identifies an account's due rows of one time, with the receipt of the fact that made them due.
 type Clock struct {
 	Pending
 	DueAccount string
 	DueAt      time.Time
 }
 
-// clockSQL takes one row for each account and time: its run does everything that is due by then. A row whose run is
-// not started, because its receipt is parked or its source is paused, say, is taken again after a lease.
+// clockSQL leases one row for each account and time, because one run handles everything that is due by then. A row is
+// leased again if its run is not started, for example because its receipt is parked or its source is paused.
 const clockSQL = `
 update due d set next_at = now() + ` + lease + `
   from (select mode, object, why, at from due d
@@ -27,10 +27,10 @@ update due d set next_at = now() + ` + lease + `
 returning ` + PendingColumns + `, d.account as due_account, d.at as due_at,
        exists (select from pauses p where p.kind = 'source' and p.name = r.source and p.until is null) as paused`
 
-// Clock leases up to limit due rows, one for each account and time. It leaves out rows whose receipt's source is
-// paused: events that wait there may change them.
+// Clock leases up to limit due rows, one for each account and time. It skips receipts of paused sources, because
+// waiting events may change the due rows.
 func (s *Store) Clock(ctx context.Context, limit int) ([]Clock, error) {
-	return unpaused(ctx, s.db, "take what is due", clockSQL, limit, func(row struct {
+	return unpaused(ctx, s.db, "lease due rows", clockSQL, limit, func(row struct {
 		Clock
 		Paused bool
 	}) (Clock, bool) {
@@ -38,7 +38,7 @@ func (s *Store) Clock(ctx context.Context, limit int) ([]Clock, error) {
 	})
 }
 
-// beginSQL reopens a receipt for a run of the clock, unless another run of it is at work or parked.
+// beginSQL reopens a receipt for a run of the clock, unless another run of the receipt is running or parked.
 const beginSQL = `
 with held as materialized (select id, status, workflow_id from receipts where id = $1 for no key update)
 update receipts r set status = 'processing', reason = '', last_error = '', updated_at = now(),
@@ -47,37 +47,37 @@ update receipts r set status = 'processing', reason = '', last_error = '', updat
   from held where r.id = held.id and (held.status in ('processed', 'compensated') or held.status = 'processing' and held.workflow_id = $2)
 returning held.status as was, r.workflow_id`
 
-// Begun is a receipt that was given to a run of the clock: the status that it had, and the run's workflow ID.
+// Begun is a receipt that was assigned to a run of the clock: its previous status, and the run's workflow ID.
 type Begun struct {
 	Was        Status
 	WorkflowID string
 }
 
-// Begin gives a receipt that is at rest to the clock's run workflowID, or to anew if that one has ended: what became
-// due after it was not done by it. It returns the zero value and changes nothing if the receipt has another run. If the
-// run is not started after all, the dispatcher finds the receipt without a run. Begin may be called twice.
-func (s *Store) Begin(ctx context.Context, id, workflowID, anew string) (Begun, error) {
+// Begin assigns a finished receipt to the clock's run workflowID. If that run has ended, it did not handle the row, and
+// Begin uses the workflow ID next instead. Begin returns the zero value and changes nothing if the receipt has another
+// run. If the run is not started after all, the dispatcher finds the receipt without a run. Begin may be called twice.
+func (s *Store) Begin(ctx context.Context, id, workflowID, next string) (Begun, error) {
 	u, err := ParseID(id)
 	if err != nil {
 		return Begun{}, err
 	}
-	begun, err := schema.One[Begun](ctx, s.db, "reopen receipt "+id+" for what is due", beginSQL, [16]byte(u),
-		workflowID, anew)
+	begun, err := schema.One[Begun](ctx, s.db, "reopen receipt "+id+" for due rows", beginSQL, [16]byte(u),
+		workflowID, next)
 	if errors.Is(err, schema.ErrNotFound) {
 		err = nil
 	}
 	return begun, err
 }
 
-// overdueSQL uses the index of next_at: each lease moves next_at, so a row that no run has taken is at most one lease
-// ahead.
+// overdueSQL uses the index of next_at: each lease moves next_at, so next_at of an overdue row is at most one lease in
+// the future.
 const overdueSQL = `
 select coalesce(now() - min(d.at), interval '0')
   from due d join receipts r on r.id = d.receipt_id
  where d.next_at <= now() + $1::interval and d.at <= now() and r.status not in ('needs_review', 'dead')`
 
-// Overdue returns how long the oldest due row has waited for a run, 0 if no row is due. Rows of parked receipts do
-// not count: a person is asked about them already.
+// Overdue returns how long the oldest due row has waited for a run, or 0 if no row is due. Rows of parked receipts do
+// not count, because they already wait for a person.
 func Overdue(ctx context.Context, db schema.Querier) (time.Duration, error) {
-	return schema.One[time.Duration](ctx, db, "ask since when something is due", overdueSQL, Lease)
+	return schema.One[time.Duration](ctx, db, "read the oldest due row", overdueSQL, Lease)
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// byBytes reports whether other bytes under n's ID are another event.
+// byBytes reports whether other bytes with n's ID are another event.
 func (n *New) byBytes() bool { return n.Identity == ByBytes }
 
 // unsigned reports whether the same bytes under another key are a replay of n.
 func (n *New) unsigned() bool { return n.Identity != ByID }
 
-// collides tells whether event i differs from receipt r's, which has i's ID and other bytes. Under [ByBytes] it
-// always does. Under the other identities, other bytes are as a rule the same event: Stripe sends one event through
-// two endpoints in two API versions. They are another event if both sources want the event and the two disagree on
-// its type, object or time.
+// collides reports whether event i differs from receipt r with the same ID and other bytes. Under [ByBytes] it always
+// does. Under the other identities, other bytes usually are the same event: Stripe sends one event to two endpoints in
+// two API versions. They are another event if both sources want the event and the two disagree on its type, object or
+// time.
 const collides = `r.body_hash <> i.body_hash and (i.identity = 'bytes' or i.status <> 'ignored' and not (` + notWanted + `)
         and (r.type, r.object_id, r.occurred_at) is distinct from (i.type, i.object_id, i.occurred_at))`
 
-// insertApart inserts the events whose ID another event has, each under an ID of its own, and sets their outcomes. An
-// event under [ByBytes] runs. Any other is a collision of two authentic deliveries, and parks for a person.
+// insertApart inserts events with an ID that another event has. It gives each a different ID and sets its outcome. An
+// event under [ByBytes] runs. Any other is a collision of two authentic deliveries, and is parked for a person.
 func (s *Store) insertApart(ctx context.Context, in *insertion, outcomes []Outcome) error {
 	apart := &insertion{Delivery: in.Delivery, header: in.header}
 	var at []int
@@ -40,7 +40,7 @@ func (s *Store) insertApart(ctx context.Context, in *insertion, outcomes []Outco
 		e := *in.rows[i].New
 		if !e.byBytes() {
 			e.Status, e.Reason = NeedsReview, IDCollision+": "+e.EventID+
-				" is held with another type, object or time of occurrence"
+				" exists with another type, object or time of occurrence"
 		}
 		hash := in.rows[i].hash
 		e.EventID = apartByHash(e.EventID, hash)
@@ -52,7 +52,7 @@ func (s *Store) insertApart(ctx context.Context, in *insertion, outcomes []Outco
 	if len(at) == 0 {
 		return nil
 	}
-	// The longer ID may belong to other bytes again. Each such round needs one more receipt.
+	// The longer ID may belong to other bytes as well. Each such round needs one more receipt.
 	entered, err := s.insert(ctx, apart)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *Store) insertApart(ctx context.Context, in *insertion, outcomes []Outco
 // maxID is the greatest length of receipts.event_id in bytes.
 const maxID = 200
 
-// ApartID returns "<id>~<mark>", the ID of a receipt whose event cannot be stored under id.
+// ApartID returns "<id>~<mark>", the ID of a receipt for an event that cannot be stored under id.
 func ApartID(id, mark string) string {
 	suffix := "~" + mark
 	if len(id)+len(suffix) > maxID {
@@ -76,7 +76,7 @@ func ApartID(id, mark string) string {
 	return id + suffix
 }
 
-// apartByHash returns the ID for bytes with this hash, when id belongs to other bytes.
+// apartByHash returns the ID for bytes with this hash if id belongs to other bytes.
 func apartByHash(id string, hash [sha256.Size]byte) string {
 	return ApartID(id, hex.EncodeToString(hash[:8]))
 }
@@ -87,8 +87,8 @@ select r.id, r.status, r.reason, ` + collides + ` as other, ` + wantsOver + ` as
  where provider = $1 and account = $2 and mode = $3 and event_id = $4`
 
 // lookAt compares open outcomes with the receipt of their ID, without waiting for its lock. The insert could not see
-// that receipt: it was locked, came in the same flush, or was committed while the insert ran. An event whose receipt
-// was erased meanwhile stays a duplicate.
+// that receipt: it was locked, part of the same flush, or committed during the insert. If the receipt was erased
+// meanwhile, the event stays a duplicate.
 func (s *Store) lookAt(ctx context.Context, in *insertion, outcomes []Outcome) error {
 	batch := &pgx.Batch{}
 	for i := range outcomes {
@@ -115,7 +115,7 @@ func (s *Store) lookAt(ctx context.Context, in *insertion, outcomes []Outcome) e
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("look at the receipts of duplicates: %w", err)
+		return fmt.Errorf("read the receipts of duplicates: %w", err)
 	}
 	return nil
 }

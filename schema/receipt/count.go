@@ -9,17 +9,17 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Counted is what a [SourceCount] counts.
+// Counted is the kind of a [SourceCount].
 type Counted string
 
 const (
-	// Refused counts the refused requests of a class.
+	// Refused counts rejected requests by class.
 	Refused Counted = "refused"
-	// Admitted counts the requests that a secret has admitted, by its label.
+	// Admitted counts admitted requests by the label of the secret.
 	Admitted Counted = "admitted"
 )
 
-// SourceCount is a number of requests at one source on one day (UTC), and when the last of them came.
+// SourceCount is a number of requests at one source on one day (UTC), with the time of the last one.
 type SourceCount struct {
 	Source string
 	What   Counted
@@ -43,8 +43,8 @@ insert into source_counts (source, what, name, day, count, last) select * from c
 on conflict (source, what, name, day) do update
    set count = source_counts.count + excluded.count, last = greatest(source_counts.last, excluded.last)`
 
-// CountSources adds counts that were summed in memory; each source, kind, name and day stands there once. After an
-// error they may or may not have been added: the counts inform, they decide nothing.
+// CountSources adds counts that were summed in memory. Each source, kind, name and day may occur once. After an error,
+// the counts may or may not have been added. No decision depends on them.
 func (s *Store) CountSources(ctx context.Context, counts []SourceCount) error {
 	if len(counts) == 0 {
 		return nil
@@ -66,15 +66,15 @@ func (s *Store) CountSources(ctx context.Context, counts []SourceCount) error {
 	return schema.Exec(ctx, s.db, "count requests", countSourcesSQL, texts[0], texts[1], texts[2], days, sums, last)
 }
 
-// countsKept is how long before the last of its name a day's count is kept, and hoursKept how long before the source's
-// last hour one of its hours is: [Silent] reads four weeks.
+// countsKept is how long the counts of a day are stored before the last day of their name, and hoursKept how long the
+// hours of a source before its last hour: [Silent] reads four weeks.
 const (
 	countsKept = 90 * 24 * time.Hour
 	hoursKept  = 5 * 7 * 24 * time.Hour
 )
 
-// trimCountsSQL goes by the last row of a name, not by the clock: a secret that was last used long ago keeps that, and
-// a silent source its habit.
+// trimCountsSQL measures from the last row of a name, not from the present: a secret keeps the time of its last use,
+// and a silent source the counts of its active weeks.
 const trimCountsSQL = `
 with hours as (
     delete from source_hours h
@@ -85,12 +85,12 @@ delete from source_counts c
  using (select source, what, name, max(day) as last from source_counts group by source, what, name) l
  where (l.source, l.what, l.name) = (c.source, c.what, c.name) and c.day < l.last - $1::interval`
 
-// TrimCounts deletes the counts that nothing reads any more.
+// TrimCounts deletes counts that are no longer needed.
 func TrimCounts(ctx context.Context, db schema.Execer) error {
 	return schema.Exec(ctx, db, "trim counts", trimCountsSQL, countsKept, hoursKept)
 }
 
-// SecretUse is how often a source's secret has admitted a request within the 90 days until LastUsed.
+// SecretUse is how often a secret of a source admitted a request within the 90 days until LastUsed.
 type SecretUse struct {
 	Source   string
 	Label    string
@@ -102,21 +102,21 @@ const secretUsesSQL = `
 select source, name as label, sum(count)::bigint as uses, max(last) as last_used
   from source_counts where what = 'admitted' group by source, name order by source, name`
 
-// SecretUses returns the uses of each secret. A secret without any use is missing, and so may be the uses of
-// the last few seconds.
+// SecretUses returns the uses of each secret. A secret that was never used is missing. The uses of the last few seconds
+// may be missing as well.
 func (r Reader) SecretUses(ctx context.Context) ([]SecretUse, error) {
 	return schema.List[SecretUse](ctx, r.db, "read uses of secrets", secretUsesSQL)
 }
 
-// Silence is a source that has delivered nothing since Last, and how many deliveries were to be expected since.
+// Silence is a source without a delivery since Last, and the number of deliveries expected since then.
 type Silence struct {
 	Source   string
 	Last     time.Time
 	Expected int
 }
 
-// silentSQL expects of the hours since a source's last delivery as much as it delivered in the same hours of the weeks
-// before, four at most. The hour of the last delivery and the one that has not ended do not count.
+// silentSQL expects as many deliveries in the hours since a source's last delivery as in the same hours of up to four
+// earlier weeks. The hour of the last delivery and the current hour do not count.
 const silentSQL = `
 with seen as (
     select source, min(hour) as first, max(hour) as last from source_hours where source = any($1) group by source
@@ -134,8 +134,8 @@ select e.source, (e.count / e.weeks)::int as expected,
        (select max(c.last) from source_counts c where c.source = e.source and c.what = 'admitted') as last
   from expected e where e.count / e.weeks >= 10 order by e.source`
 
-// Silent returns the silent ones of the sources: they have delivered for 14 days or more, and nothing since at least
-// ten deliveries were to be expected.
+// Silent returns the sources that have delivered for at least 14 days, and nothing since at least ten deliveries were
+// expected.
 func Silent(ctx context.Context, db schema.Querier, sources []string) ([]Silence, error) {
-	return schema.List[Silence](ctx, db, "look for silent sources", silentSQL, sources)
+	return schema.List[Silence](ctx, db, "find silent sources", silentSQL, sources)
 }

@@ -7,18 +7,18 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Failures are authentic deliveries of a source that we answered with 5xx, in a row.
+// Failures counts consecutive 5xx answers to authentic deliveries of a source.
 type Failures struct {
 	Source string
-	// Failures counts them since the last 2xx; Since is when the first of them came, and Last when the last did.
+	// Failures counts the answers since the last 2xx. Since and Last are the times of the first and the last of them.
 	Failures    int64
 	Since, Last time.Time
 }
 
-// Answers are those of one process to the authentic deliveries of a source, since they were recorded last.
+// Answers are the answers of one process to authentic deliveries of a source since they were last recorded.
 type Answers struct {
 	Failures
-	// Recovered: there was a 2xx. The failures are those after it.
+	// Recovered: one of the answers was a 2xx. The failures came after it.
 	Recovered bool
 }
 
@@ -37,7 +37,7 @@ func (a Answers) And(ok bool, at time.Time) Answers {
 	return a
 }
 
-// Then returns a with the answers that came after it.
+// Then returns a followed by later answers.
 func (a Answers) Then(later Answers) Answers {
 	if later.Last.IsZero() {
 		return a
@@ -51,7 +51,7 @@ func (a Answers) Then(later Answers) Answers {
 	return a
 }
 
-// countAnswersSQL writes nothing while nothing fails.
+// countAnswersSQL writes nothing while no answer fails.
 const countAnswersSQL = `
 insert into source_failures as f (source, failures, since, last)
 select source, failures, since, last
@@ -83,7 +83,7 @@ func (s *Store) CountAnswers(ctx context.Context, answers []Answers) error {
 const failingSQL = `
 select source, failures, since, last from source_failures where failures > 0 and source = any($1) order by source`
 
-// Failing returns the failures of those of the sources whose last answer was one.
+// Failing returns the failures of the sources with a failed last answer.
 func Failing(ctx context.Context, db schema.Querier, sources []string) ([]Failures, error) {
 	return schema.List[Failures](ctx, db, "read the failures of sources", failingSQL, sources)
 }

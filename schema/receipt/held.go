@@ -10,7 +10,7 @@ const heldSQL = `
 select i.n from unnest($1::text[], $2::text[], $3::text[], $4::text[]) with ordinality as i(provider, account, mode, event_id, n)
  where exists (select from receipts r where (r.provider, r.account, r.mode, r.event_id) = (i.provider, i.account, i.mode, i.event_id))`
 
-// Held returns, for each key, whether a receipt of it exists.
+// Held returns, for each key, whether its receipt exists.
 func (r Reader) Held(ctx context.Context, keys []Key) ([]bool, error) {
 	var texts [4][]string
 	for _, k := range keys {

@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/groupcommit"
 )
 
-// insertion is a delivery made ready outside the flush, where callers have CPUs of their own.
+// insertion is a delivery that is prepared by its caller, so that the shared flush has less work.
 type insertion struct {
 	*Delivery
 	header string
@@ -25,17 +25,17 @@ type row struct {
 	key  Key
 	id   uuid.UUID
 	hash [sha256.Size]byte
-	// crowded is set while the same bytes are in a flush under another ID.
+	// crowded is set if the flush contains the same bytes under another ID.
 	crowded bool
 }
 
-// An insertion of more than largeRows or largeBytes does not share its flush with those of other deliveries.
+// An insertion of more than largeRows or largeBytes does not share its flush with other deliveries.
 const (
 	largeRows  = 100
 	largeBytes = 256 << 10
 )
 
-// Size is what the insertion writes.
+// Size returns the size of the write.
 func (in *insertion) Size() groupcommit.Size {
 	return sizeOf(in.rows, func(r *row) []byte { return r.Body })
 }
@@ -49,7 +49,7 @@ func sizeOf[E any](events []E, body func(*E) []byte) groupcommit.Size {
 	return size
 }
 
-// large reports whether the insertion would keep others waiting.
+// large reports whether the insertion would delay others.
 func (in *insertion) large() bool {
 	size := in.Size()
 	return size.Rows > largeRows || size.Bytes > largeBytes
@@ -61,12 +61,12 @@ const (
 	partBytes = 4 << 20
 )
 
-// CommitTime returns how much longer than a delivery of next to nothing d may take to be committed.
+// CommitTime returns how much longer the commit of d may take than the commit of an empty delivery.
 func (d *Delivery) CommitTime() time.Duration {
 	return sizeOf(d.Events, func(e *New) []byte { return e.Body }).Time()
 }
 
-// part returns d with only its first events: as many as one transaction takes, and at least one.
+// part returns d with only its first events: as many as one transaction may contain, and at least one.
 func (d *Delivery) part() Delivery {
 	first := *d
 	var bytes int
@@ -79,21 +79,20 @@ func (d *Delivery) part() Delivery {
 	return first
 }
 
-// Insert commits the events of d together with the deliveries that wait at the same moment, and returns one outcome
-// per event in order. Up to 2,000 events and 4 MiB are committed all or none; a larger delivery takes several
-// transactions.
+// Insert commits the events of d together with concurrent deliveries, and returns one outcome per event in order. Up to
+// 2,000 events and 4 MiB are committed all or none; a larger delivery takes several transactions.
 //
-// A nil error means that every event is committed, now or by an earlier delivery. With an error nothing may be
-// acknowledged; the commit may be in doubt, or done in part, and the same delivery again is harmless. An event that
+// A nil error means that every event is committed, now or by an earlier delivery. After an error, nothing may be
+// acknowledged: the commit may be in doubt or partial, and inserting the same delivery again is harmless. An event that
 // occurs twice in d is one receipt and a duplicate.
 //
-// An event that d's source wants takes over a receipt that was ignored as not wanted: it is no duplicate then, and
+// An event that d's source wants takes over a receipt that was ignored as not wanted. It is then not a duplicate, and
 // d's bytes run.
 //
-// An event that another source's receipt runs is a duplicate. If d's source relays, the event also gets a receipt
-// that is only relayed.
+// An event that another source's receipt runs is a duplicate. If d's source relays, the event also gets a receipt that
+// is only relayed.
 //
-// An event whose ID belongs to another event gets a receipt under an ID of its own: see [ByBytes] and [IDCollision].
+// If its ID belongs to another event, an event gets a receipt under a different ID: see [ByBytes] and [IDCollision].
 func (s *Store) Insert(ctx context.Context, d Delivery) ([]Outcome, error) {
 	if err := s.suspect(ctx, &d); err != nil {
 		return nil, err
@@ -140,14 +139,14 @@ func (s *Store) insert(ctx context.Context, in *insertion) ([]Outcome, error) {
 	return outcomes, nil
 }
 
-// settleRest settles the outcomes that the insert left open: duplicates whose row was locked or not yet visible, and
-// events that turned out to be new. It returns an error if it cannot find out what the answer depends on.
+// settleRest completes the outcomes that the insert left open: duplicates of rows that were locked or not yet visible,
+// and events that turned out to be new. It returns an error if it cannot determine an outcome.
 func (s *Store) settleRest(ctx context.Context, in *insertion, outcomes []Outcome) error {
-	for left := true; left; { // another delivery may be first to take over
+	for left := true; left; { // another delivery may take over first
 		if err := s.lookAt(ctx, in, outcomes); err != nil {
 			return err
 		}
-		// Other bytes are stored before anything waits for the row of their ID.
+		// Store other bytes before anything waits for the row of their ID.
 		if err := s.insertApart(ctx, in, outcomes); err != nil {
 			return err
 		}

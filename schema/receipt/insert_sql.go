@@ -13,26 +13,26 @@ import (
 	"github.com/pawlhq/pawl/schema/failpoint"
 )
 
-// insertSQL writes new receipts and their bodies, and counts the deliveries of existing ones. An existing row that
-// this statement's snapshot does not show yet, or that is locked, is missing from the result: a count is not worth
-// waiting for.
+// insertSQL writes new receipts and their bodies, and counts the deliveries of existing ones. An existing row that is
+// locked, or not yet visible to this statement's snapshot, is missing from the result: a count is not worth waiting
+// for.
 var insertSQL = `
 with input as materialized (` + insertInput + `
 ), fresh as (
     insert into receipts (` + insertColumns + `)
     select id, source, provider, account, mode, event_id, identity, type, object_id, api_version,
-           occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason, false,
+           occurred_at, received_at, body_hash, secret_label, correlation_id, occurrence, hook, status, reason, false,
            now() + ` + lease + `
       from input
     on conflict (provider, account, mode, event_id) do nothing
     returning id, status, reason
 ), ` + insertRest(`body`, `input i join receipts r using (provider, account, mode, event_id)`, `true`)
 
-// insertOneSQL is insertSQL for a single row, in three quarters of the time.
+// insertOneSQL is insertSQL for a single row. It takes three quarters of the time.
 const insertOneSQL = `
 with fresh as (
     insert into receipts (` + insertColumns + `)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, false, now() + ` + lease + `)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $20, $21, $16, $17, false, now() + ` + lease + `)
     on conflict (provider, account, mode, event_id) do nothing
     returning id, status, reason
 ), bodies as (
@@ -55,21 +55,22 @@ select id as asked, id, status, reason, false as duplicate, false as other, fals
 union all
 select $1, id, status, reason, true, other, wanted from held`
 
-// insertInput leaves out the bodies ($18, $19), because each use of it copies its rows. The rows are inserted in the
-// order of the arrays, which is that of their keys.
+// insertInput omits the bodies ($18, $19), because each use of it copies its rows. The rows are inserted in the order
+// of the arrays, which are sorted by key.
 const insertInput = `
     select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
         $9::text[], $10::text[], $11::timestamptz[], $12::timestamptz[], $13::bytea[], $14::text[], $15::text[],
-        $16::text[], $17::text[], $20::boolean[])
+        $16::text[], $17::text[], $20::boolean[], $21::text[], $22::text[], $23::boolean[])
     as t(id, source, provider, account, mode, event_id, identity, type,
         object_id, api_version, occurred_at, received_at, body_hash, secret_label, correlation_id,
-        status, reason, generic)`
+        status, reason, generic, occurrence, hook, relay_only)`
 
 const insertColumns = `id, source, provider, account, mode, event_id, identity, type, object_id, api_version,
-        occurred_at, received_at, body_hash, secret_label, correlation_id, status, reason, replayed, dispatch_at`
+        occurred_at, received_at, body_hash, secret_label, correlation_id, occurrence, hook, status, reason, replayed,
+        dispatch_at`
 
-// insertRest stores the bodies of new receipts and counts the deliveries of existing ones. body is the SQL of the
-// body to store. held joins each input i with its existing receipt r, and byID says whether r has i's ID.
+// insertRest stores the bodies of new receipts and counts the deliveries of existing ones. body is the SQL of the body
+// to store. held joins each input i with its existing receipt r. byID is the condition that r has i's ID.
 func insertRest(body, held, byID string) string {
 	return `bodies as (
     insert into receipt_bodies (receipt_id, headers, body)
@@ -95,11 +96,11 @@ union all
 select asked, id, status, reason, true, other, wanted from held`
 }
 
-// listed bounds how many later deliveries of an event are listed; all are counted. No provider tries that often.
+// listed bounds how many later deliveries of an event are listed; all are counted. No provider retries that often.
 const listed = `duplicates < 1000`
 
-// lockHashesSQL takes its locks first in the transaction and in order, so two flushes cannot hold
-// what the other wants. They end with the transaction: no session state.
+// lockHashesSQL takes its locks first in the transaction and in order, so that two flushes cannot deadlock. The locks
+// end with the transaction: there is no session state.
 const lockHashesSQL = `
 select pg_advisory_xact_lock(k) from (select distinct unnest($1::bigint[]) as k order by k) as keys`
 
@@ -118,7 +119,8 @@ func (s *Store) flushInserts(ctx context.Context, reqs []*insertion) ([][]Outcom
 	for i, req := range reqs {
 		results[i] = make([]Outcome, len(req.rows))
 		for j := range req.rows {
-			// A missing event met a row that could not be counted at once, or an equal event of this flush.
+			// A missing event conflicted with a row that could not be counted at once, or with an equal event of this
+			// flush.
 			out, ok := entered[req.rows[j].id]
 			if !ok {
 				out = Outcome{Duplicate: !req.rows[j].crowded, crowded: req.rows[j].crowded,
@@ -134,9 +136,9 @@ const outlastSQL = `select pg_logical_emit_message(true, 'pawl', 'held')`
 
 // outlast returns when all earlier commits are on the standbys that commits wait for.
 //
-// The first delivery of an event may have been given up while its commit waited for a standby: it was answered with a
-// failure, though its row is committed here and would be lost with this server. A duplicate that meets such a row must
-// not be answered with 2xx before a standby has it. A statement that writes nothing waits for no standby; this one
+// The caller of an event's first delivery may have given up while its commit waited for a standby. It was answered with
+// a failure, but its row is committed here and would be lost with this server. A duplicate of such a row must not be
+// answered with 2xx before a standby has the row. A statement that writes nothing waits for no standby, so this one
 // writes.
 func (s *Store) outlast(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, outlastSQL)
@@ -149,10 +151,10 @@ type insertRow struct {
 	in *insertion
 }
 
-// distinct returns the first row of each event, sorted by key: two flushes that insert the same events then wait for
-// each other in one direction only. unsigned reports whether any of them has an ID that no signature covers. If the
-// same bytes come under several such IDs, distinct returns only the first row. It marks the others as crowded: they
-// have to be inserted when the first is committed.
+// distinct returns the first row of each event, sorted by key: two flushes with the same events then wait for each
+// other in one direction only. unsigned reports whether any row has an unsigned ID. If the same bytes occur under
+// several such IDs, distinct returns only the first row and marks the others as crowded: they must be inserted after
+// the first is committed.
 func distinct(reqs []*insertion) (rows []insertRow, unsigned bool) {
 	seen := make(map[Key]bool, len(reqs))
 	type body struct {
@@ -190,12 +192,12 @@ func compareKeys(a, b Key) int {
 		cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.EventID, b.EventID))
 }
 
-// insertRows returns, by the row's ID, an outcome for each row that it inserted or counted as a duplicate.
+// insertRows returns an outcome for each row that it inserted or counted as a duplicate, by the row's ID.
 func (s *Store) insertRows(ctx context.Context, rows []insertRow, unsigned bool) (map[uuid.UUID]Outcome, error) {
 	switch {
 	case failpoint.Enabled:
-		// The other statements are transactions of their own, without a place between insert and commit. Kill tests
-		// get one here.
+		// The other statements are single transactions, in which a kill test cannot stop between insert and commit.
+		// This transaction is for kill tests.
 		var entered map[uuid.UUID]Outcome
 		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
 			entered, err = sendInsert(ctx, tx, rows)
@@ -222,7 +224,7 @@ func sendInsert(ctx context.Context, db interface {
 		entered, err = collectEntered(rows, nil)
 		return err
 	})
-	// The commit is only certain when Close says so.
+	// The commit is certain only if Close returns nil.
 	err = db.SendBatch(ctx, batch).Close()
 	return entered, err
 }
@@ -244,8 +246,7 @@ func collectEntered(rows pgx.Rows, err error) (map[uuid.UUID]Outcome, error) {
 	return entered, err
 }
 
-// hashKeys returns the lock of each unsigned row's bytes. Bytes that share a lock by chance only
-// wait for each other.
+// hashKeys returns the lock of each unsigned row's bytes. Different bytes with the same lock only wait for each other.
 func hashKeys(rows []insertRow) []int64 {
 	var keys []int64
 	for _, r := range rows {
@@ -264,11 +265,11 @@ func insertOneArgs(r insertRow) []any {
 	return []any{
 		[16]byte(r.id), r.in.Source, r.in.Provider, r.Account, r.Mode, r.EventID, string(r.Identity), r.Type, r.Object,
 		r.APIVersion, r.occurred(), r.in.ReceivedAt, r.hash[:], r.in.Secret, r.Correlation, string(r.Status),
-		r.Reason, r.in.header, r.bytes(),
+		r.Reason, r.in.header, r.bytes(), r.Occurrence, r.Hook,
 	}
 }
 
-// occurred is nil if the provider does not give the time.
+// occurred returns nil if the provider does not send the time.
 func (r *row) occurred() *time.Time {
 	if r.OccurredAt.IsZero() {
 		return nil
@@ -276,7 +277,7 @@ func (r *row) occurred() *time.Time {
 	return &r.OccurredAt
 }
 
-// bytes is the body: an empty body is a body, null is not.
+// bytes returns the body. An empty body is not null.
 func (r *row) bytes() []byte {
 	if r.Body == nil {
 		return []byte{}
@@ -288,11 +289,12 @@ func insertArgs(rows []insertRow) []any {
 	n := len(rows)
 	var (
 		ids            = make([][16]byte, n)
-		texts          [15][]string
+		texts          [16][]string
 		occurred       = make([]*time.Time, n)
 		received       = make([]time.Time, n)
 		hashes, bodies = make([][]byte, n), make([][]byte, n)
 		generic        = make([]bool, n)
+		relayOnly      = make([]bool, n)
 	)
 	for i := range texts {
 		texts[i] = make([]string, n)
@@ -301,14 +303,16 @@ func insertArgs(rows []insertRow) []any {
 		ids[i] = r.id
 		for c, v := range [...]string{r.in.Source, r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID,
 			string(r.Identity), r.Type,
-			r.Object, r.APIVersion, r.in.Secret, r.Correlation, string(r.Status), r.Reason, r.in.header} {
+			r.Object, r.APIVersion, r.in.Secret, r.Correlation, string(r.Status), r.Reason, r.in.header, r.Occurrence,
+			r.Hook} {
 			texts[c][i] = v
 		}
 		occurred[i] = r.occurred()
 		received[i] = r.in.ReceivedAt
 		hashes[i], bodies[i] = r.hash[:], r.bytes()
-		generic[i] = r.in.Generic
+		generic[i], relayOnly[i] = r.in.Generic, r.RelayOnly
 	}
 	return []any{ids, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7], texts[8],
-		occurred, received, hashes, texts[9], texts[10], texts[11], texts[12], texts[13], bodies, generic}
+		occurred, received, hashes, texts[9], texts[10], texts[11], texts[12], texts[13], bodies, generic,
+		texts[14], texts[15], relayOnly}
 }

@@ -4,25 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/withheld"
 )
 
 const receiptColumns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.event_id, r.relay_of, r.identity, r.type, r.object_id,
-       r.api_version, r.occurred_at, r.received_at, r.body_hash, r.secret_label, r.correlation_id, r.status, r.reason, r.reason_code,
-       r.workflow_id, r.last_error, r.duplicates, r.updated_at`
+       r.api_version, r.occurred_at, r.received_at, r.body_hash, r.secret_label, r.correlation_id, r.replayed, r.status, r.reason, r.reason_code,
+       r.workflow_id, r.last_error, r.duplicates, r.updated_at, ` + withheld.Before + ` as before_effects`
 
 const ignoredOfSQL = `
 select id::text as id, event_id from receipts
  where reason_code = $4 and reason_code <> '' and status || '' = 'ignored' and provider = $1 and mode = $2 and account = $3 order by id`
 
-// Named is a receipt by its ID and its event's.
+// Named is a receipt's ID with its event ID.
 type Named struct{ ID, EventID string }
 
 // IgnoredOf returns the receipts of a connected account that were ignored for a reason, the oldest first.
 func IgnoredOf(ctx context.Context, db schema.Querier, provider, mode, account, code string) ([]Named, error) {
-	return schema.List[Named](ctx, db, "list what was ignored of account "+account, ignoredOfSQL, provider, mode,
+	return schema.List[Named](ctx, db, "list ignored receipts of account "+account, ignoredOfSQL, provider, mode,
 		account, code)
+}
+
+const firstNotWantedSQL = `
+select received_at from receipts
+ where reason_code = '` + TypeNotWanted + `' and reason_code <> '' and source = $1 and status || '' = 'ignored' order by id limit 1`
+
+// FirstNotWanted returns the time of the first event that a source ignored for its type. It returns false if there is
+// no such event.
+func FirstNotWanted(ctx context.Context, db schema.Querier, source string) (at time.Time, found bool, err error) {
+	first, err := schema.One[struct{ ReceivedAt time.Time }](ctx, db, "find the first ignored event of source "+source,
+		firstNotWantedSQL, source)
+	if errors.Is(err, schema.ErrNotFound) {
+		err = nil
+	}
+	return first.ReceivedAt, !first.ReceivedAt.IsZero(), err
 }
 
 const getSQL = `select ` + receiptColumns + ` from receipts r where r.id = $1`
@@ -52,7 +69,15 @@ func (r Reader) Body(ctx context.Context, id string) (Body, error) {
 	return body, err
 }
 
-// BodyIn returns the bytes of a receipt's body in a transaction, nil where they are not held.
+const bodySizeSQL = `select octet_length(body) from bodies where receipt_id = $1 and body is not null`
+
+// BodySize returns the size of a receipt's body in bytes, or [schema.ErrNotFound] if the body is erased. It does not
+// return the body.
+func (r Reader) BodySize(ctx context.Context, id string) (int, error) {
+	return schema.One[int](ctx, r.db, "read the size of the body of receipt "+id, bodySizeSQL, id)
+}
+
+// BodyIn returns the bytes of a receipt's body in a transaction, or nil if the body is erased.
 func BodyIn(ctx context.Context, tx schema.Querier, id string) ([]byte, error) {
 	body, err := schema.One[Body](ctx, tx, "read body of receipt "+id, bodySQL, id)
 	if errors.Is(err, schema.ErrNotFound) {
@@ -79,8 +104,8 @@ func (r Reader) Load(ctx context.Context, id string) (Receipt, Body, error) {
 	return found.Receipt, found.Body, err
 }
 
-// openCountsSQL is two statements for two partial indexes. What waits for another entry is not late: the event of that
-// one is. An effect in doubt, and a sink that is out, are told by themselves.
+// openCountsSQL is two statements for two partial indexes. It does not count effects that wait for another entry, whose
+// own event counts, nor uncertain effects and sinks that are out, which are separate conditions.
 const openCountsSQL = `
 select status, mode, coalesce(type like any($1::text[]), false) as financial, count(*)::int, coalesce(extract(epoch from
        now() - min(received_at) filter (where reason_code not in ('` + WaitsForEntry + `', 'effect_uncertain', 'sink_out'))), 0)::float8 as seconds
@@ -89,22 +114,22 @@ union all
 select 'received', mode, coalesce(type like any($1::text[]), false) as financial, count(*)::int, extract(epoch from now() - min(received_at))::float8
   from receipts where status = 'received' group by mode, financial`
 
-// Open is what the receipts of an open status have in common. Financial says that money hangs on their types.
+// Open identifies a group of open receipts. Financial is set if their types concern money.
 type Open struct {
 	Status    Status
 	Mode      string
 	Financial bool
 }
 
-// Waiting is how many open receipts are alike, and the age in seconds of the oldest.
+// Waiting is the number of open receipts in a group, and the age in seconds of the oldest.
 type Waiting struct {
 	Open
 	Count   int
 	Seconds float64
 }
 
-// Waiting counts the receipts that wait for their workflow, are being worked on, or are parked. Those whose types match
-// a pattern of SQL's are financial. A combination without receipts is missing.
+// Waiting counts the receipts that wait for their workflow, are running, or are parked. Types that match one of the SQL
+// patterns are financial. Groups without receipts are missing.
 func (r Reader) Waiting(ctx context.Context, financial []string) ([]Waiting, error) {
 	return schema.List[Waiting](ctx, r.db, "count open receipts", openCountsSQL, financial)
 }

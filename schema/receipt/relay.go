@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// relaySQL inserts receipts for the events that a receipt of another source runs, due at once, unless there is one.
-// Their identity is 'id', because pawl made the ID: no bytes can be a replay of it.
+// relaySQL inserts receipts, due at once, for events that a receipt of another source runs, unless they exist. Their
+// identity is 'id' because pawl made the ID: no bytes can be a replay of it.
 const relaySQL = `
 with input as materialized (` + insertInput + `
 ), fresh as (
     insert into receipts (` + insertColumns + `, relay_of)
     select i.id, i.source, i.provider, i.account, i.mode, i.event_id, 'id', i.type, i.object_id, i.api_version, i.occurred_at, i.received_at,
-           i.body_hash, i.secret_label, i.correlation_id, i.status, i.reason, false, now(), t.relay_of
-      from input i join unnest($1::uuid[], $21::text[]) as t(id, relay_of) using (id)
+           i.body_hash, i.secret_label, i.correlation_id, i.occurrence, i.hook, i.status, i.reason, false, now(), t.relay_of
+      from input i join unnest($1::uuid[], $24::text[]) as t(id, relay_of) using (id)
       join receipts r on (r.provider, r.account, r.mode, r.event_id) = (i.provider, i.account, i.mode, t.relay_of)
      where r.source <> i.source and r.status <> 'ignored'
     on conflict (provider, account, mode, event_id) do nothing
@@ -24,10 +24,10 @@ select id, headers::json, body from unnest($1::uuid[], $18::text[], $19::bytea[]
  where (id in (select id from fresh)) is true`
 
 // relayToo inserts a receipt for in's source for each event that another source's receipt runs, so that the source's
-// consumers get the event, too. The receipt's ID is the event's ID, "~" and the source's name, and it is only
+// consumers get the event as well. The receipt's ID is the event's ID, "~" and the source's name. The receipt is only
 // relayed.
 //
-// It has to be committed before the answer: a delivery that was answered 2xx is not sent again.
+// It must be committed before the answer, because the provider does not send a delivery again after a 2xx.
 func (s *Store) relayToo(ctx context.Context, in *insertion, outcomes []Outcome) error {
 	var rows []insertRow
 	var relayed []string

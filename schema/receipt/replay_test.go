@@ -131,3 +131,104 @@ func TestInsert_Duplicates_ListedUpToABound(t *testing.T) {
 		t.Errorf("%d more deliveries are listed, want none", n)
 	}
 }
+
+// sent is a delivery of one signed body, as a provider sends it to a subscription.
+func sent(id, topic, occurrence, hook string) receipt.New {
+	e := unsigned(id, "order 1")
+	e.Account, e.Type, e.Occurrence, e.Hook, e.RelayOnly = "shop", topic, occurrence, hook, true
+	return e
+}
+
+// Two subscriptions to one topic bring an event twice, under IDs of their own: the second is a duplicate, if the
+// provider's event ID shows it and they come within ten minutes. Nobody has to decide.
+func TestInsert_UnsignedID_SameOccurrence_Duplicate(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		second    receipt.New
+		later     time.Duration
+		duplicate bool
+		status    receipt.Status
+	}{
+		"same event":                 {sent("w2", "orders/create", "6f1c", ""), time.Minute, true, receipt.Received},
+		"same event, came first":     {sent("w2", "orders/create", "6f1c", ""), -time.Minute, true, receipt.Received},
+		"same event, later":          {sent("w2", "orders/create", "6f1c", ""), 11 * time.Minute, false, receipt.NeedsReview},
+		"another event":              {sent("w2", "orders/create", "7a2d", ""), time.Minute, false, receipt.NeedsReview},
+		"no event ID":                {sent("w2", "orders/create", "", ""), time.Minute, false, receipt.NeedsReview},
+		"same event, another shop":   {func() receipt.New { e := sent("w2", "orders/create", "6f1c", ""); e.Account = "other"; return e }(), time.Minute, false, receipt.NeedsReview},
+		"same event, has effects":    {func() receipt.New { e := sent("w2", "orders/create", "6f1c", ""); e.RelayOnly = false; return e }(), time.Minute, true, receipt.Received},
+		"another topic":              {sent("w2", "orders/paid", "6f1c", ""), time.Minute, false, receipt.Received},
+		"another topic, has effects": {func() receipt.New { e := sent("w2", "orders/paid", "6f1c", ""); e.RelayOnly = false; return e }(), time.Minute, false, receipt.NeedsReview},
+		"another topic and shop":     {func() receipt.New { e := sent("w2", "orders/paid", "6f1c", ""); e.Account = "other"; return e }(), time.Minute, false, receipt.NeedsReview},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, pool := setup(t)
+			first := delivery(sent("w1", "orders/create", "6f1c", ""))
+			mustInsert(t, s, first)
+			second := delivery(c.second)
+			second.ReceivedAt = first.ReceivedAt.Add(c.later)
+			out := mustInsert(t, s, second)[0]
+			if out.Duplicate != c.duplicate || out.Status != c.status {
+				t.Errorf("got %+v, want duplicate %t and %s", out, c.duplicate, c.status)
+			}
+			if n := count(t, pool, `select count(*) from receipts`); n != map[bool]int{true: 1, false: 2}[c.duplicate] {
+				t.Errorf("%d receipts", n)
+			}
+			if !c.duplicate {
+				if got, err := s.Get(t.Context(), out.ReceiptID); err != nil || !got.Replayed {
+					t.Errorf("%+v, %v; want it marked", got, err)
+				}
+			}
+			if got, err := s.Body(t.Context(), out.ReceiptID); err != nil || string(got.Bytes) != "order 1" {
+				t.Errorf("body %q, %v", got.Bytes, err)
+			}
+		})
+	}
+}
+
+// Two hooks of one sender bring the same bytes: the event is relayed for each of them, and marked. A hook that is left
+// out or seen before is no other one.
+func TestInsert_UnsignedID_OtherHook_RelayedAndMarked(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	mustInsert(t, s, delivery(sent("d1", "push", "", "hook-1")))
+	for _, c := range []struct {
+		id, hook  string
+		duplicate bool
+		status    receipt.Status
+	}{
+		{"d2", "hook-2", false, receipt.Received},
+		{"d3", "hook-2", true, receipt.Received},
+		{"d4", "hook-3", false, receipt.Received},
+		{"d5", "", false, receipt.NeedsReview},
+		{"d6", "hook-1", false, receipt.NeedsReview},
+		{"d7", "hook-1", true, receipt.NeedsReview},
+	} {
+		if out := mustInsert(t, s, delivery(sent(c.id, "push", "", c.hook)))[0]; out.Duplicate != c.duplicate || out.Status != c.status {
+			t.Errorf("%s of hook %q: got %+v, want duplicate %t and %s", c.id, c.hook, out, c.duplicate, c.status)
+		}
+	}
+	for i := range 40 {
+		mustInsert(t, s, delivery(sent(fmt.Sprint("x", i), "push", "", fmt.Sprint("invented-", i))))
+	}
+	if n := count(t, pool, `select count(*) from receipts`); n != 17 {
+		t.Errorf("%d receipts, want the first and 16 replays", n)
+	}
+}
+
+// An event that its source did not want, and wants now, is relayed by the same rule: of the two, one is marked.
+func TestInsert_UnsignedID_TakenOver_OtherTopic_Relayed(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	ignored := sent("w1", "orders/paid", "", "")
+	ignored.Status, ignored.Reason = receipt.Ignored, `type_not_wanted: "orders/paid"`
+	mustInsert(t, s, delivery(ignored))
+	mustInsert(t, s, delivery(sent("w2", "orders/create", "", "")))
+	out := mustInsert(t, s, delivery(sent("w1", "orders/paid", "", "")))[0]
+	if out.Duplicate || out.Status != receipt.Received {
+		t.Fatalf("got %+v, want it received", out)
+	}
+	if n := count(t, pool, `select count(*) from receipts where status = 'received' and reason = '' and (replayed = (event_id = 'w2'))`); n != 2 {
+		t.Errorf("%d receipts, want both received and the second marked", n)
+	}
+}

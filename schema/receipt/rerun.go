@@ -10,17 +10,19 @@ import (
 
 // Rerun is a person's request to replay a receipt. It is stored until the run is started.
 type Rerun struct {
-	// Request is the ID of the request; Who asks, and Why.
+	// Request is the ID of the request, Who the person, and Why the reason.
 	Request string `json:"request"`
 	Who     string `json:"who"`
 	Why     string `json:"why"`
-	// Previous is the run before, "" if unknown.
+	// Previous is the previous run, or "" if unknown.
 	Previous string `json:"previous,omitempty"`
-	// Ends: the run before is open, but no worker can continue it. The start terminates it.
+	// Ends: the previous run is open, but no worker can continue it. The start terminates it.
 	Ends bool `json:"ends,omitempty"`
+	// Release: the run does the effects that were withheld because the event occurred before effects began.
+	Release bool `json:"release,omitempty"`
 }
 
-// ErrMoved means that a receipt is no longer as the caller saw it. Nothing is changed.
+// ErrMoved means that a receipt has changed since the caller read it. Nothing is changed.
 var ErrMoved = errors.New("the receipt has moved on meanwhile")
 
 const askRerunSQL = `
@@ -28,9 +30,9 @@ update receipts set status = 'received', reason = '', last_error = '', workflow_
        dispatch_at = now(), updated_at = now()
  where id = $1 and status = $4 and reason = $5`
 
-// AskRerun makes a receipt wait for another run under workflowID; the dispatcher of a running ingress starts it. was
-// and reason are the receipt's status and reason as the caller saw them: if they have changed, the error is
-// [ErrMoved]. The caller's transaction must also record who asked.
+// AskRerun makes a receipt wait for another run under workflowID, which the dispatcher of a running ingress starts. was
+// and reason are the receipt's status and reason as the caller read them. If they have changed, the error is
+// [ErrMoved]. The caller must record the person in the same transaction.
 func AskRerun(ctx context.Context, tx Execer, id, workflowID string, was Status, reason string, r Rerun) error {
 	if err := Next(was, Received); err != nil {
 		return fmt.Errorf("replay receipt %s: %w", id, err)
@@ -44,7 +46,7 @@ update receipts set status = $2, reason = $3, last_error = '', updated_at = now(
  where id = $1 and status = $4 and reason = $5`
 
 // MoveIn changes the status of a receipt that waits for a person and has no run, in the caller's transaction. was and
-// seen are the receipt's status and reason as the caller saw them: if they have changed, the error is [ErrMoved].
+// seen are the receipt's status and reason as the caller read them. If they have changed, the error is [ErrMoved].
 func MoveIn(ctx context.Context, tx Execer, id string, was Status, seen string, to Status, reason string) error {
 	if err := Next(was, to); err != nil {
 		return fmt.Errorf("move receipt %s to %s: %w", id, to, err)
@@ -56,7 +58,7 @@ const runAnewSQL = `
 update receipts set status = 'received', reason = '', last_error = '', workflow_id = $2, rerun = null, dispatch_at = now(), updated_at = now()
  where id = $1 and status = $3 and reason = $4`
 
-// RunAnewIn makes a receipt due for a start under workflowID. was, seen and the error are those of [MoveIn].
+// RunAnewIn makes a receipt due for a start under workflowID. was, seen and the error are as in [MoveIn].
 func RunAnewIn(ctx context.Context, tx Execer, id string, was Status, seen, workflowID string) error {
 	return moved(ctx, tx, id, runAnewSQL, workflowID, string(was), seen)
 }

@@ -8,9 +8,9 @@ import (
 // Status is the state of a receipt.
 type Status string
 
-// The statuses. A Received receipt waits for its workflow; Processing and Retrying have one at work; NeedsReview (a
-// rule says that a person must decide) and Dead (retries used up) are parked; Processed, Compensated and Ignored are
-// at rest.
+// The statuses. A Received receipt waits for its workflow. Processing and Retrying receipts have a running workflow.
+// NeedsReview (a rule requires a person's decision) and Dead (retries used up) are parked. Processed, Compensated and
+// Ignored are final.
 const (
 	Received    Status = "received"
 	Processing  Status = "processing"
@@ -22,41 +22,45 @@ const (
 	Ignored     Status = "ignored"
 )
 
-// Codes of reasons. A reason is a code, or a code, ": " and words; Postgres keeps the code apart, as reason_code. Codes
-// are stored and filtered by, so they are never renamed.
+// Codes of reasons. A reason is a code, or a code, ": " and words. Postgres stores the code separately as reason_code.
+// Codes are stored and used in filters, so they are never renamed.
 const (
 	// Reasons for Ignored: the source is not for events of this mode or account, or does not list the type.
 	ModeNotWanted    = "mode_not_wanted"
 	AccountNotWanted = "account_not_wanted"
 	TypeNotWanted    = "type_not_wanted"
 
-	// Reasons for NeedsReview before any run. UnknownMode: the event's mode is neither live nor test.
-	// SuspectedReplay: the event repeats the bytes of another one, under an ID that no signature covers. IDCollision:
-	// an event of another type, object or time has its ID, and both were verified for sources that want them.
-	// SuspectedForgery: the sender signs only a checksum, and other bytes came first under it.
+	// Reasons for NeedsReview before any run. UnknownMode: the event's mode is neither live nor test. SuspectedReplay:
+	// the event repeats the bytes of another one under an unsigned ID, and has effects of its own, or the topic of the
+	// other one. IDCollision: an event of another type, object or time has its ID, and both were verified for sources
+	// that want them. SuspectedForgery: the sender signs only a checksum, and other bytes came first with the same
+	// checksum.
 	UnknownMode      = "unknown_mode"
 	SuspectedReplay  = "suspected_replay"
 	IDCollision      = "id_collision"
 	SuspectedForgery = "suspected_forgery"
 
-	// Reasons for NeedsReview after a start. RunEnded: the run ended without finishing the receipt. RunStuck: no
-	// worker can continue the run. AnotherRun: Temporal's run of the event is not this receipt's. StartRefused:
-	// Temporal does not take the start.
+	// Reasons for NeedsReview after a start. RunEnded: the run ended without finishing the receipt. RunStuck: no worker
+	// can continue the run. AnotherRun: Temporal's run of the event does not belong to this receipt. StartRefused:
+	// Temporal rejects the start.
 	RunEnded   = "run_ended"
 	RunStuck   = "run_stuck"
 	AnotherRun = "another_run"
 
 	StartRefused = "start_refused"
 
-	// Dismissed, a reason for Ignored and Processed: a person decided that nothing shall be done.
+	// Dismissed, a reason for Ignored and Processed: a person decided to do nothing.
 	Dismissed = "dismissed"
 
-	// Reasons for Retrying. SinkOut: a sink does not answer; the words begin with its name. SinkBusy: all places at a
-	// sink are taken.
+	// Reasons for Retrying. SinkOut: a sink does not answer; the words begin with its name. SinkBusy: a sink already
+	// has its maximum of concurrent calls.
 	SinkOut  = "sink_out"
 	SinkBusy = "sink_busy"
-	// WaitsForEntry: an entry waits for the one that it refers to. Nothing is late then.
+	// WaitsForEntry: an entry waits for the entry that it refers to. It is not overdue.
 	WaitsForEntry = "waits_for_entry"
+
+	// UnknownPrice, a reason for Processed: the event waits for the answer to a task of this kind about its account.
+	UnknownPrice = "unknown_price"
 
 	// Paused, a reason for Retrying: a person paused the sink, and the words begin with its name. A reason for
 	// Received: the source is paused.
@@ -66,22 +70,22 @@ const (
 // Statuses lists every status in the order of a receipt's life.
 var Statuses = []Status{Received, Processing, Retrying, NeedsReview, Dead, Processed, Compensated, Ignored}
 
-// next is the graph: what may follow each status. Staying is always allowed and not listed.
+// next is the graph: the statuses that may follow each status. A status may always follow itself.
 var next = map[Status][]Status{
-	// A short run can end before anybody has recorded that it began, so every outcome of a run may
-	// follow directly. Ignored: no flow is written for the type, or its source does not map the connected account.
+	// A short run can end before its start is recorded, so every outcome of a run may follow directly. Ignored: the
+	// type has no flow, or its source does not map the connected account.
 	Received:   {Processing, Retrying, NeedsReview, Dead, Processed, Compensated, Ignored},
 	Processing: {Retrying, NeedsReview, Dead, Processed, Compensated, Ignored},
 	Retrying:   {Processing, NeedsReview, Dead, Processed, Compensated, Ignored},
-	// Parked with a run: the run goes on after a person's decision. Parked without one (a
-	// suspected replay, an unreadable body): a person sends it on its way, or dismisses it.
+	// Parked with a run: the run continues after a person's decision. Parked without a run (a suspected replay, an
+	// unreadable body): a person starts a run, or dismisses the event.
 	NeedsReview: {Received, Processing, Retrying, Dead, Processed, Compensated, Ignored},
 	Dead:        {Received, Processing, Retrying, NeedsReview, Processed, Compensated, Ignored},
-	// A reset or a replay reopens a receipt that is at rest; its run may park like any other. The receipt is received
-	// while a replay waits for its start.
+	// A reset or a replay reopens a final receipt; its run may park like any other. The receipt is received while a
+	// replay waits for its start.
 	Processed:   {Received, Processing, Retrying, NeedsReview, Dead, Compensated},
 	Compensated: {Received, Processing, Retrying, NeedsReview, Dead, Processed},
-	// "Run it after all."
+	// A person starts the event although it was ignored.
 	Ignored: {Received},
 }
 

@@ -60,7 +60,7 @@ func TestReasonCode(t *testing.T) {
 		"run_ended: it was needs_review: plan_unknown: x": receipt.RunEnded,
 		"receipt-email: 503 Service Unavailable":          "",
 		"lines.data: it is missing":                       "",
-		"taken back; the timeline tells why":              "",
+		"compensated; the timeline shows the reason":      "",
 		"Type_not_wanted: x":                              "",
 		"_x: y":                                           "",
 		"type_not_wanted:x":                               "",

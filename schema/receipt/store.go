@@ -16,16 +16,16 @@ import (
 // Within bounds each read, and each write that no delivery waits for.
 const Within = 5 * time.Second
 
-// Options tunes a [Store]; the zero value is right for production.
+// Options configures a [Store]. The zero value is for production.
 type Options struct {
-	// Timeout bounds what a delivery waits for, and each group commit; default 700 ms, which with the ingress' own
-	// deadline makes a stuck lock or commit a 503 within a second. Large writes get longer.
+	// Timeout bounds the waiting of a delivery, and each group commit. Default 700 ms: with the ingress's own deadline,
+	// a stuck lock or commit becomes a 503 within a second. Large writes get longer.
 	Timeout time.Duration
 	// Commit bounds the group commits.
 	Commit groupcommit.Config
 }
 
-// WithDefaults returns o with the defaults of unset fields.
+// WithDefaults returns o with defaults for unset fields.
 func (o Options) WithDefaults() Options {
 	if o.Timeout <= 0 {
 		o.Timeout = 700 * time.Millisecond
@@ -34,28 +34,27 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Reader reads receipts. There may be any number of them, and none has to be closed.
+// Reader reads receipts. It need not be closed.
 type Reader struct{ db schema.Bounded }
 
 // NewReader returns a reader on pool.
 func NewReader(pool *pgxpool.Pool) Reader { return Reader{schema.Bounded{Pool: pool, Within: Within}} }
 
-// Store reads and writes receipts. Make one per process with [NewStore]: callers of one Store
-// share commits. It is safe for concurrent use.
+// Store reads and writes receipts. Make one per process with [NewStore], because callers of one Store share commits. It
+// is safe for concurrent use.
 type Store struct {
 	Reader
 	pool    *pgxpool.Pool
 	timeout time.Duration
 
 	inserts *groupcommit.Committer[*insertion, []Outcome]
-	// bulk is for inserts that would keep others waiting: see [insertion.large].
+	// bulk is for inserts that would delay others: see [insertion.large].
 	bulk       *groupcommit.Committer[*insertion, []Outcome]
 	duplicates *groupcommit.Committer[repeats, []Outcome]
 }
 
-// NewStore returns a store on pool. The pool's ConnectTimeout should be a second or two: with
-// pgxpool's default of two minutes, connects to a dead server hold the pool's places long after
-// the server is back.
+// NewStore returns a store on pool. The pool's ConnectTimeout should be a second or two: with pgxpool's default of two
+// minutes, attempts to connect to a dead server occupy the pool long after the server has recovered.
 func NewStore(pool *pgxpool.Pool, o Options) *Store {
 	o = o.WithDefaults()
 	s := &Store{Reader: NewReader(pool), pool: pool, timeout: o.Timeout}
@@ -65,7 +64,7 @@ func NewStore(pool *pgxpool.Pool, o Options) *Store {
 	return s
 }
 
-// Close refuses new group-committed writes and returns when the waiting ones are written. It does not close the pool.
+// Close rejects new group-committed writes and returns after the queued ones are written. It does not close the pool.
 func (s *Store) Close() {
 	s.inserts.Close()
 	s.bulk.Close()
@@ -78,15 +77,14 @@ select current_setting('transaction_read_only')::boolean, has_table_privilege('r
   from (select pg_logical_emit_message(true, 'pawl', 'ready')) as written
  where not exists (select from receipts where false)`
 
-// readySpaceSQL needs new space on the disk, which a table's free pages or a recycled WAL segment would hide.
+// readySpaceSQL requires new disk space: a small write could use a table's free pages or a recycled WAL segment.
 const readySpaceSQL = `
 create temporary table pawl_ready on commit drop as
 select repeat('x', 1000) as page from generate_series(1, 100)`
 
-// Ready proves that a receipt could be committed now: it commits a WAL record of its own (a connection alone says
-// nothing about a stuck commit), and writes 100 KB that the commit removes, where the role may create temporary
-// tables. It fails on a full disk, a read-only server, a schema without receipts, and for a role that may not write
-// receipts.
+// Ready checks that a receipt can be committed now. It commits a WAL record, because a connection alone does not detect
+// a stuck commit. If the role may create temporary tables, it also writes 100 KB that the commit removes. It fails on a
+// full disk, a read-only server, a schema without receipts, and for a role that may not write receipts.
 func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -98,7 +96,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	case readOnly:
 		return errors.New("probe the database: it is read-only")
 	case !mayInsert:
-		return errors.New("probe the database: the role may not insert into receipts; grant it what the role that migrates has")
+		return errors.New("probe the database: the role may not insert into receipts; grant it the rights of the migration role")
 	case mayStage:
 		if _, err := s.pool.Exec(ctx, readySpaceSQL); err != nil {
 			return fmt.Errorf("probe the database: %w", err)
@@ -107,7 +105,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// ParseID parses a receipt's ID. Its error is [schema.ErrNotFound]: a malformed ID belongs to no receipt.
+// ParseID parses a receipt's ID. Its error is [schema.ErrNotFound], because no receipt has a malformed ID.
 func ParseID(id string) (uuid.UUID, error) {
 	u, err := uuid.Parse(id)
 	if err != nil {

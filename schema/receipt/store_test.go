@@ -92,7 +92,7 @@ func mustGet(t testing.TB, s *receipt.Store, id string) receipt.Receipt {
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{Walks: []string{"clock"}, Open: []string{"backlog", "open counts", "due", "source pauses", "source waiters"}, Made: receipt.Made})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{Walks: []string{"clock"}, Open: []string{"backlog", "open counts", "due", "source pauses", "source waiters", "repeated"}, Made: receipt.Made})
 }
 
 func TestInsert_KeepsWhatCameIn(t *testing.T) {

@@ -8,20 +8,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// wantsOver tells whether event i takes over receipt r of its ID: r's source did not want the event, and i's source
-// does. Another event does not take over. The same bytes under another type do not either: the type is unsigned then,
-// and anybody who has the ignored bytes could send them as a wanted type.
+// wantsOver reports whether event i takes over receipt r of its ID: r's source did not want the event, and i's source
+// does. A different event does not take over. The same bytes under another type do not either: the type is then
+// unsigned, and the holder of the ignored bytes could send them as a wanted type.
 const wantsOver = `i.status <> 'ignored' and ` + notWanted + `
         and case when r.body_hash = i.body_hash then r.type = i.type else i.identity <> 'bytes' end`
 
-// notWanted tells whether receipt r was ignored because its source did not want the event; see [schema.Handling].
+// notWanted reports whether receipt r was ignored because its source did not want the event; see [schema.Handling].
 const notWanted = `r.status = (select 'ignored') and r.reason_code = any((select array['` + ModeNotWanted + `', '` +
 	AccountNotWanted + `', '` + TypeNotWanted + `'])::text[])`
 
-// takeOverSQL locks the receipts in the order of their IDs, as every statement here that changes several does. An
-// ignored event was not checked for a replay, so takeOverSQL looks for the same bytes under another ID. It leaves out
-// ignored receipts and suspected replays. It replaces bodies without an upsert: an upsert needs the right to read the
-// table, and an ingress may read no body.
+// takeOverSQL locks the receipts in the order of their IDs, like every statement here that changes several. An ignored
+// event was not checked for a replay, so takeOverSQL checks for the same bytes under another ID, except in ignored
+// receipts and suspected replays. It replaces bodies without an upsert: an upsert requires the right to read the table,
+// and an ingress must not read bodies.
 const takeOverSQL = `
 with input as materialized (` + insertInput + `
 ), held as materialized (
@@ -30,13 +30,13 @@ with input as materialized (` + insertInput + `
      where ` + wantsOver + `
      order by r.id for no key update of r
 ), judged as materialized (
-    select held.*, same.event_id as same from held
+    select i.*, same.event_id as same, same.relayed from held i
       left join lateral (
-          select o.event_id from receipts o
-           where held.identity <> 'id' and held.status = 'received' and o.provider = held.provider and o.body_hash = held.body_hash
-             and o.identity <> 'id' and (not held.generic or o.source = held.source)
-             and o.id <> held.held_id and o.status <> 'ignored' and not o.replayed
-           limit 1) same on true
+          select r.event_id, ` + relayed + ` as relayed from receipts r
+           where i.identity <> 'id' and i.status = 'received' and r.provider = i.provider and r.body_hash = i.body_hash
+             and r.identity <> 'id' and (not i.generic or r.source = i.source)
+             and r.id <> i.held_id and r.status <> 'ignored' and not r.replayed
+           order by ` + sameTopic + ` desc limit 1) same on true
 ), kept as (
     insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label, outcome)
     select held_id, was_source, was_received_at, was_body_hash, was_secret_label, 'ignored' from judged
@@ -51,20 +51,22 @@ with input as materialized (` + insertInput + `
 update receipts r
    set source = j.source, identity = j.identity, type = j.type, object_id = j.object_id, api_version = j.api_version,
        occurred_at = j.occurred_at, received_at = j.received_at, body_hash = j.body_hash, secret_label = j.secret_label,
-       correlation_id = j.correlation_id, status = case when same is null then j.status else 'needs_review' end,
-       reason = coalesce('` + SuspectedReplay + `: same bytes as ' || same, j.reason), replayed = same is not null,
+       correlation_id = j.correlation_id, occurrence = j.occurrence, hook = j.hook,
+       status = case when same is null or relayed then j.status else 'needs_review' end,
+       reason = case when same is null or relayed then j.reason else '` + SuspectedReplay + `: same bytes as ' || same end,
+       replayed = same is not null,
        dispatch_at = now() + ` + lease + `, updated_at = now()
   from judged j where r.id = j.held_id
 returning j.id, r.id, r.status, r.reason`
 
 // takeOver lets events of in take over the receipts of their IDs. in's source wants these events; the source of the
-// first delivery did not: it lists other types, accounts or another mode, or it is the same source and listed less
-// then. Bytes from a source that does not want an event never run as that event. So the receipt takes everything from
+// first delivery did not: it lists other types, accounts or another mode, or it is the same source and its list has
+// grown. Bytes from a source that does not want an event never run as that event. So the receipt takes everything from
 // the new delivery: bytes, headers, source and the fields read from them. The first delivery stays in the list of
 // deliveries. The outcomes of such events are new, not duplicates.
 //
-// It has to be committed before the answer: a delivery that was answered 2xx is not sent again. left is true if
-// another delivery was first to take one of them over: that outcome is open again.
+// It must be committed before the answer, because the provider does not send a delivery again after a 2xx. left is true
+// if another delivery took over one of them first; that outcome is open again.
 func (s *Store) takeOver(ctx context.Context, in *insertion, outcomes []Outcome) (left bool, err error) {
 	var rows []insertRow
 	at := map[uuid.UUID]int{}
@@ -82,7 +84,7 @@ func (s *Store) takeOver(ctx context.Context, in *insertion, outcomes []Outcome)
 	defer cancel()
 	taken, err := s.pool.Query(ctx, takeOverSQL, insertArgs(rows)...)
 	if err != nil {
-		return false, fmt.Errorf("take over what was ignored: %w", err)
+		return false, fmt.Errorf("take over ignored receipts: %w", err)
 	}
 	var asked, id [16]byte
 	var status, reason string
@@ -93,7 +95,7 @@ func (s *Store) takeOver(ctx context.Context, in *insertion, outcomes []Outcome)
 		return nil
 	})
 	if err != nil {
-		return false, fmt.Errorf("take over what was ignored: %w", err)
+		return false, fmt.Errorf("take over ignored receipts: %w", err)
 	}
 	for i := range outcomes {
 		if o := &outcomes[i]; o.wanted {

@@ -6,12 +6,12 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Traffic is what came to a source of late.
+// Traffic is the recent traffic of a source.
 type Traffic struct {
 	Source string
-	// Hour is how many deliveries were admitted in the last whole hour, Day in the last 24 hours.
+	// Hour counts the admitted deliveries of the last whole hour, Day the deliveries of the last 24 hours.
 	Hour, Day int64
-	// Refused counts the refusals since yesterday (UTC), by class.
+	// Refused counts the rejected requests since yesterday (UTC), by class.
 	Refused map[string]int64
 }
 
@@ -26,5 +26,5 @@ select s.source,
 
 // ReadTraffic returns the traffic of each of the sources.
 func ReadTraffic(ctx context.Context, db schema.Querier, sources []string) ([]Traffic, error) {
-	return schema.List[Traffic](ctx, db, "read what comes to the sources", trafficSQL, sources)
+	return schema.List[Traffic](ctx, db, "read the traffic of the sources", trafficSQL, sources)
 }

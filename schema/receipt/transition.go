@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// ErrOutrun is returned for a status that a workflow task has written after a later one had written
-// another: the worker was away for longer than its task, or the run was reset. Nothing is changed.
+// ErrOutrun means that a later workflow task has already written another status: the worker was suspended for longer
+// than its task, or the run was reset. Nothing is changed.
 var ErrOutrun = errors.New("a later workflow task has written the status")
 
 const transitionSQL = `
@@ -27,10 +27,9 @@ with held as materialized (
 )
 select held.status, held.outrun, exists (select from moved) as moved from held`
 
-// Transition sets a receipt's status, with its reason and last error ("" for none). A receipt that becomes received
-// is due for dispatch at once. A status that the graph does not allow changes nothing and returns a
-// *[TransitionError]; a receipt that has the status already takes the new reason and error, so that the call may be
-// repeated.
+// Transition sets a receipt's status, with its reason and last error (possibly ""). A receipt that becomes received is
+// due for dispatch at once. A status that the graph does not allow changes nothing and returns a *[TransitionError]. A
+// receipt with the same status takes the new reason and error, so that the call may be repeated.
 func (s *Store) Transition(ctx context.Context, id string, to Status, reason, lastError string) error {
 	return s.TransitionAsOf(ctx, time.Time{}, id, to, reason, lastError)
 }
@@ -42,21 +41,21 @@ func (s *Store) TransitionAsOf(ctx context.Context, asOf time.Time, id string, t
 	return s.transition(ctx, asOf, id, to, reason, lastError, nil)
 }
 
-// Waits is what a parked run waits for.
+// Waits describes a parked run: the decisions that it accepts, and its effects.
 type Waits struct {
 	// Decisions lists the decisions that the run accepts.
 	Decisions []string `json:"decisions"`
-	// Effects lists the open effects that a decision can be about.
+	// Effects lists the open effects that a decision can apply to.
 	Effects []OpenEffect `json:"effects,omitempty"`
-	// Steps lists the effects that the run has reached, in order; it is empty if the run waits before its first one.
+	// Steps lists the effects that the run has reached, in order. It is empty if the run waits before its first effect.
 	Steps []Step `json:"steps,omitempty"`
 	// Undoing: the run compensates its effects, or has done so.
 	Undoing bool `json:"undoing,omitempty"`
-	// Left says why the run does no more than relay the event; it is nil if the run does more.
+	// Left is why the run only relays the event; it is nil if the run does more.
 	Left *Left `json:"left,omitempty"`
 }
 
-// Left is why a run leaves its event alone: a code and words.
+// Left is why a run ignores its event: a code and words.
 type Left struct {
 	Code string `json:"code"`
 	Why  string `json:"why"`
@@ -75,22 +74,22 @@ func (w Waits) Keys() []string {
 type Step struct {
 	Key  string `json:"key"`
 	Kind string `json:"kind"`
-	// Skipped: a person told this run to skip the effect.
+	// Skipped: a person decided that this run skips the effect.
 	Skipped bool `json:"skipped,omitempty"`
 }
 
-// OpenEffect is an effect that a parked run asks about.
+// OpenEffect is an effect that a parked run needs a decision about.
 type OpenEffect struct {
 	Key  string `json:"key"`
 	Kind string `json:"kind"`
-	// State is the effect's outcome in the run, "" if it was not begun.
+	// State is the effect's outcome in the run, or "" if it was not begun.
 	State string `json:"state"`
-	// Uncertain: nobody knows whether the effect has happened. ByHand: a person can say that it has.
+	// Uncertain: the effect may or may not have happened. ByHand: a person can record that it has.
 	Uncertain bool `json:"uncertain,omitempty"`
 	ByHand    bool `json:"by_hand,omitempty"`
 }
 
-// Park is [Store.TransitionAsOf] to needs_review or dead, by a run that then waits for a decision.
+// Park is [Store.TransitionAsOf] to needs_review or dead, for a run that then waits for a decision.
 func (s *Store) Park(ctx context.Context, asOf time.Time, id string, to Status, reason string, waits Waits) error {
 	return s.transition(ctx, asOf, id, to, reason, reason, &waits)
 }

@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// Transmission is one attempt to send a delivery, under an ID that its sender signs and uses once. It is for schemes
-// whose signature does not bind the bytes.
+// Transmission is one attempt to send a delivery, with an ID that the sender signs and uses once. It is for schemes
+// with a signature that does not protect the bytes.
 type Transmission struct {
 	ID   string
 	Body [sha256.Size]byte
 }
 
-// suspect parks the events of d, under IDs of their own, if other bytes came before under its transmission. The
-// transmission belongs to the first bytes for good: nobody can say later which were the sender's.
+// suspect parks the events of d, under IDs of their own, if other bytes came first with its transmission. The
+// transmission belongs to the first bytes for good, because it is unknown which bytes are the sender's.
 func (s *Store) suspect(ctx context.Context, d *Delivery) error {
 	if d.Transmission.ID == "" {
 		return nil
@@ -34,7 +34,7 @@ func (s *Store) suspect(ctx context.Context, d *Delivery) error {
 	d.Events = slices.Clone(d.Events)
 	for i := range d.Events {
 		e := &d.Events[i]
-		// Its ID is the forger's choice: under it, the real event would be a duplicate.
+		// The forger can choose the ID: under it, the real event would be a duplicate.
 		e.EventID = apartByHash(e.EventID, e.hash())
 		if e.Status == Received {
 			e.Status, e.Reason = NeedsReview, SuspectedForgery+": other bytes came first under transmission "+

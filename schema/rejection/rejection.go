@@ -1,8 +1,8 @@
-// Package rejection keeps refused requests for a short time, so that an operator can see why they were
-// refused, and can admit one after the mistake is mended.
+// Package rejection stores rejected requests for a short time, so that an operator can see the reason, and can admit a
+// request after the mistake is corrected.
 //
-// It is bounded: so many per source, so many of one remote address, for so many days, with bodies cut.
-// Nothing in it was ever admitted, and nothing reads it but operators.
+// It bounds the number per source and per remote address, the time, and the size of the bodies. Rejected requests have
+// not been admitted, and only operators read them.
 package rejection
 
 import (
@@ -18,12 +18,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ErrNotFound is returned where no such rejection is kept (any more).
+// ErrNotFound means that the rejection does not exist, or not any more.
 var ErrNotFound = errors.New("no such rejection")
 
-// Finding is one thing that the diagnosis found.
+// Finding is one finding of the diagnosis.
 type Finding struct {
-	// Code is a stable word, Text the sentence for a person. Neither holds a secret or a signature.
+	// Code is a stable identifier, Text a sentence for people. Neither contains a secret or a signature.
 	Code string `json:"code"`
 	Text string `json:"text"`
 }
@@ -36,33 +36,32 @@ type Rejection struct {
 	Class      string    `json:"class"`
 	Detail     string    `json:"detail"`
 	Diagnosis  []Finding `json:"diagnosis"`
-	// Likely is set where a signature fitted in some way: the sender has a secret of ours. Such a request is kept when
-	// forged ones push others out.
+	// Likely is set if one of pawl's secrets fits the signature in some way, so that the sender probably is the
+	// provider. Such a request is kept when forged ones displace others.
 	Likely     bool   `json:"likely_authentic"`
 	RemoteAddr string `json:"remote_addr"`
 	Method     string `json:"method"`
-	// BodySize is how many bytes came in. Body holds fewer when Truncated.
+	// BodySize is the number of received bytes. Body has fewer if Truncated is set.
 	BodySize   int64      `json:"body_size"`
 	Truncated  bool       `json:"truncated"`
 	AdmittedAt *time.Time `json:"admitted_at"`
-	// Query is the raw query of the request's URL where it is signed, else "".
+	// Query is the raw query of the request's URL if it is signed, else "".
 	Query string `json:"-"`
-	// Header holds the headers that are kept, signatures among them: it must not be shown as it is.
+	// Header contains the stored headers, including signatures. It must not be shown unmasked.
 	Header http.Header `db:"-" json:"-"`
 	Body   []byte      `json:"-"`
 }
 
 // The bounds.
 const (
-	// MaxBody is how many bytes of a body are kept; most events are smaller than a tenth of it.
+	// MaxBody is how many bytes of a body are stored. Most events are smaller than a tenth of it.
 	MaxBody = 64 << 10
-	// PerSource is how many rejections of a source are kept.
+	// PerSource is how many rejections of a source are stored.
 	PerSource = 200
-	// PerAddress is how many of them may be of one remote address (an IPv6 /64), so that one sender of rubbish
-	// does not push out everybody else's.
+	// PerAddress is how many of them may come from one remote address (an IPv6 /64), so that one sender of invalid
+	// requests does not displace all others.
 	PerAddress = 100
-	// KeptFor is for how long: past the longest time in which somebody looks at a broken webhook on
-	// Monday, and past most providers' own retries.
+	// KeptFor is how long rejections are stored: longer than a weekend, and longer than the retries of most providers.
 	KeptFor = 7 * 24 * time.Hour
 )
 
@@ -76,9 +75,9 @@ const insertSQL = `
 insert into rejections (id, source, received_at, class, detail, diagnosis, likely, remote_addr, method, query, headers, body, body_size, truncated)
 values (coalesce(nullif($1, '')::uuid, gen_random_uuid()), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
 
-// trimSQL keeps what a secret of ours has probably signed before what anybody may have sent. A request that an
-// operator has admitted may go first: its event is a receipt now. An IPv6 sender owns a whole /64, which counts as
-// one address; a zone, which inet does not take, is cut off.
+// trimSQL keeps requests that are probably signed with one of pawl's secrets before others. A request that an operator
+// has admitted may be deleted first, because its event is now a receipt. An IPv6 sender owns a whole /64, which counts
+// as one address; the zone, which inet does not accept, is removed.
 const trimSQL = `
 delete from rejections r using (
     select id, row_number() over (partition by source order by likely and admitted_at is null desc, received_at desc, id) as n,
@@ -89,8 +88,8 @@ delete from rejections r using (
  where r.id = ranked.id
    and (ranked.n > $1 or ranked.from_address > $2 or ranked.received_at < now() - $3::interval)`
 
-// Keep writes a batch and deletes the rows over the bounds, in one commit. Bodies are cut here. A
-// rejection without an ID gets one.
+// Keep stores a batch, with truncated bodies, and deletes the rows that exceed the bounds, in one commit. A rejection
+// without an ID gets one.
 func (s *Store) Keep(ctx context.Context, batch []Rejection) error {
 	var statements pgx.Batch
 	for _, r := range batch {
@@ -108,13 +107,16 @@ func (s *Store) Keep(ctx context.Context, batch []Rejection) error {
 
 // Filter narrows a list.
 type Filter struct {
-	// Source, when set, is the only one listed.
+	// Source, if set, restricts the list to one source.
 	Source string
 	// Limit defaults to 50.
 	Limit int
 }
 
-const columns = `id::text as id, source, received_at, class, detail, diagnosis, likely, remote_addr, method, query, headers, body, body_size, truncated, admitted_at`
+const (
+	summary = `id::text as id, source, received_at, class, detail, diagnosis, likely, remote_addr, method, body_size, truncated, admitted_at`
+	columns = summary + `, query, headers, body`
+)
 
 const listSQL = `
 select ` + columns + ` from rejections
@@ -133,21 +135,20 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Rejection, error) {
 	return found, nil
 }
 
-// recentSQL leaves out what any browser is answered.
+// recentSQL omits the rejections that any browser can cause.
 const recentSQL = `
 select source, class, count(*)::int as count, min(received_at) as since from rejections
  where received_at >= $1 and admitted_at is null and class not in ('unknown_source', 'method_not_allowed')
  group by source, class order by source, class`
 
-// Count counts the kept refusals of one source and class that nobody has admitted, and says when the first of them
-// came.
+// Count is the number of stored rejections of one source and class that were not admitted, with the time of the first.
 type Count struct {
 	Source, Class string
 	Count         int
 	Since         time.Time
 }
 
-// Recent counts the refusals since a time. More than [PerSource] of a source are not kept.
+// Recent counts the rejections since a time. At most [PerSource] of a source are stored.
 func (s *Store) Recent(ctx context.Context, since time.Time) ([]Count, error) {
 	rows, _ := s.pool.Query(ctx, recentSQL, since) // CollectRows returns its error
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Count])
@@ -157,16 +158,24 @@ func (s *Store) Recent(ctx context.Context, since time.Time) ([]Count, error) {
 	return found, nil
 }
 
-const getSQL = `select ` + columns + ` from kept_request($1)`
+const getSQL = `select ` + columns + ` from rejections where id = $1`
 
-// Get returns a rejection, or [ErrNotFound]. The database refuses that to whoever has not just recorded a look at it:
-// see package look.
-func (s *Store) Get(ctx context.Context, id string) (Rejection, error) {
+const findSQL = `select ` + summary + `, '' as query, '{}'::jsonb as headers, ''::bytea as body from rejections where id = $1`
+
+// Get returns a rejection, or [ErrNotFound].
+func (s *Store) Get(ctx context.Context, id string) (Rejection, error) { return s.one(ctx, getSQL, id) }
+
+// Find returns a rejection without its query, headers and body, or [ErrNotFound].
+func (s *Store) Find(ctx context.Context, id string) (Rejection, error) {
+	return s.one(ctx, findSQL, id)
+}
+
+func (s *Store) one(ctx context.Context, sql, id string) (Rejection, error) {
 	u, err := uuid.Parse(id)
 	if err != nil {
 		return Rejection{}, fmt.Errorf("rejection %q: %w", id, ErrNotFound)
 	}
-	found, err := s.query(ctx, getSQL, u.String())
+	found, err := s.query(ctx, sql, u.String())
 	if err == nil && len(found) == 0 {
 		err = ErrNotFound
 	}
@@ -178,8 +187,7 @@ func (s *Store) Get(ctx context.Context, id string) (Rejection, error) {
 
 const admittedSQL = `update rejections set admitted_at = coalesce(admitted_at, now()) where id = $1`
 
-// MarkAdmitted notes that the request has become a receipt. It may be called twice; the first time
-// stays.
+// MarkAdmitted records that the request has become a receipt. It may be called twice; the first time is kept.
 func (s *Store) MarkAdmitted(ctx context.Context, id string) error {
 	if _, err := s.pool.Exec(ctx, admittedSQL, id); err != nil {
 		return fmt.Errorf("mark rejection %s as admitted: %w", id, err)
@@ -205,8 +213,8 @@ func (s *Store) query(ctx context.Context, sql string, args ...any) ([]Rejection
 	})
 }
 
-// heldHeader returns the values of h as bytes: jsonb takes no NUL and no invalid UTF-8, and a header
-// that is not kept byte for byte cannot be verified again.
+// heldHeader returns the values of h as bytes: jsonb accepts neither NUL nor invalid UTF-8, and a header that is not
+// stored byte for byte cannot be verified again.
 func heldHeader(h http.Header) map[string][][]byte {
 	held := make(map[string][][]byte, len(h))
 	for name, values := range h {
@@ -217,8 +225,8 @@ func heldHeader(h http.Header) map[string][][]byte {
 	return held
 }
 
-// holdable returns s as Postgres' text can hold it. No query that is verified again is changed by it:
-// net/http refuses a request line with control characters.
+// holdable returns s in a form that a Postgres text can store. It never changes a query that is verified again, because
+// net/http rejects a request line with control characters.
 func holdable(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\ufffd"), "\ufffd")
 }

@@ -17,37 +17,37 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Finished says how a run ended and what its receipt became.
+// Finished describes how a run ended, and the resulting state of its receipt.
 type Finished struct {
-	// Ref is the event, as the receipt has it.
+	// Ref is the event, as in the receipt.
 	event.Ref
 	WorkflowID string
 	RunID      string
 	StartedAt  time.Time
-	// Kind, RequestedBy, RunReason and PreviousRunID are those of [Started], for a run that nobody has recorded.
+	// Kind, RequestedBy, RunReason and PreviousRunID are as in [Started], for a run without a recorded start.
 	Kind          Kind
 	RequestedBy   string
 	RunReason     string
 	PreviousRunID string
-	// Outcome is the run's, in the flow's words.
+	// Outcome is the run's outcome, in the words of the flow.
 	Outcome string
 	// Status, Reason and LastError become the receipt's.
 	Status    receipt.Status
 	Reason    string
 	LastError string
-	// AsOf is when the workflow task began that finishes the run; the zero time is never too old.
+	// AsOf is when the workflow task that finishes the run began. The zero time is never too old.
 	AsOf time.Time
 
 	id uuid.UUID
 }
 
-// MarkFinished closes a run and sets its receipt's status in one transaction. A run that nobody has recorded (a
-// reset; or a run that ended before its start was marked) is recorded as well. A receipt that differs from f.Ref
-// counts as not found. It may be called twice: the second call changes nothing but the closing time. It returns the API
-// version that the receipt has.
+// MarkFinished closes a run and sets the status of its receipt in one transaction. It also records a run without a
+// recorded start (after a reset, or because the run ended before its start was recorded). A receipt that differs from
+// f.Ref counts as not found. It may be called twice: the second call only changes the closing time. It returns the API
+// version of the receipt.
 //
-// A status that the graph does not allow closes the run and returns a *[receipt.TransitionError]. If a later workflow
-// task has written the status, nothing is changed and [receipt.ErrOutrun] is returned.
+// For a status that the graph does not allow, MarkFinished closes the run and returns a *[receipt.TransitionError]. If
+// a later workflow task has written the status, MarkFinished changes nothing and returns [receipt.ErrOutrun].
 func (s *Store) MarkFinished(ctx context.Context, f Finished) (apiVersion string, err error) {
 	id, err := receipt.ParseID(f.ReceiptID)
 	if err != nil {
@@ -64,18 +64,18 @@ func (s *Store) MarkFinished(ctx context.Context, f Finished) (apiVersion string
 	return ended.apiVersion, nil
 }
 
-// ended is what became of a run's end.
+// ended is the result of finishing a run.
 type ended struct {
 	apiVersion string
 	refused    error
 }
 
-// finishedSQL is told which statuses each of the new ones may follow ($10), so that the one table of
-// transitions decides here too.
+// The parameter $10 of finishedSQL contains the statuses that each new status may follow, from the one table of
+// transitions.
 //
-// Two runs of one receipt may end together: the one with the later task moves it. Sorting them also has all of ended
-// read before the first receipt is changed. Otherwise Postgres finds no row to lock once the same statement has
-// changed it, and the second run is neither closed nor refused.
+// Two runs of one receipt may end in one flush: the one with the later task sets the status. The sort also makes
+// Postgres read all of ended before it changes the first receipt. Without it, Postgres finds no row to lock after the
+// same statement has changed the row, and the second run is neither closed nor refused.
 const finishedSQL = `
 with ended as materialized (
     select i.*, held.api_version, held.status as was, held.fence as before, coalesce(held.fence > i.fence, false) as outrun
@@ -102,9 +102,8 @@ with ended as materialized (
 )
 select id, was, before, id in (select id from moved), api_version from ended`
 
-// lastReports returns the last report of each run, in the order of locks: receipts, then runs. An upsert may meet a
-// row only once, and a run may be finished twice at the same moment: the later task counts, and the last report of
-// one task.
+// lastReports returns the last report of each run in lock order: receipts, then runs. An upsert may change a row only
+// once, and a run may be finished twice at the same time: the later task counts, and the last report of one task.
 func lastReports(reqs []Finished) []Finished {
 	last := map[[2]string]Finished{}
 	for _, f := range reqs {
@@ -182,7 +181,7 @@ func (s *Store) flushFinished(ctx context.Context, reqs []Finished) ([]ended, er
 
 const compensatedSQL = `select count(*) from runs where outcome = 'compensated' and closed_at > now() - $1::interval`
 
-// Compensated counts the runs that ended within the time d by taking back what they had done.
+// Compensated counts the runs that ended within the time d by compensating their effects.
 func (s *Store) Compensated(ctx context.Context, d time.Duration) (n int, err error) {
 	return schema.One[int](ctx, s.db, "count compensated runs", compensatedSQL, d)
 }

@@ -9,30 +9,30 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Deed is what somebody did to a run.
+// Deed is a person's action on a run in Temporal.
 type Deed string
 
-// The deeds of people on runs in Temporal.
+// The actions of people on runs in Temporal.
 const (
 	Cancelled  Deed = "cancelled"
 	Terminated Deed = "terminated"
 	WasReset   Deed = "reset"
 )
 
-// Intervention is what somebody did to a run in Temporal, where pawl was not asked.
+// Intervention is a person's action on a run in Temporal, without pawl.
 type Intervention struct {
 	ReceiptID  string
 	WorkflowID string
-	// RunID is the run that it was done to; of a reset the run that it made, and PreviousRunID the one that was reset.
+	// RunID is the run of the action. For a reset it is the new run, and PreviousRunID the run that was reset.
 	RunID         string
 	PreviousRunID string
 	What          Deed
 	At            time.Time
-	// The identity that was given to Temporal, and the reason; each "" when Temporal does not know it.
+	// Who is the identity that was given to Temporal, and Why the reason. Each is "" if Temporal has no record of it.
 	Who, Why string
 }
 
-// String tells the deed, the person and the reason.
+// String describes the action, the person and the reason.
 func (i Intervention) String() string {
 	words := string(i.What) + " in Temporal"
 	if i.Who != "" {
@@ -44,8 +44,8 @@ func (i Intervention) String() string {
 	return words
 }
 
-// intervenedSQL also closes a run that was terminated, which can say nothing any more, and says of one that a reset
-// made why it is there, whoever has recorded it before.
+// intervenedSQL also closes a terminated run, which cannot record its end, and sets the reason of a run that a reset
+// made, even if the run is already recorded.
 const intervenedSQL = `
 with noted as (
     insert into interventions (receipt_id, workflow_id, run_id, what, at, who, why)
@@ -60,7 +60,7 @@ select $2, $3, $1, 'reset', $6, $7, $8, $5 where $4 = 'reset'
 on conflict (workflow_id, run_id) do update
    set kind = 'reset', requested_by = excluded.requested_by, reason = excluded.reason, previous_run_id = excluded.previous_run_id`
 
-// Intervened records what somebody did to a run of a receipt. It may be called twice.
+// Intervened records a person's action on a run of a receipt. It may be called twice.
 func (s *Store) Intervened(ctx context.Context, i Intervention) error {
 	id, err := receipt.ParseID(i.ReceiptID)
 	if err != nil {

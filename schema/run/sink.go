@@ -10,18 +10,18 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// OutReason is the reason of a receipt whose run waits for a sink that is out, and PausedReason of one whose sink is
-// paused; [SinkWaiters] and [Store.WaitsForSink] read them.
+// OutReason is the reason of a receipt while its run waits for a sink that is out. [SinkWaiters] and
+// [Store.WaitsForSink] read the reason.
 func OutReason(sink, words string) string { return receipt.SinkOut + ": " + sink + " " + words }
 
-// PausedReason is described at OutReason.
+// PausedReason is the reason of a receipt while its run waits for a paused sink.
 func PausedReason(sink, words string) string { return receipt.Paused + ": " + sink + " " + words }
 
 const sinkWaitersSQL = `
 select split_part(substr(reason, length(reason_code) + 3), ' ', 1) as sink, count(*)
   from receipts where status = 'retrying' and reason_code in ($1, $2) group by 1`
 
-// SinkWaiters is the function of that name, bounded.
+// SinkWaiters calls the function of that name with a timeout.
 func (s *Store) SinkWaiters(ctx context.Context) (map[string]int, error) {
 	return SinkWaiters(ctx, s.db)
 }
@@ -36,8 +36,8 @@ const waitsForSinkSQL = `
 select id::text, workflow_id from receipts
  where status = 'retrying' and (starts_with(reason, $1) or starts_with(reason, $2)) and id > $3::uuid and workflow_id <> '' order by id limit $4`
 
-// WaitsForSink returns the receipts whose runs wait for a sink, with their workflow IDs, as pages in the order of their
-// IDs: after is the last one before, "" for the first page.
+// WaitsForSink returns the receipts with runs that wait for a sink, and their workflow IDs, in pages ordered by ID.
+// after is the last ID of the previous page, or "" for the first page.
 func (s *Store) WaitsForSink(ctx context.Context, sink, after string, most int) (ids, workflows []string, err error) {
 	if after == "" {
 		after = "00000000-0000-0000-0000-000000000000"

@@ -14,13 +14,13 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Started says that a workflow runs for a receipt.
+// Started records that a workflow runs for a receipt.
 type Started struct {
 	ReceiptID  string
 	WorkflowID string
 	RunID      string
 	StartedAt  time.Time
-	// Kind is Original when empty. RequestedBy, Reason and PreviousRunID belong to the others.
+	// Kind is Original if empty. RequestedBy, Reason and PreviousRunID belong to the other kinds.
 	Kind          Kind
 	RequestedBy   string
 	Reason        string
@@ -29,11 +29,11 @@ type Started struct {
 	id uuid.UUID
 }
 
-// MarkStarted records runs and moves their receipts from received to processing; a receipt that is
-// further already keeps its status, and a run that is recorded already stays as it is. It may be
-// called twice. An error concerns some of runs; all of them may be marked again.
+// MarkStarted records runs and moves their receipts from received to processing. A receipt with a later status keeps
+// it, and a recorded run does not change. MarkStarted may be called twice. An error concerns some of the runs; all of
+// them may be marked again.
 func (s *Store) MarkStarted(ctx context.Context, runs ...Started) error {
-	// Runs are enqueued one by one rather than as a group, so that one that is refused fails alone.
+	// Runs are enqueued one by one, so that a rejected run does not fail the others.
 	errs := make(chan error, len(runs))
 	for _, r := range runs {
 		id, err := receipt.ParseID(r.ReceiptID)
@@ -55,12 +55,12 @@ func (s *Store) MarkStarted(ctx context.Context, runs ...Started) error {
 	return first
 }
 
-// startedSQL sorts the runs by receipt before it changes the first: see finishedSQL. Two runs of one receipt may
-// begin together: the later one names its workflow.
+// startedSQL sorts the runs by receipt before it changes the first one: see finishedSQL. If two runs of one receipt
+// start in one flush, the receipt gets the workflow of the later one.
 const startedSQL = `
 with ` + schema.Lazy + `, started as materialized (
-    -- A short run has ended and said all of this itself: its receipt is not touched again.
-    -- While a replay waits for its start, the run before it may be marked late: that is not the run that was asked for.
+    -- A short run may have ended and recorded this itself: its receipt is not changed again.
+    -- While a replay waits for its start, the run before it may be marked late: it is not the requested run.
     select i.*, held.status as was, held.workflow_id as known,
            held.rerun is null or i.kind <> 'original' and i.run_id <> coalesce(held.rerun ->> 'previous', '') as wanted
       from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[])
@@ -81,7 +81,7 @@ update receipts r
  where r.id = i.id and (i.was = 'received' or i.known = '')`
 
 func (s *Store) flushStarted(ctx context.Context, reqs []Started) ([]struct{}, error) {
-	// The order in which receipts are locked, and then runs.
+	// The lock order: receipts, then runs.
 	slices.SortFunc(reqs, func(a, b Started) int {
 		return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.WorkflowID, b.WorkflowID),
 			cmp.Compare(a.RunID, b.RunID))

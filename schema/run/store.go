@@ -1,8 +1,8 @@
-// Package run keeps the runs that receipts got: the Temporal executions that were started for them, how they ended,
-// and which of them nobody has heard of.
+// Package run stores the runs of receipts: the Temporal executions that were started for them and how they ended. It
+// also lists the receipts with possibly lost runs.
 //
-// A run moves its receipt, by the one graph of statuses ([receipt.Next]); who writes both does so in one statement.
-// Starts and ends are group-committed, as the inserts of receipts are.
+// A run moves its receipt along the one graph of statuses ([receipt.Next]); run and receipt are written in one
+// statement. Starts and ends are group-committed, like the inserts of receipts.
 package run
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Kind says why a run exists.
+// Kind is the reason why a run was started.
 type Kind string
 
 // The kinds of runs.
@@ -21,7 +21,7 @@ const (
 	Original Kind = "original"
 	Replay   Kind = "replay"
 	Reset    Kind = "reset"
-	ByClock  Kind = "due" // what the clock does about a fact of the receipt
+	ByClock  Kind = "due" // started by the clock for a due row of the receipt
 )
 
 // Store reads and writes runs. Make one per process with [NewStore]: callers of one Store share commits. It is safe for
@@ -43,7 +43,7 @@ func NewStore(pool *pgxpool.Pool, o receipt.Options) *Store {
 	return s
 }
 
-// Close refuses new writes of starts and ends, and returns when those that wait are written. The pool is the caller's.
+// Close rejects new starts and ends, and returns after the queued ones are written. It does not close the pool.
 func (s *Store) Close() {
 	s.started.Close()
 	s.finished.Close()

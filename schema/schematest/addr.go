@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// FreeAddr returns an address of this machine that nobody listens on now. A process gets none twice.
+// FreeAddr returns a free address of this machine. A process gets no address twice.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	port, err := keeper.FreePort()

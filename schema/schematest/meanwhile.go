@@ -37,7 +37,8 @@ func BehindUntil(t *testing.T, pool *pgxpool.Pool, write func() error, waiting f
 	return <-wrote
 }
 
-// AwaitLock returns when somebody waits for a lock. A result in wrote says that nobody does.
+// AwaitLock returns when a session waits for a lock. It fails the test if a result arrives in wrote, because write then
+// did not wait.
 func AwaitLock(t *testing.T, pool *pgxpool.Pool, wrote <-chan error) {
 	t.Helper()
 	for {
@@ -56,7 +57,7 @@ func AwaitLock(t *testing.T, pool *pgxpool.Pool, wrote <-chan error) {
 	}
 }
 
-// joining is a context that tells when a group commit is waited for with it.
+// joining is a context that signals when a group commit is waited for with it.
 type joining struct {
 	context.Context
 	joined func()

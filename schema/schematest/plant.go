@@ -7,9 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Planted is what somebody may have his names, types and errors be: a formula, markup of HTML and of Markdown, and
-// characters that move the cursor, hide, or turn round what stands beside them. Raw are the parts of it that no surface
-// shows as they came.
+// Planted is a hostile value for names, types and errors: a formula, HTML and Markdown, and characters that move the
+// cursor, hide text, or reverse its direction. No surface may show them unescaped.
 const Planted = "=1+1<script>alert(1)</script><img src=x onerror=alert(2)>\"'`*\\[x](javascript:3)|\u202egnp.exe\u2066\u200b\u00ad\U000e0041\x1b[2J\u009b\r"
 
 // HiddenIn are the hidden characters of [Planted].
@@ -18,7 +17,7 @@ const HiddenIn = "\u202e\u2066\u200b\u00ad\U000e0041\x1b\u009b\r"
 // PlantedID is the receipt of the event that [Plant] makes.
 const PlantedID = "01890000-0000-7000-8000-000000000001"
 
-// Plant puts [Planted] into every column that holds what comes from outside.
+// Plant puts [Planted] into every column with data from outside.
 func Plant(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	for _, sql := range []string{
@@ -48,7 +47,7 @@ func Plant(t testing.TB, pool *pgxpool.Pool) {
 		`insert into grants (mode, object, account, plan, add_ons, because) values ('live', @x, @x, @x, array[@x], @x)`,
 		`update accounts set target_features = array[@x], known_features = array[@x] where id = @x`,
 		`insert into workspaces (mode, account, version, state, plan, features, effect_key) values ('live', @x, 1, 'active', @x, array[@x], @x)`,
-		`insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, reference) values (@x, 'live', @x, @x, @x, 'payment', 1, @x, @x)`,
+		`insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, cash, reference) values (@x, 'live', @x, @x, @x, 'payment', 1, @x, 1, @x)`,
 		`insert into due (mode, owner, account, object, why, at, provider, event_id, receipt_id, occurred_at, next_at) values
 			('live', @x, @x, @x, 'end', now() + interval '1 day', @x, @x, @id, now(), now() + interval '1 day')`,
 		`insert into addresses (customer, mode, provider, email, name, said) values (@x, 'live', @x, @x, @x, '')`,
@@ -57,11 +56,10 @@ func Plant(t testing.TB, pool *pgxpool.Pool) {
 			('job-1', 'retry', @x, @x, json_build_object('type', @x::text), @x, @x, 1, json_build_object(@x::text, 1), 'paused', @x, 1)`,
 		`insert into job_items (job, target, name, result, note) values ('job-1', @id::text, @x, 'failed', @x)`,
 		`insert into tokens (name, hash, role, made_by) values ('shop', sha256(''), @x, @x)`,
-		`insert into pending_decisions (id, subject, verb, target, args, asked_by, why, money, state, until) values
-			('p-1', @x, 'approve', @x, json_build_object('effect', @x::text), @x, @x, json_build_object(@x::text, 1), sha256(''), now() + interval '1 day')`,
+		`insert into pending_decisions (id, subject, verb, target, args, asked_by, asked_issuer, asked_subject, why, money, chosen, state, until) values
+			('p-1', @x, 'approve', @x, json_build_object('effect', @x::text), @x, @x, @x, @x, json_build_object(@x::text, 1), '{}', sha256(''), now() + interval '1 day')`,
 		`insert into operator_actions (request_id, actor, action, target, reason, before, after, prev_hash, hash) values
 			(@x, @x, @x, @x, @x, json_build_object('receipt', @id::text), json_build_object('kind', @x::text, 'mode', 'live'), '\x00', '\x01')`,
-		`insert into looks (what, who, why) values (@id, @x, @x)`,
 		`insert into source_counts (source, what, name, day, count, last) values ('stripe', 'refused', @x, current_date, 1, now())`,
 		`insert into endpoints (source, looked_at, findings) values ('stripe', now(), json_build_array(json_build_object('kind', @x::text, 'says', @x::text, 'since', now())))`,
 	} {

@@ -15,9 +15,9 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// Pooler starts a PgBouncer in transaction mode in front of the database at dsn, and returns the database's URL
-// through it, without what pawl needs to hear of a pooler. It has two connections to the server, in the name of dsn's
-// role, for whoever comes. It goes when the test ends. The test is skipped if PgBouncer is not installed.
+// Pooler starts a PgBouncer in transaction mode in front of the database at dsn, and returns the URL through it,
+// without the parameter that declares a pooler to pawl. It has two connections to the server, as dsn's role, for all
+// clients. It stops when the test ends. The test is skipped if PgBouncer is not installed.
 func Pooler(t testing.TB, dsn string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")

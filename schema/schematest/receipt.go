@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/schema/event"
 )
 
-// Ref is an event of Stripe whose receipt [Receipts] makes: the same for an event ID in every test. It is live, unless
-// the ID begins with "test".
+// Ref is a Stripe event with a receipt by [Receipts]: the same for an event ID in every test. It is live, unless the ID
+// begins with "test".
 func Ref(eventID string) event.Ref {
 	ref := event.Ref{
 		ReceiptID: uuid.NewSHA1(uuid.NameSpaceOID, []byte(eventID)).String(), Provider: "stripe", Mode: "live",

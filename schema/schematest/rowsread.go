@@ -14,8 +14,8 @@ select t.relname::text, greatest(t.seq_tup_read + coalesce(t.idx_tup_fetch, 0), 
  where t.relname = any($1)
  group by t.relid, t.relname, t.seq_tup_read, t.idx_tup_fetch`
 
-// RowsRead returns how many rows the pool has read of each table that grows for ever, since it was called last. All
-// connections have to be idle, and nobody else may use the database.
+// RowsRead returns how many rows the pool has read of each table that grows for ever, since the last call. All
+// connections must be idle, and no other code may use the database.
 func RowsRead(t testing.TB, pool *pgxpool.Pool) map[string]int64 {
 	t.Helper()
 	for _, conn := range pool.AcquireAllIdle(t.Context()) {

@@ -18,6 +18,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"strconv"
 	"sync"
@@ -37,8 +38,13 @@ import (
 // cannot be copied.
 const template = "pawl_template"
 
-// Console is the role of a console in each database of the server, and its password.
-const Console = "pawl_console"
+// The roles of pawl's processes in each database of the server. The password of each is its name.
+const (
+	Ingress = "pawl_ingress"
+	Worker  = "pawl_worker"
+	Console = "pawl_console"
+	Reader  = "pawl_reader"
+)
 
 // shared is the server of this process.
 var shared struct {
@@ -54,8 +60,8 @@ func Main(m *testing.M, before ...func() error) {
 	os.Exit(Run(m, before...)) //nolint:forbidigo // called as the last line of TestMain
 }
 
-// AtOnce has n parallel tests run at once, unless -parallel says how many. It is for tests that mostly wait, whatever
-// the number of CPUs. TestMain calls it first.
+// AtOnce lets n parallel tests run at once, unless -parallel is set. It is for tests that mostly wait, on any number of
+// CPUs. TestMain calls it first.
 func AtOnce(n int) {
 	flag.Parse()
 	set := false
@@ -110,10 +116,13 @@ func start(ctx context.Context) error {
 	if err := schema.Migrate(ctx, server.DSN(template), log); err != nil {
 		return err
 	}
-	if err := admin("create role " + Console + " login password '" + Console + "'"); err != nil {
-		return err
+	for _, role := range []string{Ingress, Worker, Console, Reader} {
+		if err := admin("create role " + role + " login password '" + role + "'"); err != nil {
+			return err
+		}
 	}
-	return schema.SetRoles(ctx, server.DSN(template), schema.Roles{Console: []string{Console}}, log)
+	return schema.SetRoles(ctx, server.DSN(template), schema.Roles{Ingress: []string{Ingress}, Worker: []string{Worker},
+		Console: []string{Console}, Reader: []string{Reader}}, log)
 }
 
 // admin runs one statement on a connection of its own: a pooled one would not survive a test
@@ -129,8 +138,8 @@ func admin(sql string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// New returns a pool on a fresh migrated database, whose connections are told what those of a process are told that
-// handles events. Pool and database go when the test ends.
+// New returns a pool on a fresh migrated database, with the session settings of a process that handles events. Pool and
+// database are removed when the test ends.
 func New(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	options, err := pgxpool.ParseConfig(NewDSN(t))
@@ -146,22 +155,25 @@ func New(t testing.TB) *pgxpool.Pool {
 	return pool
 }
 
-// AsConsole returns a pool on the database of another pool, whose sessions are those of a console's role. It goes when
-// the test ends, which fails if that role may not do something.
-func AsConsole(t testing.TB, pool *pgxpool.Pool) *pgxpool.Pool {
+// As returns a pool on the database of another pool with a role's sessions, for example [Console]'s. The test closes it
+// at its end. The test fails if the role lacks a privilege.
+func As(t testing.TB, pool *pgxpool.Pool, role string) *pgxpool.Pool {
 	t.Helper()
 	options := pool.Config()
-	options.ConnConfig.User, options.ConnConfig.Password, options.ConnConfig.Tracer = Console, Console, refusals{t}
+	options.ConnConfig.User, options.ConnConfig.Password, options.ConnConfig.Tracer = role, role, refusals{t, role}
 	as, err := pgxpool.NewWithConfig(context.Background(), options)
 	if err != nil {
-		t.Fatalf("schematest: connect as a console: %v", err)
+		t.Fatalf("schematest: connect as %s: %v", role, err)
 	}
 	t.Cleanup(as.Close)
 	return as
 }
 
-// refusals fails a test whose role lacks a right.
-type refusals struct{ t testing.TB }
+// refusals fails a test if its role lacks a privilege.
+type refusals struct {
+	t    testing.TB
+	role string
+}
 
 type statement struct{}
 
@@ -171,8 +183,19 @@ func (refusals) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQue
 
 func (r refusals) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryEndData) {
 	if refused, is := errors.AsType[*pgconn.PgError](q.Err); is && refused.Code == "42501" { // insufficient_privilege
-		r.t.Errorf("the console's role: %v: %s", q.Err, ctx.Value(statement{}))
+		r.t.Errorf("%s: %v: %s", r.role, q.Err, ctx.Value(statement{}))
 	}
+}
+
+// DSNAs returns the URL dsn with the user and the password of a role, for example [Worker].
+func DSNAs(t testing.TB, dsn, role string) string {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatalf("schematest: %v", err)
+	}
+	u.User = url.UserPassword(role, role)
+	return u.String()
 }
 
 // NewDSN returns the URL of a fresh migrated database, for tests that hand it to another
@@ -185,6 +208,11 @@ func NewDSN(t testing.TB) string {
 	// Its two checkpoints cost less, with fsync off, than a write-ahead log of each page.
 	if err := admin("CREATE DATABASE " + quoted + " TEMPLATE " + template + " STRATEGY FILE_COPY"); err != nil {
 		t.Fatalf("schematest: create a database: %v", err)
+	}
+	// A copy has the privileges on tables, and not those on the database.
+	if err := admin("REVOKE TEMPORARY ON DATABASE " + quoted + " FROM PUBLIC; GRANT TEMPORARY ON DATABASE " + quoted +
+		" TO " + Ingress + ", " + Worker); err != nil {
+		t.Fatalf("schematest: close a database: %v", err)
 	}
 	t.Cleanup(func() {
 		// FORCE: a pool of the test that is not closed yet must not keep the database.

@@ -26,7 +26,7 @@ var grows = []string{"receipts", "receipt_bodies", "redeliveries", "transmission
 	"effect_attempts", "outbox",
 	"facts", "accounts", "subscriptions", "invoices", "grants", "due", "workspaces", "tasks",
 	"finance_entries", "finance_corrections",
-	"objects", "operator_actions", "looks"}
+	"objects", "operator_actions"}
 
 // OnPurpose names statements that read more than the rows of a key, and why they may.
 type OnPurpose struct {
@@ -39,8 +39,8 @@ type OnPurpose struct {
 	Made map[string]string
 }
 
-// Statements are those of the package in a directory, by name: its constants whose names end in SQL. openTaskSQL is
-// "open task".
+// Statements returns the statements of the package in a directory by name: its constants with names that end in SQL.
+// openTaskSQL is "open task".
 func Statements(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
@@ -67,11 +67,11 @@ var upper = regexp.MustCompile(`[A-Z]`)
 
 const module = "github.com/pawlhq/pawl"
 
-// constants is the directory of a module, whose packages it reads as far as constants need it: no function, and nothing
-// of another module.
+// constants is the directory of a module. It type-checks packages as far as constants need it: no functions, and no
+// other modules.
 type constants string
 
-// Import returns a package, whatever of it has errors.
+// Import returns a package, even if it has errors.
 func (root constants) Import(path string) (*types.Package, error) {
 	inside, ours := strings.CutPrefix(path, module)
 	if !ours {
@@ -90,10 +90,10 @@ func (root constants) Import(path string) (*types.Package, error) {
 	return pkg, err
 }
 
-// CheckStatements prepares each statement of the package that it tests against the migrated schema. It reports those
+// CheckStatements prepares each statement of the package under test against the migrated schema. It reports statements
 // that read all rows, or all open rows, of a table that grows for ever: they are fast only until the table is large.
 //
-// The plans are those that run in production: see [schema.Handling].
+// The plans are the plans of production: see [schema.Handling].
 func CheckStatements(t *testing.T, pool *pgxpool.Pool, but OnPurpose) {
 	t.Helper()
 	statements := Statements(t, ".")

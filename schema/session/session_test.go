@@ -22,7 +22,7 @@ func TestSession_LivesAndEnds(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
 	s := session.New(db)
-	ada := session.Session{Name: "ada", Roles: []string{"viewer", "reveal"}, Via: "password"}
+	ada := session.Session{Issuer: "local", Subject: "ada@acme", Name: "ada", Roles: []string{"viewer", "reveal"}, Via: "password", Credential: "f00d"}
 	first, err := s.Begin(t.Context(), ada, time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,8 @@ func TestSession_LivesAndEnds(t *testing.T) {
 		t.Fatalf("a second sign-in: %v, the same secret: %t", err, first == second)
 	}
 	found, err := s.Find(t.Context(), first)
-	if err != nil || found.Name != "ada" || !slices.Equal(found.Roles, ada.Roles) || found.Via != "password" {
+	if err != nil || found.Name != "ada" || found.Issuer != "local" || found.Subject != "ada@acme" || !slices.Equal(found.Roles, ada.Roles) ||
+		found.Via != "password" || found.Credential != "f00d" {
 		t.Fatalf("found %+v, %v", found, err)
 	}
 	for name, secret := range map[string]string{"of nobody": "x", "empty": ""} {
@@ -49,7 +50,15 @@ func TestSession_LivesAndEnds(t *testing.T) {
 	if _, err := s.Find(t.Context(), second); err != nil {
 		t.Errorf("the other one: %v", err)
 	}
-	if err := s.EndAll(t.Context(), "ada"); err != nil {
+	for _, of := range [][2]string{{"local", "ada"}, {"https://idp.example", "ada@acme"}} { // the name, and another's subject
+		if err := s.EndAll(t.Context(), of[0], of[1]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Find(t.Context(), second); err != nil {
+			t.Errorf("after the end of another person's: %v", err)
+		}
+	}
+	if err := s.EndAll(t.Context(), "local", "ada@acme"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Find(t.Context(), second); !errors.Is(err, schema.ErrNotFound) {
@@ -65,7 +74,7 @@ func TestSession_OverOrIdle_IsNone(t *testing.T) {
 		"over": `update sessions set ends_at = now() - interval '1 second'`,
 		"idle": `update sessions set seen_at = now() - interval '3 hours'`,
 	} {
-		secret, err := s.Begin(t.Context(), session.Session{Name: name, Roles: []string{"viewer"}, Via: "oidc"}, time.Hour)
+		secret, err := s.Begin(t.Context(), session.Session{Issuer: "local", Subject: name, Name: name, Roles: []string{"viewer"}, Via: "oidc"}, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}

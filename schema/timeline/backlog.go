@@ -9,31 +9,31 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Backlog counts the open events, as of one moment.
+// Backlog counts the open events at one moment.
 type Backlog struct {
-	// Parked counts the events that wait for a person, by cause; Waiting those that go on by themselves. The most
-	// frequent cause comes first.
+	// Parked counts the events that wait for a person, by cause. Waiting counts the events that continue without a
+	// person. The most frequent cause comes first.
 	Parked  []Cause `json:"parked"`
 	Waiting []Cause `json:"waiting"`
-	// Oldest is the open event that was received first, nil if no event is open.
+	// Oldest is the open event with the earliest receipt, or nil if no event is open.
 	Oldest *Open `json:"oldest"`
 }
 
-// Cause is a status, a reason for it, and the events that have both.
+// Cause counts the events with one status and one reason.
 type Cause struct {
 	Status string `json:"status"`
-	// ReasonCode is "" if nothing is wrong, or if the reason has words and no code.
+	// ReasonCode is "" if the event has no reason, or a reason without a code.
 	ReasonCode string `json:"reason_code"`
 	Events     int    `json:"events"`
 	// Oldest is when the first of them was received.
 	Oldest time.Time `json:"oldest"`
-	// Money is the sum of the parked events' amounts, in minor units by currency. Several events about one object
-	// count once. An event that was parked before it was read has no known amount. It is empty where more than 5,000
+	// Money is the sum of the parked events' amounts, in minor units by currency. Several events about one object count
+	// once. An event that was parked before it was read has no known amount. Money is empty if more than 5,000 events
 	// are parked.
 	Money map[string]int64 `json:"money,omitempty"`
 }
 
-// Open is an event that is not at rest.
+// Open is an event that is not finished.
 type Open struct {
 	ID         string    `json:"id"`
 	EventID    string    `json:"event_id"`
@@ -43,7 +43,7 @@ type Open struct {
 	ReceivedAt time.Time `json:"received_at"`
 }
 
-// Parked is a cause in one mode: money hangs on all of its events, or on none.
+// Parked is a cause in one mode, with events that are either all financial or all not.
 type Parked struct {
 	Cause
 	Mode      string
@@ -52,15 +52,15 @@ type Parked struct {
 	Since time.Time
 }
 
-// parkedSQL counts by mode, and by whether the type matches a pattern of $1; or by neither where $1 is null. The money
-// is not summed where more than $2 events are parked: each of them takes a look at its facts.
-const parkedSQL = `
+// parkedSQL counts by mode, and by whether the type matches a pattern of $1; by neither if $1 is null. It does not sum
+// the money if more than $2 events are parked, because each sum reads the facts of the event.
+var parkedSQL = `
 with parked as materialized (
     select id, status, reason_code, received_at, updated_at, case when $1::text[] is null then '' else mode end as mode,
            coalesce(type like any($1), false) as financial
       from receipts where status in ('needs_review', 'dead')
 ), money as materialized (
-    select status, reason_code, mode, financial, currency, sum(amount)::bigint as amount
+    select status, reason_code, mode, financial, currency, ` + schema.Total(`amount`) + ` as amount
       from (select distinct on (r.status, r.reason_code, r.mode, r.financial, about.told_of)
                    r.status, r.reason_code, r.mode, r.financial, about.amount, coalesce(about.currency, '') as currency
               from (select * from parked where (select count(*) from parked) <= $2::bigint) r` + about + `
@@ -72,7 +72,7 @@ select status, reason_code, mode, financial, count(*)::int as events, min(receiv
          where (m.status, m.reason_code, m.mode, m.financial) = (p.status, p.reason_code, p.mode, p.financial)) as money
   from parked p group by status, reason_code, mode, financial order by 5 desc, status, reason_code, mode, financial`
 
-// mostSummed is how many parked events have their money summed again and again.
+// mostSummed is the largest number of parked events for which the money is summed.
 const mostSummed = 5000
 
 // waitingSQL is two statements for two partial indexes.
@@ -123,8 +123,8 @@ func ReadBacklog(ctx context.Context, db DB) (*Backlog, error) {
 	return b, err
 }
 
-// ReadParked counts the parked events by cause, mode and whether money hangs on them: their types match a pattern of
-// SQL's. Their money is not summed if more than 5,000 are parked.
+// ReadParked counts the parked events by cause, mode, and whether their types match one of the SQL patterns in
+// financial. It does not sum their money if more than 5,000 are parked.
 func ReadParked(ctx context.Context, db schema.Querier, financial []string) ([]Parked, error) {
 	return schema.List[Parked](ctx, db, "read what is parked", parkedSQL, financial, mostSummed)
 }

@@ -2,6 +2,7 @@ package timeline_test
 
 import (
 	"maps"
+	"math"
 	"testing"
 	"time"
 
@@ -59,5 +60,27 @@ func TestReadBacklog_CountsAgeAndMoneyByCause(t *testing.T) {
 		if sum, err := timeline.SumUp(t.Context(), db, timeline.Filter{Status: "dead"}, most); err != nil || sum.Events != 4 || !maps.Equal(sum.Money, want) {
 			t.Errorf("of at most %d: %+v, %v, want 4 with %v", most, sum, err, want)
 		}
+	}
+}
+
+// A payload may state any amount, and a sum of 64 bits overflows after the second one.
+func TestReadBacklog_AmountsBeyond64Bits_SumIsCapped(t *testing.T) {
+	t.Parallel()
+	db := schematest.New(t)
+	exec(t, db, `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason)
+		select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 's', 'stripe', 'test', 'evt_' || n, 'id', 'invoice.paid', now(), '\x01', 'dead', 'effect_failed: words'
+		  from generate_series(1, 3) n`)
+	exec(t, db, `insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
+		select 'stripe', 'test', 'invoice_seen', 'in_' || n, 'evt_' || n, ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, now(), 3, 'event',
+		       jsonb_build_object('Invoice', jsonb_build_object('Paid', amount, 'Currency', currency))
+		  from (values (1, 9223372036854775807, 'usd'), (2, 9223372036854775807, 'usd'), (3, 4900, 'eur')) as t(n, amount, currency)`)
+	want := map[string]int64{"usd": math.MaxInt64, "eur": 4900}
+	b, err := timeline.ReadBacklog(t.Context(), db)
+	if err != nil || len(b.Parked) != 1 || b.Parked[0].Events != 3 || !maps.Equal(b.Parked[0].Money, want) {
+		t.Errorf("%+v, %v, want 3 parked events with %v", b, err, want)
+	}
+	sum, err := timeline.SumUp(t.Context(), db, timeline.Filter{Status: "dead"}, 10)
+	if err != nil || sum.Events != 3 || !maps.Equal(sum.Money, want) {
+		t.Errorf("%+v, %v, want 3 with %v", sum, err, want)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Due is what the clock will do because of an event.
+// Due is a scheduled action that follows from an event.
 type Due struct {
 	At time.Time `json:"at"`
 	// Why is the step of the row, as billing.Why names it.
@@ -15,23 +15,23 @@ type Due struct {
 	Object string `json:"object"`
 }
 
-// String says in words what will happen.
+// String describes the action in words.
 func (d Due) String() string {
 	return map[string]string{
-		"end": "the access that was to end by then ends", "grace": "the time of grace is over",
-		"one_off": "what was bought once ends",
-		"ending":  "the customer is told that access ends with the grace",
-		"dunning": "the customer is reminded",
-		"settle":  "a person is asked, unless an event tells before that it is active",
-		"renewal": "a person is asked, unless an event tells before that it is renewed",
-		"add_on":  "a person is asked, unless the account has a plan by then",
-		"book":    "the payment is booked, unless an event tells before what it was for",
-		"keep":    "a person is asked to release the workspace",
-		"hold":    "the workspace follows a hold, or its end",
-		"refold":  "the workspace follows what was folded anew",
-		"changed": "the customer is told what it is now",
-		"ended":   "the customer is told that it has ended",
-		"taken":   "the customer is told that access was taken",
+		"end": "access ends if it was to end by then", "grace": "the grace period ends",
+		"one_off": "access from a one-off purchase ends",
+		"ending":  "sends the e-mail that access ends with the grace period",
+		"dunning": "sends a payment reminder",
+		"settle":  "opens a task if Stripe has not confirmed that the subscription is active",
+		"renewal": "opens a task if Stripe has not confirmed the renewal",
+		"add_on":  "opens a task if the account has no plan by then",
+		"book":    "books the payment if no event has named its purpose",
+		"keep":    "opens a task to release the workspace",
+		"hold":    "updates the workspace after a hold, or its end",
+		"refold":  "updates the workspace after a recomputation",
+		"changed": "sends the e-mail about the changed access",
+		"ended":   "sends the e-mail that access has ended",
+		"taken":   "sends the e-mail that access was withdrawn",
 	}[d.Why] + " (" + d.Object + ")"
 }
 
@@ -39,7 +39,7 @@ func (d Due) String() string {
 const dueSQL = `
 select at, why, object from due where account = $1 and mode = $2 and receipt_id = $3::uuid order by at, object limit 20`
 
-// DueOf returns what the clock will do because of a receipt's event, the next first.
+// DueOf returns the scheduled actions that follow from a receipt's event, the next first.
 func DueOf(ctx context.Context, db schema.Querier, r Receipt) ([]Due, error) {
-	return schema.List[Due](ctx, db, "read what is due of receipt "+r.ID, dueSQL, r.OurAccount, r.Mode, r.ID)
+	return schema.List[Due](ctx, db, "read scheduled actions of receipt "+r.ID, dueSQL, r.OurAccount, r.Mode, r.ID)
 }

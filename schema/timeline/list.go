@@ -10,46 +10,47 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// A list is read by the most selective index, so that it costs the same with ten million receipts as with ten
-// thousand: an index of the receipts that have a reason, one of sources, types and statuses, or the primary key if all
-// pass. Each way is a statement of its own: the plan of one statement with all conditions would fit none of them.
+// A list reads the most selective index, so that its cost does not grow with the number of receipts: an index of the
+// receipts with a reason, an index by source, type and status, or the primary key without a filter. Each way is a
+// separate statement, because one plan for all conditions would fit none of them.
 //
-// The indexes have no entry for a receipt that is received or being worked on, and a single entry for one that was
-// processed without trouble. So the answer to a delivery waits for no write to them.
+// The indexes have no entry for a received or processing receipt, and a single entry for a receipt that was processed
+// without trouble. So the answer to a delivery waits for no write to them.
 
-// shown follows what finds receipts, and reads their columns. It looks up the accounts of only those that are shown.
+// shown follows the SQL that finds receipts, and reads their columns. It looks up the accounts of the shown receipts
+// only.
 const shown = `
 select ` + columns + ` from receipts r join found using (id)` + about + ` order by r.id desc`
 
-// summed follows what finds receipts, too: it counts them, and sums their money. The events of one object count once,
-// by the newest of them. It sums no money if more pass than the limit.
-const summed = `, once as (
+// summed also follows the SQL that finds receipts. It counts them, and sums their money. The events of one object count
+// once, with the amount of the newest. It sums no money if more receipts match than the limit.
+var summed = `, once as (
     select distinct on (coalesce(nullif(r.object_id, ''), r.id::text)) about.amount,
            coalesce(about.currency, '') as currency
       from receipts r join (select id from found where (select count(*) from found) < $8) f using (id)` + about + `
      where about.amount is not null order by coalesce(nullif(r.object_id, ''), r.id::text), r.id desc
-), sums as (select currency, sum(amount)::bigint as amount from once group by currency)
+), sums as (select currency, ` + schema.Total(`amount`) + ` as amount from once group by currency)
 select (select count(*) from found)::int as events,
        (select coalesce(jsonb_object_agg(currency, amount), '{}') from sums) as money`
 
-// newest ends what finds receipts by other conditions than objects.
+// newest ends the SQL that finds receipts by other conditions than objects.
 const newest = `
  order by id desc limit $8
 )`
 
-// passing has the conditions of a [Filter], except About. An ID begins with the time when it was made, so that the
-// bounds on the ID end the scan.
+// passing contains the conditions of a [Filter], except About. An ID begins with its creation time, so that the bounds
+// on the ID end the scan.
 const passing = `($1 = '' or r.status = $1) and ($2 = '' or r.source = $2) and ($3 = '' or r.type = $3)
    and ($4 = '' or r.reason_code = $4)
    and r.id >= $5::uuid and r.id < $6::uuid and r.received_at >= $7 and r.received_at < $9`
 
-// findAll reads all receipts backwards, for lists that most of them pass.
+// findAll reads all receipts from the newest back, for filters that match most of them.
 const findAll = `
 with found as (
 select r.id from receipts r where ` + passing + newest
 
-// open reads the receipts that are not at rest, by two partial indexes. It is materialized, because they are few and
-// may be old: otherwise the planner would look for the newest of them through all receipts, from the newest back.
+// open reads the unfinished receipts from two partial indexes. It is materialized because they are few and may be old:
+// otherwise the planner would scan all receipts from the newest back.
 const open = `open as materialized (
     select r.id from receipts r where r.status in ('processing', 'retrying', 'needs_review', 'dead') and ` + passing + `
     union all
@@ -59,8 +60,8 @@ const open = `open as materialized (
 const findOpen = `
 with ` + open + `, found as (select id from open` + newest
 
-// jumping reads, for each source, type and status that pass, the newest receipts of those that are in an index with the
-// condition in. It finds them, some hundred, by jumping from one to the next in the index.
+// jumping reads the newest receipts of each source, type and status that match, from an index with the condition in. It
+// finds the combinations, a few hundred, by skipping from one to the next in the index.
 func jumping(in string) string {
 	return `
 with recursive kinds as (
@@ -80,18 +81,18 @@ with recursive kinds as (
 )`
 }
 
-// findReason reads the receipts that have a reason code.
+// findReason reads the receipts with a reason code.
 var findReason = jumping(`r.reason_code = $4 and r.reason_code <> ''`) + `, found as (select id from jumped` + newest
 
-// findKind reads by source, type and status, among the receipts at rest; it adds the open ones.
+// findKind reads the finished receipts by source, type and status, and the open ones.
 var findKind = jumping(`r.status in ('processed', 'compensated', 'ignored')`) + `, ` + open + `, found as (
 select id from (select id from jumped union all select id from open) either` + newest
 
-// findAbout selects by the facts of events: their objects are the provider's, customers among them. A parked event
-// without facts is found by the object that its envelope names. An account may have thousands of objects: they are
-// looked up one by one, and so are the newest of the receipts until there are enough. Else Postgres would read all.
+// findAbout finds events by the provider's objects in their facts, including customers. It finds a parked event without
+// facts by the object in its envelope. Because an account may have thousands of objects, it looks up each object
+// separately, and reads the newest receipts until there are enough. Otherwise Postgres would read all receipts.
 const findAbout = `
-with told as materialized (
+with matched as materialized (
     select id from unnest($10::text[]) about cross join lateral (
            select receipt_id as id from facts where object = about collate "C"
            union all
@@ -101,25 +102,25 @@ with told as materialized (
            offset 0) each
      group by id
 ), found as (
-    select t.id from (select id from told where id < $6::uuid order by id desc) t
+    select t.id from (select id from matched where id < $6::uuid order by id desc) t
      cross join lateral (select from receipts r where r.id = t.id and ` + passing + ` offset 0) passed
      order by t.id desc limit $8
 )`
 
-// List returns the receipts that pass f, the newest first.
+// List returns the receipts that match f, the newest first.
 func List(ctx context.Context, db schema.Querier, f Filter) ([]Receipt, error) {
 	found, args := f.found()
 	return schema.List[Receipt](ctx, db, "list receipts", found+shown, args...)
 }
 
-// Sum is how many receipts pass a filter, and their money in minor units by currency, as far as it is known. Several
-// about one object count once.
+// Sum is the number of receipts that match a filter, and the sum of their known amounts in minor units by currency.
+// Several receipts about one object count once.
 type Sum struct {
 	Events int
 	Money  map[string]int64
 }
 
-// SumUp counts the receipts that pass f, at most one more than most. Beyond most it sums no money.
+// SumUp counts the receipts that match f, up to most plus one. If there are more than most, it sums no money.
 func SumUp(ctx context.Context, db schema.Querier, f Filter, most int) (Sum, error) {
 	f.Limit = most + 1
 	found, args := f.found()
@@ -134,7 +135,7 @@ func (f Filter) found() (sql string, args []any) {
 	}
 	args = []any{f.Status, f.Source, f.Type, f.ReasonCode, idAt(f.Since.Add(-otherClock)), before,
 		f.Since, cmp.Or(max(f.Limit, 0), defaultLimit), until}
-	switch { // the one that reads the fewest rows
+	switch { // the first case that applies reads the fewest rows
 	case f.About != nil:
 		return findAbout, append(args, f.About)
 	case f.ReasonCode != "":

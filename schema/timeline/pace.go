@@ -7,32 +7,32 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Pace is how fast events came in and were done with of late.
+// Pace is the recent rate of deliveries and the speed of effects.
 type Pace struct {
-	// Hours are the last 24, the running one last.
+	// Hours are the last 24 hours, the current one last.
 	Hours []Hour
-	// Speeds are of the effects of the newest [MostPaced] events, by kind.
+	// Speeds has an entry for each kind of effect of the newest [MostPaced] events.
 	Speeds []Speed
 }
 
-// Hour is how many authentic deliveries came within an hour.
+// Hour counts the authentic deliveries of one hour.
 type Hour struct {
 	At         time.Time
 	Deliveries int64
 }
 
-// Speed is how long the effects of one kind took from the receipt of their event: half of them at most Median, 19 of
-// 20 at most Most, in seconds.
+// Speed is how long the effects of one kind took from the receipt of their event, in seconds: half of them took at most
+// Median, 19 of 20 at most Most.
 type Speed struct {
 	Kind         string
 	Effects      int
 	Median, Most float64
 }
 
-// MostPaced is how many of the newest events a pace is taken of.
+// MostPaced is how many of the newest events a pace is computed from.
 const MostPaced = 1000
 
-// hoursSQL reads counts by hour, which the ingress keeps for some weeks: it does not count receipts.
+// hoursSQL reads the counts by hour, which the ingress keeps for some weeks. It does not count receipts.
 const hoursSQL = `
 select h.at, coalesce(sum(s.count), 0)::bigint as deliveries
   from generate_series(date_trunc('hour', now()) - interval '23 hours', now(), interval '1 hour') h (at)
@@ -48,7 +48,7 @@ select kind, count(*)::int as effects, percentile_cont(0.5) within group (order 
                       where e.receipt_id = n.id and e.state = 'done' and e.done_at is not null offset 0) done
  group by kind order by kind`
 
-// ReadPace returns the pace of now.
+// ReadPace returns the current pace.
 func ReadPace(ctx context.Context, db schema.Querier) (p Pace, err error) {
 	if p.Hours, err = schema.List[Hour](ctx, db, "count the deliveries by hour", hoursSQL); err == nil {
 		p.Speeds, err = schema.List[Speed](ctx, db, "read how long effects took", speedsSQL, MostPaced)
@@ -56,13 +56,13 @@ func ReadPace(ctx context.Context, db schema.Querier) (p Pace, err error) {
 	return p, err
 }
 
-// Took is how long the calls of a sink took that had an answer, of the newest [MostPaced] events, as in a [Speed].
+// Took is how long the answered calls of a sink took, for the newest [MostPaced] events, as in [Speed].
 type Took struct {
 	Sink         string
 	Median, Most float64
 }
 
-// tookSQL is given which sink each kind of effect has in each mode.
+// tookSQL takes the sink of each kind of effect in each mode as parameters.
 const tookSQL = `
 with newest as materialized (select id from receipts order by id desc limit $1)
 select k.sink, percentile_cont(0.5) within group (order by took) as median, percentile_cont(0.95) within group (order by took) as most
@@ -72,7 +72,7 @@ select k.sink, percentile_cont(0.5) within group (order by took) as median, perc
   join unnest($2::text[], $3::text[], $4::text[]) k (kind, mode, sink) on k.kind = split_part(done.key, ':', 1) and k.mode = split_part(done.key, ':', 3)
  group by k.sink order by k.sink`
 
-// ReadTook returns how long calls took, by sink: the n-th of kinds, in the n-th mode, goes to the n-th of sinks.
+// ReadTook returns how long calls took, by sink. An effect of kinds[n] in modes[n] calls sinks[n].
 func ReadTook(ctx context.Context, db schema.Querier, kinds, modes, sinks []string) ([]Took, error) {
 	return schema.List[Took](ctx, db, "read how long calls took", tookSQL, MostPaced, kinds, modes, sinks)
 }

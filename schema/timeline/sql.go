@@ -1,15 +1,19 @@
 package timeline
 
+import "github.com/pawlhq/pawl/schema/receipt"
+
 // columns are the fields of [Receipt].
 const columns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.event_id, r.relay_of, r.identity, r.type, r.object_id,
     r.api_version, r.occurred_at, r.received_at, encode(r.body_hash, 'hex') as body_hash, r.secret_label,
     r.correlation_id, r.status, r.reason, r.reason_code, r.workflow_id, r.last_error, r.duplicates, r.updated_at, r.waits,
     case when r.status = 'received' and isfinite(r.dispatch_at) then r.dispatch_at end as start_at,
+    r.status = 'processed' and r.reason_code in ('` + receipt.UnknownPrice + `') and (
+        select t.kind from tasks t where t.state = 'open' and t.account = about.account and t.mode = r.mode and t.kind = r.reason_code limit 1) is null as answered,
     coalesce(about.account, '') as our_account, about.amount, coalesce(about.currency, '') as currency`
 
-// about reads an event's account and amount from its facts; the account is the one that its object belongs to now.
-// For an event with facts about several objects it takes the one with an amount. It compares objects in the collation
-// of the projections' keys, which is not that of the facts.
+// about reads an event's account and amount from its facts. The account is the present account of the object. For an
+// event with facts about several objects, it reads the object with an amount. It compares objects in the collation of
+// the projections' keys, which differs from the collation of the facts.
 const about = `
   left join lateral (
       select coalesce((select o.account
@@ -18,19 +22,19 @@ const about = `
                         where o.mode = f.mode and o.id = f.object collate "default" and o.account <> '' limit 1),
                       f.data -> 'Link' ->> 'Account', f.customer) as account,
              coalesce(nullif((f.data -> 'Invoice' ->> 'Paid')::bigint, 0), (f.data -> 'Invoice' ->> 'Due')::bigint,
-                      (told.what ->> 'Amount')::bigint) as amount,
-             coalesce(f.data -> 'Invoice' ->> 'Currency', told.what ->> 'Currency') as currency,
+                      (amounts.what ->> 'Amount')::bigint) as amount,
+             coalesce(f.data -> 'Invoice' ->> 'Currency', amounts.what ->> 'Currency') as currency,
              f.object as told_of
         from current_facts f
-       cross join lateral (select coalesce(f.data -> 'Payment', f.data -> 'Checkout', f.data -> 'Refund', f.data -> 'Dispute', f.data -> 'Credit') as what) told
+       cross join lateral (select coalesce(f.data -> 'Payment', f.data -> 'Checkout', f.data -> 'Refund', f.data -> 'Dispute', f.data -> 'Credit') as what) amounts
        where f.receipt_id = r.id and f.origin in ('event', 'reread')
-       order by f.data -> 'Invoice' is null and told.what is null, f.id
+       order by f.data -> 'Invoice' is null and amounts.what is null, f.id
        limit 1) about on true`
 
 const receiptSQL = `select ` + columns + ` from receipts r` + about + ` where r.id = $1::uuid`
 
-// findSQL looks an ID up under each of its meanings. Only a UUID can be a receipt's ID. An event whose ID belongs to
-// another event has a receipt under that ID, "~" and a mark: it is found if no receipt has the ID itself.
+// findSQL looks an ID up in each of its meanings. Only a UUID can be a receipt's ID. If its ID belonged to another
+// event, an event has a receipt under that ID, "~" and a mark; it is found if no receipt has the ID itself.
 const findSQL = `
 with found as (
     select id from receipts where event_id = $1
@@ -51,8 +55,15 @@ const deliveriesSQL = `
 select received_at, source, outcome, encode(body_hash, 'hex') as body_hash, secret_label
   from deliveries where receipt_id = $1::uuid order by received_at, outcome = 'duplicate'`
 
-// runsSQL takes the start of the next run as the end of a run that has no recorded end: a workflow ID has at most one
-// open run, and a run that is reset while it waits cannot record its end.
+// undeliveredSQL omits an event that is being delivered for the first time. It selects by receipt first, because the
+// index of unpublished events is long while a subscriber is down.
+const undeliveredSQL = `
+select type, created_at as since, delivered_to as delivered, only_to, attempts, last_error as error
+  from (select * from outbox where receipt_id = $1::uuid offset 0) of_receipt
+ where published_at is null and (attempts > 0 or created_at < now() - interval '10 seconds') order by id`
+
+// runsSQL uses the start of the next run as the end of a run without a recorded end: a workflow ID has at most one open
+// run, and a run that is reset while it waits cannot record its end.
 const runsSQL = `
 select workflow_id, run_id, kind, requested_by, reason, previous_run_id, started_at,
        coalesce(closed_at, lead(started_at) over later) as closed_at,
@@ -62,8 +73,8 @@ select workflow_id, run_id, kind, requested_by, reason, previous_run_id, started
 window later as (partition by workflow_id order by started_at, run_id)
  order by started_at, run_id`
 
-// effectsSQL takes a receipt's own effects, and those of other receipts that it found already done. A union, because
-// an "or" over two tables would read the whole ledger.
+// effectsSQL reads a receipt's own effects, and the effects of other receipts that it found already claimed. It is a
+// union because an "or" over two tables would read the whole ledger.
 const effectsSQL = `
 with met as (
     select key from effects where receipt_id = $1::uuid
@@ -79,7 +90,7 @@ select e.key, e.kind, e.state, e.attempts, e.error as last_error, e.error_class,
   from met join effects e using (key)
  order by e.claimed_at, e.key`
 
-// stepsSQL gives the state of an effect that another receipt had claimed: the error column of such an attempt begins
+// stepsSQL returns the state of an effect that another receipt had claimed: the error column of such an attempt begins
 // with that state.
 const stepsSQL = `
 select a.ended_at as at,
@@ -103,9 +114,9 @@ select at, 'run-' || what, 'in Temporal' || case when who = '' then '' else ' by
   from interventions where receipt_id = $1::uuid
  order by at`
 
-// actionsSQL takes the operators' actions on the receipt, which name the receipt, and the admission of one of its
-// deliveries, which names the refused request by its source and time. The offset makes Postgres begin with the
-// deliveries, which are few, and not with all admissions.
+// actionsSQL reads the operators' actions on the receipt, and the admission of one of its deliveries, which names the
+// rejected request by its source and time. The offset makes Postgres begin with the deliveries, which are few, and not
+// with all admissions.
 const actionsSQL = `
 with about as (
     select o.id, o.at, o.actor, o.before ->> 'asked_by' as asked_by, o.action, o.reason from operator_actions o where o.before ->> 'receipt' = $1::uuid::text

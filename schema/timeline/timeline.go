@@ -1,5 +1,5 @@
-// Package timeline reads everything about one event from all tables: the receipt, its deliveries and runs, the
-// effects that it claimed or found already done, and every step in the order of time. It only reads.
+// Package timeline reads everything about one event from all tables: the receipt, its deliveries and runs, its effects,
+// and every step in the order of time. It only reads.
 package timeline
 
 import (
@@ -27,17 +27,31 @@ type Event struct {
 	Receipt    Receipt    `json:"receipt"`
 	Deliveries []Delivery `json:"deliveries"`
 	Runs       []Run      `json:"runs"`
-	// Effects lists the effects that the receipt claimed, and those that another event had already done
+	// Effects lists the effects that the receipt claimed, and effects that it found claimed by another event
 	// (SatisfiedBy), in the order of their claims.
 	Effects  []Effect `json:"effects"`
 	Timeline []Entry  `json:"timeline"`
+	// Undelivered lists events that the receipt's run published and that a subscriber has not accepted yet.
+	Undelivered []Undelivered `json:"undelivered"`
 }
 
-// Delivery is one authentic request that carried the event.
+// Undelivered is a published event that waits for its subscribers.
+type Undelivered struct {
+	Type  string    `json:"type"`
+	Since time.Time `json:"since"`
+	// Delivered lists the subscribers that have the event. OnlyTo is the only subscriber that gets it; "" means all.
+	Delivered []string `json:"delivered"`
+	OnlyTo    string   `json:"only_to,omitempty"`
+	Attempts  int      `json:"attempts"`
+	// Error is the error of the last attempt. It begins with the name of the subscriber.
+	Error string `json:"error,omitempty"`
+}
+
+// Delivery is one authentic request with the event.
 type Delivery struct {
 	ReceivedAt time.Time `json:"received_at"`
 	Source     string    `json:"source"`
-	// Outcome is "new" or "replay" for the one delivery whose bytes are kept and run. Other deliveries are
+	// Outcome is "new" or "replay" for the delivery with the bytes that are stored and run. Other deliveries are
 	// "duplicate", or "ignored" for a first one to a source that did not want the event.
 	Outcome     string `json:"outcome"`
 	BodyHash    string `json:"body_hash"`
@@ -57,7 +71,7 @@ type Run struct {
 	Outcome       string     `json:"outcome"`
 }
 
-// Effect is one row of the ledger as this receipt sees it.
+// Effect is one row of the ledger from the view of this receipt.
 type Effect struct {
 	Key        string `json:"key"`
 	Kind       string `json:"kind"`
@@ -71,37 +85,38 @@ type Effect struct {
 	Generation int        `json:"generation"`
 	// DoneBy is the ID of the event that claimed the effect.
 	DoneBy string `json:"done_by"`
-	// SatisfiedBy is DoneBy if that is another event than this receipt's: this receipt found the effect claimed, in
-	// any state, and did nothing again.
+	// SatisfiedBy is DoneBy if it is the ID of another event. This receipt then found the effect claimed, in any state,
+	// and did not repeat it.
 	SatisfiedBy string          `json:"satisfied_by,omitempty"`
 	RunID       string          `json:"run_id"`
 	Result      json.RawMessage `json:"result"`
-	// UncertainOrder: the effect folded changes of the same second whose order is unknown.
+	// UncertainOrder: the effect folded changes of the same second in an unknown order.
 	UncertainOrder bool `json:"uncertain_order,omitempty" db:"-"`
-	// MayHaveHappened: an attempt, of any generation, was not answered or ended in doubt. It stays set when the
-	// effect is refused later, or skipped.
+	// MayHaveHappened: an attempt of any generation was not answered, or its outcome is uncertain. It stays set if the
+	// effect is refused or skipped later.
 	MayHaveHappened bool `json:"may_have_happened"`
 }
 
 // Entry is one step of the timeline.
 type Entry struct {
 	At time.Time `json:"at"`
-	// The words are stable: delivered, duplicate, ignored, replay, received, run-started, run-closed, run-cancelled,
-	// run-terminated and run-reset for what somebody did in Temporal, effect-claimed, effect-done, effect-failed,
-	// effect-uncertain, effect-skipped, effect-already-{state} for one that another event had claimed,
+	// What is one of the stable words delivered, duplicate, ignored, replay, received, run-started, run-closed,
+	// run-cancelled, run-terminated and run-reset for actions in Temporal, effect-claimed, effect-done, effect-failed,
+	// effect-uncertain, effect-skipped, effect-already-{state} for an effect that another event had claimed,
 	// order-uncertain, event-queued, event-published, or operator-{action}.
 	What string `json:"what"`
-	// Detail describes the step for a person. Key, RunID and Error are "" if the step has none.
+	// Detail describes the step for a person. Key, RunID and Error are "" if they do not apply.
 	Detail string `json:"detail"`
 	Key    string `json:"key,omitempty"`
 	RunID  string `json:"run_id,omitempty"`
 	Error  string `json:"error,omitempty"`
 }
 
-// Show returns everything about the receipt with that ID, as of one moment, or [schema.ErrNotFound].
+// Show returns everything about the receipt with that ID at one moment. Its error is [schema.ErrNotFound] if the ID is
+// unknown.
 func Show(ctx context.Context, db DB, receiptID string) (*Event, error) {
 	var event *Event
-	// One snapshot, so that an effect is never done in one part and not claimed in another.
+	// One snapshot, so that two parts of the result never contradict each other.
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) (err error) {
 		event, err = show(ctx, tx, receiptID)
@@ -128,6 +143,10 @@ func show(ctx context.Context, tx pgx.Tx, id string) (*Event, error) {
 	if e.Effects, err = schema.List[Effect](ctx, tx, "read its effects", effectsSQL, id); err != nil {
 		return nil, err
 	}
+	if e.Undelivered, err = schema.List[Undelivered](ctx, tx, "read what waits for subscribers", undeliveredSQL,
+		id); err != nil {
+		return nil, err
+	}
 	steps, err := schema.List[Entry](ctx, tx, "read the steps of its effects", stepsSQL, id)
 	if err != nil {
 		return nil, err
@@ -138,13 +157,13 @@ func show(ctx context.Context, tx pgx.Tx, id string) (*Event, error) {
 	}
 	e.Timeline = slices.Concat(steps, actions)
 	e.addRows()
-	// The sort is stable: steps of one moment stay in the order of cause.
+	// The sort is stable: steps with equal times keep their causal order.
 	slices.SortStableFunc(e.Timeline, func(a, b Entry) int { return a.At.Compare(b.At) })
 	return e, nil
 }
 
 // addRows puts the deliveries, the receipt, the runs and the open claims before the other entries, so that a cause
-// comes before its effects of the same time.
+// precedes its effects at the same time.
 func (e *Event) addRows() {
 	var entries []Entry
 	for _, d := range e.Deliveries {
@@ -187,7 +206,7 @@ func (e *Event) addRows() {
 	e.Timeline = append(entries, e.Timeline...)
 }
 
-const uncertainOrder = "uncertain_order: two changes of the subscription are of one second, and nothing tells which was the last; the one that grants more was taken, until Stripe is asked or a later event tells"
+const uncertainOrder = "uncertain_order: two changes of the subscription have the same second; the change that grants more applies until Stripe's API or a later event shows the order"
 
 // leftOrderOpen reports whether an effect's result is a change of uncertain order.
 func leftOrderOpen(result json.RawMessage) bool {
@@ -199,7 +218,7 @@ func leftOrderOpen(result json.RawMessage) bool {
 	return len(result) > 0 && json.Unmarshal(result, &change) == nil && change.After.Subscription.Uncertain
 }
 
-// LatestRun returns the ID of the latest run of the receipt's workflow, "" for none.
+// LatestRun returns the ID of the latest run of the receipt's workflow, or "".
 func (e *Event) LatestRun() (runID string) {
 	for _, run := range e.Runs {
 		if run.WorkflowID == e.Receipt.WorkflowID {
@@ -209,7 +228,7 @@ func (e *Event) LatestRun() (runID string) {
 	return runID
 }
 
-// Counts returns the delivery whose bytes are kept and run.
+// Counts returns the delivery with the bytes that are stored and run.
 func (e *Event) Counts() (d Delivery) {
 	for _, d = range e.Deliveries {
 		if d.Outcome == "new" || d.Outcome == "replay" {

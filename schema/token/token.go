@@ -1,5 +1,4 @@
-// Package token keeps the tokens by which programs are known. A token is random and is shown once: the table has its
-// hash alone.
+// Package token stores the tokens of programs. A token is random and is shown once; the table stores only its hash.
 package token
 
 import (
@@ -15,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// A token is "pawl_", 256 random bits and the CRC-32 of their digits, both in base 62. Scanners of repositories find it
-// by the prefix and tell it from a word of chance by the sum, as they do with GitHub's.
+// A token is "pawl_", 256 random bits and the CRC-32 of their digits, both in base 62. Like GitHub's tokens, secret
+// scanners can find it by the prefix and verify it by the checksum.
 const (
 	prefix       = "pawl_"
 	randomBytes  = 32
@@ -24,15 +23,15 @@ const (
 	sumDigits    = 6
 )
 
-// New returns a new token. Nobody can guess it.
+// New returns a new random token.
 func New() string {
 	random := make([]byte, randomBytes)
-	_, _ = rand.Read(random) // it never fails
+	_, _ = rand.Read(random) // never fails
 	digits := base62(new(big.Int).SetBytes(random), randomDigits)
 	return prefix + digits + sum(digits)
 }
 
-// WellFormed reports whether text has the form and the sum of a token. It says nothing about whether it was ever made.
+// WellFormed reports whether text has the form and the checksum of a token. The token need not exist.
 func WellFormed(text string) bool {
 	digits, is := strings.CutPrefix(text, prefix)
 	return is && len(digits) == randomDigits+sumDigits && sum(digits[:randomDigits]) == digits[randomDigits:]
@@ -42,31 +41,32 @@ func sum(digits string) string {
 	return base62(big.NewInt(int64(crc32.ChecksumIEEE([]byte(digits)))), sumDigits)
 }
 
-// base62 writes a number in so many digits.
+// base62 writes a number with the given number of digits.
 func base62(n *big.Int, digits int) string {
 	text := n.Text(62)
 	return strings.Repeat("0", digits-len(text)) + text
 }
 
-// Hash returns what the table holds of a token. One round is enough: there is no dictionary of 256 random bits.
+// Hash returns the stored hash of a token. One round is enough, because 256 random bits cannot be found with a
+// dictionary.
 func Hash(text string) [sha256.Size]byte { return sha256.Sum256([]byte(text)) }
 
 // Token is a token without its text.
 type Token struct {
-	// Name is the token's for ever. It stands in the audit trail, behind "token:".
+	// Name belongs to the token for ever. In the audit trail it follows "token:".
 	Name string `json:"name"`
 	Role string `json:"role"`
-	// Networks are those that it may be used from, empty for all.
+	// Networks are the networks that the token may be used from; empty means all.
 	Networks []netip.Prefix `json:"networks"`
 	MadeBy   string         `json:"made_by"`
 	MadeAt   time.Time      `json:"made_at"`
-	// ExpiresAt is when it ends by itself, nil for never. UsedAt is when it was last used, to the minute.
+	// ExpiresAt is when the token expires; nil means never. UsedAt is when it was last used, to the minute.
 	ExpiresAt *time.Time `json:"expires_at"`
 	UsedAt    *time.Time `json:"used_at"`
 	RevokedAt *time.Time `json:"revoked_at"`
 }
 
-// Ended reports whether the token is not accepted any more at a time.
+// Ended reports whether the token is no longer accepted at a time.
 func (t Token) Ended(at time.Time) bool {
 	return t.RevokedAt != nil || t.ExpiresAt != nil && !t.ExpiresAt.After(at)
 }
@@ -84,7 +84,7 @@ func (t Token) From(address netip.Addr) bool {
 const makeSQL = `
 insert into tokens (name, hash, role, networks, made_by, expires_at) values ($1, $2, $3, $4, $5, $6) on conflict (name) do nothing`
 
-// Make keeps a new token. It returns false if the name is taken, also by one that has ended.
+// Make stores a new token. It returns false if the name is in use, even by a token that has ended.
 func Make(ctx context.Context, db schema.Execer, t Token, hash [sha256.Size]byte) (bool, error) {
 	if t.Networks == nil {
 		t.Networks = []netip.Prefix{}
@@ -95,17 +95,17 @@ func Make(ctx context.Context, db schema.Execer, t Token, hash [sha256.Size]byte
 
 const revokeSQL = `update tokens set revoked_at = now() where name = $1 and revoked_at is null`
 
-// Revoke ends a token. It returns false if none has the name that was not revoked.
+// Revoke ends a token. It returns false if there is no active token of that name.
 func Revoke(ctx context.Context, db schema.Execer, name string) (bool, error) {
 	return schema.Changes(ctx, db, "revoke token "+name, revokeSQL, name)
 }
 
 const columns = `name, role, networks, made_by, made_at, expires_at, used_at, revoked_at from tokens`
 
-// findSQL looks the hash up in an index. How long that takes says something about hashes, and nothing about tokens.
+// findSQL looks up the hash in an index. Its duration reveals something about hashes, but nothing about tokens.
 const findSQL = `select ` + columns + ` where hash = $1`
 
-// Find returns the token with a hash, also one that has ended, or [schema.ErrNotFound].
+// Find returns the token with a hash, even if it has ended, or [schema.ErrNotFound].
 func Find(ctx context.Context, db schema.Querier, hash [sha256.Size]byte) (Token, error) {
 	return schema.One[Token](ctx, db, "find a token", findSQL, hash[:])
 }
@@ -117,7 +117,7 @@ func Get(ctx context.Context, db schema.Querier, name string) (Token, error) {
 	return schema.One[Token](ctx, db, "read token "+name, getSQL, name)
 }
 
-// usedSQL writes once a minute at most, whatever a token is used for.
+// usedSQL writes at most once a minute.
 const usedSQL = `
 update tokens set used_at = now() where name = $1 and (used_at is null or used_at < now() - interval '1 minute')`
 
@@ -128,7 +128,7 @@ func Used(ctx context.Context, db schema.Execer, name string) error {
 
 const listSQL = `select ` + columns + ` order by revoked_at is not null, name`
 
-// List returns all tokens: first those that are not revoked, by name.
+// List returns all tokens by name, the revoked ones last.
 func List(ctx context.Context, db schema.Querier) ([]Token, error) {
 	return schema.List[Token](ctx, db, "list tokens", listSQL)
 }

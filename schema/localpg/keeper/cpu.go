@@ -13,8 +13,8 @@ import (
 // tick is the unit of CPU times in /proc on every Linux.
 const tick = 10 * time.Millisecond
 
-// CPU returns the CPU time that the command has taken so far, with that of its descendants, ended ones included. It
-// reads /proc, and fails on systems without it.
+// CPU returns the CPU time of the command so far, including its descendants, even ended ones. It reads /proc, and fails
+// on systems without it.
 func (p *Process) CPU() (time.Duration, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -48,8 +48,8 @@ func sum(pid int, took map[int]time.Duration, children map[int][]int) time.Durat
 	return total
 }
 
-// parseStat reads a line of /proc/PID/stat, see proc(5). The CPU time is the process's own, and that of the children
-// that it has waited for.
+// parseStat parses a line of /proc/PID/stat, see proc(5). The CPU time includes the children that the process has
+// waited for.
 func parseStat(line string) (parent int, cpu time.Duration, err error) {
 	// The second field is the name in parentheses, which may hold blanks and parentheses.
 	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])

@@ -1,13 +1,12 @@
-// Package keeper runs a server as a child that cannot outlive its parent: not after Ctrl-C, not
-// after a panic, not after kill -9.
+// Package keeper runs a server as a child that cannot outlive its parent: not after Ctrl-C, not after a panic, not
+// after kill -9.
 //
-// A small /bin/sh stands between the two and reads from a pipe that only the parent can write
-// to. The kernel closes the pipe when the parent ends, however it ends; the shell then asks the
-// server to stop, and kills it when it does not. An orderly [Process.Stop] takes the same way, so
-// the path that matters after a crash is the one that every run takes.
+// A small /bin/sh runs between the two and reads from a pipe that only the parent can write to. The kernel closes the
+// pipe when the parent ends for any reason. The shell then asks the server to stop, and kills it if it does not.
+// [Process.Stop] works the same way, so every run tests the path that matters after a crash.
 //
-// It lives below schema because both of its users can import it from here: localpg, and the
-// Temporal server of cmd/internal/devstack. Nothing below cmd/internal could be imported by schema.
+// It is below schema because both of its users can import it from here: localpg, and the Temporal server of
+// cmd/internal/dev. Packages below cmd/internal could not be imported by schema.
 package keeper
 
 import (
@@ -32,8 +31,8 @@ type Command struct {
 	Env []string
 	// Dir is a directory that the command has for itself, see [Await]; empty means none.
 	Dir string
-	// Log is the file of standard output and standard error. That of the run before is kept as Log.old: enough to see
-	// why a server ended, and bounded.
+	// Log is the file of standard output and standard error. The file of the previous run is kept as Log.old: enough to
+	// see why a server ended, and bounded.
 	Log string
 	// Credential is the account to run under; nil means the parent's.
 	Credential *syscall.Credential
@@ -109,7 +108,7 @@ func Start(c Command) (_ *Process, err error) {
 	opened = append(opened, log)
 	extra := []*os.File{nil}
 	if c.Dir != "" {
-		lock, err := tryLock(running(c.Dir))
+		lock, err := lockFree(running(c.Dir))
 		if err != nil {
 			return nil, err
 		}
@@ -141,10 +140,10 @@ func Start(c Command) (_ *Process, err error) {
 	return p, nil
 }
 
-// Done is closed when the command has ended, for whatever reason.
+// Done is closed when the command has ended for any reason.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Ended says how the command ended, exit status 0 as well; it may be called after Done is closed.
+// Ended returns how the command ended, even with exit status 0. Call it after Done is closed.
 func (p *Process) Ended() error {
 	if p.err == nil {
 		return errors.New("exit status 0")

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// errLocked says that somebody else holds a lock.
+// errLocked is returned if another process holds a lock.
 var errLocked = errors.New("locked by another process")
 
 // tryLock takes the lock file at path, which is made when it does not exist. Closing the file
@@ -48,10 +48,21 @@ func Lock(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// Claim takes the state directory dir for this process, until the file is closed or the process ends. If another
-// process has it, the error says so in a sentence.
+// forkPatience is how long a lock is tried that no other process should hold. A child process holds the locks of its
+// parent from the fork until it executes its program.
+const forkPatience = 3 * time.Second
+
+// lockFree takes a lock that no other process should hold.
+func lockFree(path string) (*os.File, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), forkPatience)
+	defer cancel()
+	return Lock(ctx, path)
+}
+
+// Claim locks the state directory dir for this process, until the file is closed or the process ends. If another
+// process has the lock, the error is one sentence for the user.
 func Claim(dir string) (*os.File, error) {
-	f, err := tryLock(filepath.Join(dir, "lock"))
+	f, err := lockFree(filepath.Join(dir, "lock"))
 	if errors.Is(err, errLocked) {
 		return nil, fmt.Errorf("%s is in use by another running pawl: stop it, or use another state directory", dir)
 	}
@@ -61,11 +72,11 @@ func Claim(dir string) (*os.File, error) {
 // running is locked in a command's Dir by its keeper, the command and what that has started.
 func running(dir string) string { return filepath.Join(dir, "running") }
 
-// awaitPatience is the grace of a command that was told to stop, and some more.
+// awaitPatience is the grace of a stopping command, and some more.
 const awaitPatience = defaultGrace + 5*time.Second
 
-// Await returns when no command runs with this Dir. One whose parent was killed is on its way down. The caller has
-// claimed the directory, so that nobody starts another.
+// Await returns when no command runs with this Dir. A command is still stopping after its parent was killed. The caller
+// must hold the lock of the directory, so that no other process starts a command.
 func Await(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, awaitPatience)
 	defer cancel()

@@ -12,8 +12,8 @@ import (
 // given has the ports that FreePorts has returned.
 var given sync.Map
 
-// FreePorts returns n ports of 127.0.0.1 on which nobody listens now. They are below 32768, above which most systems
-// take ports for connections, so that nothing else gets them meanwhile. A process gets none twice.
+// FreePorts returns n free ports of 127.0.0.1. They are below 32768, because most systems use higher ports for outgoing
+// connections, which could occupy them meanwhile. A process gets no port twice.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for range 1000 {
@@ -42,7 +42,7 @@ func FreePort() (int, error) {
 	return ports[0], nil
 }
 
-// longLine bounds a line of a log that is told: its message comes first, and then a stack, say.
+// longLine bounds a line of a log in an error: the message comes first, possibly followed by a stack.
 const longLine = 400
 
 // LastLines returns the last n lines of a server's log as one.

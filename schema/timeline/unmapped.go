@@ -1,0 +1,42 @@
+package timeline
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawlhq/pawl/schema"
+)
+
+// Unmapped counts the ignored events of a connected account that no source maps to an account, if money was paid
+// there.
+type Unmapped struct {
+	Mode, Account string
+	Events        int
+	Since         time.Time
+	// Money is the paid amount in minor units by currency: the sum of its invoices or of its payments, whichever is
+	// more, because an invoice and its payment have an event each.
+	Money map[string]int64
+}
+
+// unmappedSQL reads the first 10,000 events at most, so that a platform that maps nothing pays little for it.
+var unmappedSQL = `
+with ignored as materialized (
+    select mode, account, split_part(type, '.', 1) as kind, object_id, received_at,
+           regexp_match(reason, '([0-9]{1,18}) minor units of ([A-Z]+) were paid$') as paid
+      from receipts where reason_code = 'account_not_mapped' and reason_code <> '' and status || '' = 'ignored' limit 10000
+), once as (
+    select mode, account, kind, object_id, paid[2] as currency, max(paid[1]::bigint) as amount
+      from ignored where paid is not null group by 1, 2, 3, 4, 5
+), sums as (
+    select mode, account, kind, currency, ` + schema.Total("amount") + ` as amount from once group by 1, 2, 3, 4
+), money as (
+    select mode, account, currency, max(amount) as amount from sums group by 1, 2, 3)
+select mode, account, count(*)::int as events, min(received_at) as since, (select jsonb_object_agg(lower(m.currency), m.amount)
+         from money m where (m.mode, m.account) = (i.mode, i.account)) as money
+  from ignored i where (mode, account) in (select mode, account from money)
+ group by mode, account order by mode, since, account limit 50`
+
+// ReadUnmapped returns the unmapped connected accounts where money was paid, live ones first.
+func ReadUnmapped(ctx context.Context, db schema.Querier) ([]Unmapped, error) {
+	return schema.List[Unmapped](ctx, db, "read the unmapped connected accounts", unmappedSQL)
+}

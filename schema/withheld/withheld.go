@@ -1,0 +1,167 @@
+// Package withheld stores when the effects of a mode begin, and the effects that are withheld. An event that occurred
+// before that time changes state and has no effects. Its effects are recorded until a person releases them.
+package withheld
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
+)
+
+// Never is later than every event: the time of a mode with effects switched off.
+var Never = time.Date(9999, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// NeverText is [Never] in SQL.
+const NeverText = `timestamptz '9999-01-01T00:00:00Z'`
+
+// Before reports whether the event of receipt r occurred before the effects of its mode began. A mode without a row
+// has had effects at all times.
+const Before = `coalesce((select coalesce(r.occurred_at, r.received_at) < coalesce(b.at, ` + NeverText + `)
+          from effects_from b where b.mode = r.mode), false)`
+
+// Kinds of a [Record] that are not effects of the ledger: an internal event and a task that a fold opens.
+const (
+	Event = "internal-event"
+	Task  = "task"
+)
+
+// From is when the effects of a mode begin.
+type From struct {
+	Mode string `json:"mode"`
+	// At is nil if effects are off.
+	At        *time.Time `json:"at"`
+	ChangedAt time.Time  `json:"changed_at"`
+	ChangedBy string     `json:"changed_by"`
+}
+
+const beginSQL = `
+insert into effects_from (mode, at, changed_by)
+select mode, case $2 when 'off' then null when 'now' then date_trunc('second', now()) else $2::timestamptz end, $3
+  from unnest($1::text[]) as mode
+    on conflict (mode) do nothing`
+
+// Begin stores when the effects of modes begin, for modes without such a time: "now", "off", or a time as RFC 3339.
+// It never changes a stored time. "now" is a full second, like the times of events.
+func Begin(ctx context.Context, db schema.Execer, modes []string, at, by string) error {
+	return schema.Exec(ctx, db, "store when effects begin", beginSQL, modes, at, by)
+}
+
+const allSQL = `select mode, at, changed_at, changed_by from effects_from order by mode`
+
+// All returns when the effects of each mode begin.
+func All(ctx context.Context, db schema.Querier) ([]From, error) {
+	return schema.List[From](ctx, db, "read when effects begin", allSQL)
+}
+
+const setSQL = `
+insert into effects_from (mode, at, changed_by) values ($1, $2, $3)
+    on conflict (mode) do update set at = excluded.at, changed_at = now(), changed_by = excluded.changed_by`
+
+// Set changes when the effects of a mode begin. A nil time switches them off.
+func Set(ctx context.Context, db schema.Execer, mode string, at *time.Time, by string) error {
+	return schema.Exec(ctx, db, "change when effects begin", setSQL, mode, at, by)
+}
+
+// Record is one effect, internal event or task that is withheld.
+type Record struct {
+	// Key is the effect's ledger key. Other kinds have a key of their own.
+	Key, Kind, Account string
+	// Amount is the amount of a finance entry, nil for any other kind.
+	Amount   *int64
+	Currency string
+	// Detail is the internal event or the task that a release writes.
+	Detail json.RawMessage
+}
+
+const writeSQL = `
+insert into withheld (mode, receipt_id, key, kind, account, amount, currency, detail)
+select $1, $2::uuid, w.key, w.kind, w.account, w.amount, w.currency, w.detail
+  from unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::jsonb[]) as w(key, kind, account, amount, currency, detail)
+    on conflict (key) do nothing`
+
+// Write adds a statement to b that records the withheld effects of a receipt's event. It leaves a recorded key as it
+// is.
+func Write(b *pgx.Batch, mode, receiptID string, records []Record) {
+	if len(records) > 0 {
+		b.Queue(writeSQL, arguments(mode, receiptID, records)...)
+	}
+}
+
+// Add is [Write] in a statement of its own.
+func Add(ctx context.Context, db schema.Execer, mode, receiptID string, records []Record) error {
+	return schema.Exec(ctx, db, "record withheld effects", writeSQL, arguments(mode, receiptID, records)...)
+}
+
+func arguments(mode, receiptID string, records []Record) []any {
+	n := len(records)
+	keys, kinds, accounts := make([]string, n), make([]string, n), make([]string, n)
+	amounts, currencies, details := make([]*int64, n), make([]string, n), make([]*string, n)
+	for i, r := range records {
+		keys[i], kinds[i], accounts[i], amounts[i], currencies[i] = r.Key, r.Kind, r.Account, r.Amount, r.Currency
+		if r.Detail != nil {
+			detail := string(r.Detail)
+			details[i] = &detail
+		}
+	}
+	return []any{mode, receiptID, keys, kinds, accounts, amounts, currencies, details}
+}
+
+// stillOpen lists the records that are neither released nor done. Another event may have done an effect since, by the
+// same key.
+const stillOpen = `
+withheld w where w.released_at is null
+   and not exists (select from effects e where e.key = w.key and e.state in ('done', 'skipped', 'compensated'))`
+
+var sumsSQL = `
+with open as materialized (select w.mode, w.kind, w.amount, w.currency, w.receipt_id from ` + stillOpen + `),
+money as (select mode, kind, currency, ` + schema.Total("amount") + ` as amount from open where amount is not null group by mode, kind, currency)
+select o.mode, o.kind, count(*)::int as effects, count(distinct o.receipt_id)::int as events,
+       (select coalesce(jsonb_object_agg(m.currency, m.amount), '{}') from money m where (m.mode, m.kind) = (o.mode, o.kind)) as money
+  from open o group by o.mode, o.kind order by o.mode, o.kind`
+
+// Sum counts the withheld effects of a mode and a kind.
+type Sum struct {
+	Mode    string `json:"mode"`
+	Kind    string `json:"kind"`
+	Effects int    `json:"effects"`
+	// Events counts the events that asked for them.
+	Events int `json:"events"`
+	// Money is the sum of the finance entries in minor units, by currency.
+	Money map[string]int64 `json:"money"`
+}
+
+// Sums counts the withheld effects.
+func Sums(ctx context.Context, db schema.Querier) ([]Sum, error) {
+	return schema.List[Sum](ctx, db, "count withheld effects", sumsSQL)
+}
+
+const ofReceiptSQL = `select count(*)::int from ` + stillOpen + ` and w.receipt_id = $1::uuid`
+
+// Count counts the withheld effects of a receipt's event.
+func Count(ctx context.Context, db schema.Querier, receiptID string) (int, error) {
+	return schema.One[int](ctx, db, "count the withheld effects of "+receiptID, ofReceiptSQL, receiptID)
+}
+
+const releaseSQL = `
+with released as (
+    update withheld set released_at = now() where receipt_id = $1::uuid and released_at is null
+    returning key, kind, account, amount, currency, detail)
+select key, kind, account, amount, currency, detail from released order by key`
+
+// Release marks the withheld effects of a receipt's event as released, and returns them. The caller writes the internal
+// events and the tasks in the same transaction; a run of the event does the effects.
+func Release(ctx context.Context, tx schema.Querier, receiptID string) ([]Record, error) {
+	return schema.List[Record](ctx, tx, "release the withheld effects of "+receiptID, releaseSQL, receiptID)
+}
+
+const startedSQL = `
+select least((select min(hour) from source_hours where source = $1), (select min(started_at) from imports where source = $1)) as at`
+
+// SourceStarted returns when a source had its first delivery, to the hour, or its first import; nil for neither.
+func SourceStarted(ctx context.Context, db schema.Querier, source string) (*time.Time, error) {
+	return schema.One[*time.Time](ctx, db, "read when source "+source+" started", startedSQL, source)
+}
