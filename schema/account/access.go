@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
 // accessSQL is one statement, so that version, grants and reasons are of one moment. Its keys are those of accounts:
@@ -22,7 +22,7 @@ select a.mode, a.id, a.customer, a.provider,
 // subscriptions. Their other fields are left out.
 func ReadAccess(ctx context.Context, db schema.Querier, id, mode string) ([]Account, error) {
 	return schema.Rows(ctx, db, "read the access of "+id, func(row pgx.CollectableRow) (a Account, err error) {
-		var states []billing.Subscription
+		var states []fold.Subscription
 		x := &a.Access
 		err = row.Scan(&a.Mode, &a.ID, &a.Customer, &a.Provider, &x.Version, &x.State, &x.Plan, &x.Quantity,
 			&x.Features, &x.Held, &a.Grants, &states)

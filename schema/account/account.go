@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
 // DB is a pool or a connection of pgx.
@@ -41,6 +42,8 @@ type Account struct {
 	// Due lists what the clock will do, the next first.
 	Due       []Due      `json:"due"`
 	Workspace *Workspace `json:"workspace"`
+	// Obstacles are what keeps it from access, or from the access that it paid for.
+	Obstacles []Obstacle `json:"obstacles"`
 	// Tasks lists the open tasks.
 	Tasks []Task `json:"tasks"`
 	// History has the newest [MostChanges] changes of its access, the newest first.
@@ -85,10 +88,12 @@ type Subscription struct {
 	EndsAt       *time.Time `json:"ends_at"`
 	PastDueSince *time.Time `json:"past_due_since"`
 	EndedAt      *time.Time `json:"ended_at"`
-	// RenewsBy is when an event must have told of the next period. Nil where no renewal is expected.
+	// RenewsBy is the time by which an event of the next period must arrive. It is nil if no renewal is expected.
 	RenewsBy *time.Time `json:"renews_by"`
 	// Because is the event that decides.
 	Because string `json:"because"`
+	// UnknownPrices are its prices that are in no plan.
+	UnknownPrices []string `json:"unknown_prices,omitempty"`
 	// Refused: its newest order was refused, and its earlier grant stays.
 	// Withheld: its grant is taken back. PaidBack: it was refunded in full and grants nothing. Held: a hold is on it.
 	// Uncertain: the order of two of its facts is unknown.
@@ -106,7 +111,7 @@ func (s Subscription) Standing(at time.Time) string {
 	case s.Held:
 		return "is held back"
 	case s.Withheld:
-		return "was taken back"
+		return "grants nothing: its order was refused or rejected"
 	case s.PaidBack:
 		return "was refunded in full"
 	case over && s.PastDueSince != nil:
@@ -117,6 +122,9 @@ func (s Subscription) Standing(at time.Time) string {
 		return "is " + strings.ReplaceAll(s.Status, "_", " ") + ", and keeps what it had: its change was refused"
 	case s.Status == "":
 		return "has no event of its own yet"
+	case len(s.UnknownPrices) > 0:
+		return "is " + strings.ReplaceAll(s.Status, "_", " ") + ", and no plan has its price " +
+			strings.Join(s.UnknownPrices, ", ")
 	case s.RenewsBy != nil && !s.RenewsBy.After(at):
 		return "is " + s.Status + ", and its renewal is overdue since " + s.RenewsBy.UTC().Format(time.DateOnly)
 	}
@@ -169,11 +177,11 @@ type Claim struct {
 	Currency string `json:"currency"`
 }
 
-// Due is something that the clock will do about an object: see [billing.Why].
+// Due is something that the clock will do about an object: see [fold.Why].
 type Due struct {
-	At     time.Time   `json:"at"`
-	Why    billing.Why `json:"why"`
-	Object string      `json:"object"`
+	At     time.Time `json:"at"`
+	Why    fold.Why  `json:"why"`
+	Object string    `json:"object"`
 	// Step counts the steps of dunning; it is 0 for any other Why.
 	Step int `json:"step"`
 	// Event is the event that made it due.
@@ -296,6 +304,9 @@ func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
 		a.Mode); err != nil {
 		return err
 	}
+	if err = a.readObstacles(ctx, tx, time.Now()); err != nil {
+		return err
+	}
 	a.History, err = changes(ctx, tx, Name{a.Mode, a.ID})
 	return err
 }
@@ -308,17 +319,17 @@ func folded[S, T any](show func(S) T) pgx.RowToFunc[T] {
 	}
 }
 
-func subscription(s billing.Subscription) Subscription {
+func subscription(s fold.Subscription) Subscription {
 	return Subscription{
 		ID: s.ID, Status: s.Status, Plan: s.Plan, Quantity: s.Quantity,
 		PeriodEnd: orNil(s.PeriodEnd), EndsAt: orNil(s.EndsAt), PastDueSince: orNil(s.PastDueSince),
 		EndedAt: orNil(s.EndedAt), RenewsBy: orNil(s.RenewsBy),
-		Because: s.Cause.EventID, Refused: s.Refused,
+		Because: s.Cause.EventID, UnknownPrices: s.Asks, Refused: s.Refused,
 		Withheld: s.Withheld, PaidBack: s.PaidBack, Held: s.Held, Uncertain: s.Uncertain,
 	}
 }
 
-func invoice(i billing.Invoice) Invoice {
+func invoice(i fold.Invoice) Invoice {
 	return Invoice{
 		ID: i.ID, Number: i.Number, Subscription: i.Subscription, Status: i.Status, Due: i.Due,
 		Paid: i.Paid, Refunded: i.Refunded, Currency: i.Currency,

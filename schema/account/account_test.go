@@ -14,6 +14,8 @@ import (
 
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -31,13 +33,13 @@ func setup(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	db := schematest.New(t)
 	for mode, id := range map[string]string{"live": "sub_1", "test": "sub_9"} {
-		subject := billing.Subject{Provider: "stripe", Mode: mode, Customer: "cus_" + mode, EventID: "evt_" + mode, EventType: "customer.subscription.created",
+		subject := fact.Subject{Provider: "stripe", Mode: mode, Customer: "cus_" + mode, EventID: "evt_" + mode, EventType: "customer.subscription.created",
 			ReceiptID: "00000000-0000-0000-0000-000000000001", OccurredAt: at}
-		facts := []billing.Fact{{Subject: subject, Kind: billing.SubscriptionSeen, Object: id, Rank: billing.RankCreated, Origin: billing.FromEvent, Data: billing.Data{
-			Subscription: &billing.SubscriptionFact{Status: "active", Account: "acme", Items: []billing.Item{{Price: "price_1", Quantity: 3}}},
+		facts := []fact.Fact{{Subject: subject, Kind: fact.SubscriptionSeen, Object: id, Rank: fact.RankCreated, Origin: fact.FromEvent, Data: fact.Data{
+			Subscription: &fact.Subscription{Status: "active", Account: "acme", Items: []fact.Item{{Price: "price_1", Quantity: 3}}},
 		}}}
 		err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error {
-			_, err := billing.Apply(t.Context(), tx, facts, billing.Policy{Prices: map[string]billing.Price{"price_1": {Plan: "pro"}}, Order: []string{"pro"}, Features: map[string][]string{"pro": {"sso"}}}, "apply-facts:x", at)
+			_, err := billing.Apply(t.Context(), tx, facts, fact.Policy{Prices: map[string]fact.Price{"price_1": {Plan: "pro"}}, Order: []string{"pro"}, Features: map[string][]string{"pro": {"sso"}}}, "apply-facts:x", at)
 			return err
 		})
 		if err != nil {
@@ -45,15 +47,15 @@ func setup(t *testing.T) *pgxpool.Pool {
 		}
 	}
 	for i := range account.MostInvoices + 1 {
-		state, err := json.Marshal(billing.Invoice{Ref: billing.Ref{ID: "in_" + string(rune('a'+i))}, Number: fmt.Sprint("PAWL-", i), Status: "paid", Due: 1000, Paid: 1000, Currency: "usd", PaidAt: at})
+		state, err := json.Marshal(fold.Invoice{Ref: fold.Ref{ID: "in_" + string(rune('a'+i))}, Number: fmt.Sprint("PAWL-", i), Status: "paid", Due: 1000, Paid: 1000, Currency: "usd", PaidAt: at})
 		if err != nil {
 			t.Fatal(err)
 		}
 		exec(t, db, `insert into invoices (mode, id, account, customer, status, amount, currency, period_start, occurred_at, state)
 			values ('live', $1, 'acme', 'cus_live', 'paid', 1000, 'usd', now(), $2, $3)`, "in_"+string(rune('a'+i)), at.AddDate(0, i, 0), state)
 	}
-	exec(t, db, `insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, reference)
-		values ('finance-export:stripe:live:in_a', 'live', 'acme', 'in_a', 'in_a', 'payment', 1000, 'usd', 'F-1')`)
+	exec(t, db, `insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, cash, reference)
+		values ('finance-export:stripe:live:in_a', 'live', 'acme', 'in_a', 'in_a', 'payment', 1000, 'usd', 1000, 'F-1')`)
 	exec(t, db, `insert into objects (kind, mode, id, account, invoice, state) values ('refund', 'live', 're_1', 'acme', 'in_a', '{"Status": "succeeded", "Amount": 400, "Currency": "usd"}')`)
 	exec(t, db, `insert into objects (kind, mode, id, account, state, updated_at) values
 		('dispute', 'live', 'dp_1', 'acme', '{"Status": "lost", "Amount": 1000, "Currency": "usd"}', now() - interval '1 hour'),
@@ -175,7 +177,7 @@ func TestShow_WholeAccount(t *testing.T) {
 	if len(a.Claims) != 2 || a.Claims[0] != (account.Claim{Kind: "refund", ID: "re_1", Status: "succeeded", Invoice: "in_a", Amount: 400, Currency: "usd"}) || a.Claims[1].ID != "dp_1" {
 		t.Errorf("claims = %+v", a.Claims)
 	}
-	if len(a.Due) != 2 || a.Due[0].Why != billing.DueDunning || a.Due[0].Step != 2 || a.Due[1].Why != billing.DueEnd || a.Due[1].Event != "evt_1" {
+	if len(a.Due) != 2 || a.Due[0].Why != fold.DueDunning || a.Due[0].Step != 2 || a.Due[1].Why != fold.DueEnd || a.Due[1].Event != "evt_1" {
 		t.Errorf("due = %+v, want the next first", a.Due)
 	}
 	var tasks []string
@@ -254,13 +256,13 @@ func TestStanding(t *testing.T) {
 		"is held back": {Status: "active", Held: true},
 		"is active, and keeps what it had: its change was refused": {Status: "active", Refused: true},
 		"is active, and its renewal is overdue since 2026-02-28":   {Status: "active", RenewsBy: &past},
-		"was taken back":                     {Status: "active", Withheld: true},
-		"was refunded in full":               {Status: "active", PaidBack: true},
-		"is past due":                        {Status: "past_due", PastDueSince: &past, EndsAt: &ahead},
-		"is past due, and the grace is over": {Status: "past_due", PastDueSince: &past, EndsAt: &now},
-		"was planned to end":                 {Status: "active", EndsAt: &past},
-		"is canceled":                        {Status: "canceled", EndsAt: &past, EndedAt: &past},
-		"has no event of its own yet":        {},
+		"grants nothing: its order was refused or rejected":        {Status: "active", Withheld: true},
+		"was refunded in full":                                     {Status: "active", PaidBack: true},
+		"is past due":                                              {Status: "past_due", PastDueSince: &past, EndsAt: &ahead},
+		"is past due, and the grace is over":                       {Status: "past_due", PastDueSince: &past, EndsAt: &now},
+		"was planned to end":                                       {Status: "active", EndsAt: &past},
+		"is canceled":                                              {Status: "canceled", EndsAt: &past, EndedAt: &past},
+		"has no event of its own yet":                              {},
 	} {
 		if got := s.Standing(now); got != want {
 			t.Errorf("%+v %s, want %s", s, got, want)

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
 // ShownInvoice is an invoice with what was booked for it and claimed back.
@@ -39,7 +39,7 @@ select kind, id, state ->> 'Status', invoice, (state ->> 'Amount')::bigint, stat
 // itself: what comes in meanwhile may be in one part and not in another.
 func FindInvoices(ctx context.Context, db DB, id, mode string) ([]ShownInvoice, error) {
 	found, err := schema.Rows(ctx, db, "read invoice "+id, func(row pgx.CollectableRow) (i ShownInvoice, err error) {
-		var state billing.Invoice
+		var state fold.Invoice
 		err = row.Scan(&i.Mode, &i.Account, &i.Customer, &state)
 		i.Invoice = invoice(state)
 		return i, err

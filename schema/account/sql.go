@@ -1,5 +1,7 @@
 package account
 
+import "github.com/pawlhq/pawl/schema/outbox"
+
 // findSQL takes the modes to look in, since the keys of most tables begin with it.
 const findSQL = `
 select mode, id from accounts where id = $1 and mode = any($2)
@@ -80,7 +82,8 @@ select kind, mode, count(*)::int, about, min(created_at), min(due_by)
 const tasksAboutSQL = `select ` + taskColumns + ` where t.object = $1 order by t.mode, t.kind`
 
 const doneSQL = `
-update tasks set state = 'done', updated_at = now() where mode = $1 and kind = $2 and object = $3 and state = (select 'open')`
+with changed as (update tasks t set state = 'done', updated_at = now()
+ where mode = $1 and kind = $2 and object = $3 and state = (select 'open')` + outbox.TasksClosed
 
 const takeSQL = `
 update tasks set taken_by = $4, updated_at = now() where mode = $1 and kind = $2 and object = $3 and state = (select 'open')`

@@ -25,7 +25,7 @@ type Task struct {
 	DueBy *time.Time `json:"due_by,omitempty"`
 	// TakenBy is who sees to it, "" for nobody.
 	TakenBy string `json:"taken_by,omitempty"`
-	// State is one of [billing.TaskOpen] and its like.
+	// State is one of [fold.TaskOpen] and its like.
 	State string `json:"state"`
 }
 

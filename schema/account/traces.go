@@ -57,12 +57,12 @@ union select mode from addresses where customer = $1
 union select mode from invoices where customer = $1 and customer <> ''
 order by 1`
 
-// tracedSQL reads every body: only that tells all events that name a customer, and it is rare that somebody asks.
+// tracedSQL reads every body to find all events that name the customer. It runs rarely.
 const tracedSQL = `
 select r.id::text, r.event_id, r.type, r.received_at, ` + atRest + `, exists (select from receipt_bodies b where b.receipt_id = r.id) as held from receipts r
  where r.id in (select receipt_id from facts where customer = $1 and customer <> '' and mode = $2
                 union select receipt_id from facts where object = $1 and mode = $2
-                union select what from naming($1) where not refused)
+                union select receipt_id from receipt_bodies where ` + names + `)
    and r.mode = $2
  order by r.id`
 
@@ -71,15 +71,18 @@ select to_jsonb(a) - '{email_hash,said,locale_said}'::text[] from addresses a wh
 
 const tracedPagesSQL = `select page from invoices where customer = $1 and customer <> '' and mode = $2 and page <> ''`
 
-// tracedRejectionsSQL takes refused requests of any mode: nobody has verified what they say.
+// tracedRejectionsSQL reads refused requests of both modes, since their mode is not verified.
 const tracedRejectionsSQL = `
-select id::text, received_at from rejections where id in (select what from naming($1) where refused) order by id`
+select id::text, received_at from rejections where ` + names + ` order by id`
 
-const tracedRequestsSQL = `select requests_kept($1)`
+// names is the condition of a body that names the customer by the provider's ID.
+const names = `$1 ~ '^[a-z]+_[A-Za-z0-9_]+$' and position(convert_to('"' || $1 || '"', 'UTF8') in body) > 0`
+
+const tracedRequestsSQL = `select count(*) from effects where receipt_id = any($1) and request is not null`
 
 const (
 	readBodiesSQL     = `select receipt_id::text, body from bodies where receipt_id = any($1)`
-	readRejectionsSQL = `select kept.id::text, kept.body from unnest($1::uuid[]) as id, kept_request(id) as kept`
+	readRejectionsSQL = `select id::text, body from rejections where id = any($1)`
 )
 
 // FindTraces returns the traces of a customer, by the provider's ID; of a guest, by that of the checkout session.
@@ -133,15 +136,7 @@ func FindTraces(ctx context.Context, db DB, customer, mode string) (*Traces, err
 	return t, nil
 }
 
-// In returns the IDs of the receipts and rejections that [Traces.Read] reads.
-func (t *Traces) In() (ids []string) {
-	for _, b := range slices.Concat(t.Bodies, t.Rejections) {
-		ids = append(ids, b.ID)
-	}
-	return ids
-}
-
-// Read reads what came in, which its caller has recorded: see package look.
+// Read reads the payloads. Its caller has recorded that in the audit trail.
 func (t *Traces) Read(ctx context.Context, db DB) error {
 	for sql, held := range map[string][]HeldBody{readBodiesSQL: t.Bodies, readRejectionsSQL: t.Rejections} {
 		ids := make([]string, len(held))
@@ -161,10 +156,7 @@ func (t *Traces) Read(ctx context.Context, db DB) error {
 	return nil
 }
 
-const (
-	openTracesSQL = `select exists (select from receipts r where r.id = any($1) and not (` + atRest + `))`
-	forgetSQL     = `select forget($1, $2, $3, $4)`
-)
+const openTracesSQL = `select exists (select from receipts r where r.id = any($1) and not (` + atRest + `))`
 
 // AtRest returns [ErrNotAtRest] if an event has begun to run again.
 func (t *Traces) AtRest(ctx context.Context, tx pgx.Tx) error {
@@ -174,18 +166,6 @@ func (t *Traces) AtRest(ctx context.Context, tx pgx.Tx) error {
 	}
 	if open {
 		return ErrNotAtRest
-	}
-	return nil
-}
-
-// Forget erases traces that are at rest, in the transaction that adds the decision to the audit trail.
-func (t *Traces) Forget(ctx context.Context, tx pgx.Tx) error {
-	rejections := make([]string, len(t.Rejections))
-	for i, r := range t.Rejections {
-		rejections[i] = r.ID
-	}
-	if _, err := tx.Exec(ctx, forgetSQL, t.Customer, t.Mode, t.receipts, rejections); err != nil {
-		return fmt.Errorf("forget customer %s: %w", t.Customer, err)
 	}
 	return nil
 }

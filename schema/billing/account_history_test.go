@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -25,7 +26,7 @@ import (
 // by the model's rules; no fold is asked.
 type tale struct {
 	*history
-	policy   billing.Policy
+	policy   fact.Policy
 	payments []*payment
 	orders   []*order
 	// holds are those of persons, by subscription or account, in their order.
@@ -48,7 +49,7 @@ type payment struct {
 	dispute   string // its ID, "" for none
 	statuses  []string
 	since     int // when the present stage of the dispute began
-	movements []billing.Movement
+	movements []fact.Movement
 
 	credit, warning    string // IDs, "" for none
 	voided, actionable bool
@@ -165,10 +166,10 @@ func (w *tale) buy() {
 	w.news = append(w.news, "invoice.paid "+o.id)
 }
 
-func (w *tale) session(o *order, status string) billing.Fact {
-	return sale(w.second, "complete", status, func(f *billing.Fact) {
+func (w *tale) session(o *order, status string) fact.Fact {
+	return sale(w.second, "complete", status, func(f *fact.Fact) {
 		f.Object, f.Checkout.Account, f.Checkout.PaymentIntent = o.id, o.account, o.payment.id
-		f.Checkout.Lines = []billing.Line{{Price: once(o.plan, orderLasts), Quantity: 1, Amount: 1000}}
+		f.Checkout.Lines = []fact.Line{{Price: once(o.plan, orderLasts), Quantity: 1, Amount: 1000}}
 	})
 }
 
@@ -185,7 +186,7 @@ func (w *tale) decide() {
 	w.second++ // two decisions of one second have no order
 	defer func() { w.second++ }()
 	held := w.random.IntN(3) == 0
-	kind := map[bool]billing.Kind{true: billing.Held, false: billing.Released}[held]
+	kind := map[bool]fact.Kind{true: fact.Held, false: fact.Released}[held]
 	if len(w.subscriptions) > 0 && w.random.IntN(2) == 0 {
 		s := pick(w.random, w.subscriptions...)
 		f := decided(kind, s.id, w.second, "", 0)
@@ -278,13 +279,13 @@ func (w *tale) dispute(p *payment) {
 		p.since = w.second
 	}
 	if !strings.HasPrefix(status, "warning") {
-		p.movements = append(p.movements, billing.Movement{ID: fmt.Sprintf("txn_%s_%02d", p.id, len(p.movements)), Amount: -1, Currency: "usd"})
+		p.movements = append(p.movements, fact.Movement{ID: fmt.Sprintf("txn_%s_%02d", p.id, len(p.movements)), Amount: -1, Currency: "usd"})
 	}
 	if !slices.Contains(p.statuses, status) {
 		w.news = append(w.news, "dispute."+status+" "+p.dispute)
 	}
 	p.statuses = append(p.statuses, status)
-	f := disputed(w.second, billing.RankChange, status, slices.Clone(p.movements)...)
+	f := disputed(w.second, fact.RankChange, status, slices.Clone(p.movements)...)
 	f.Object, f.Dispute.Charge = p.dispute, p.id
 	w.tell(f)
 }
@@ -357,23 +358,58 @@ func (w *tale) paymentsOf(s *happened) (list []*payment) {
 	return list
 }
 
-// paidBack reports whether the newest paid invoice of a subscription was refunded in full, and ends access by policy.
-func (w *tale) paidBack(s *happened) bool {
-	var newest *payment
-	for _, p := range w.paymentsOf(s) {
-		if p.invoice.plan == "" && planOf(&s.is) != "" { // for a price that is not the subscription's
+// payersOf returns the payments for a subscription, the newest period last.
+func (w *tale) payersOf(s *happened) []*payment {
+	payers := slices.DeleteFunc(w.paymentsOf(s), func(p *payment) bool {
+		return p.invoice.plan == "" && planOf(&s.is) != "" // for a price that is not the subscription's
+	})
+	slices.SortFunc(payers, func(a, b *payment) int {
+		return cmp.Or(a.invoice.period.Compare(b.invoice.period), a.invoice.at.Compare(b.invoice.at), cmp.Compare(a.invoice.id, b.invoice.id))
+	})
+	return payers
+}
+
+// isTaken reports whether the money of a payment for a subscription was taken back: it was refunded in full, or a
+// dispute about it holds that no person has released since.
+func (w *tale) isTaken(s *happened, p *payment) bool {
+	since, holds := w.disputeHolds(p)
+	for _, h := range w.holds[s.id] {
+		holds = holds && (h.held || h.second < since)
+	}
+	return holds || w.policy.EndOnFullRefund && p.refunded() >= 1000
+}
+
+// given returns what a subscription gives while it grants, and false for nothing: its order, or what an earlier payment
+// has paid for the period whose later payments were taken back.
+func (w *tale) given(s *happened) (plan string, seats int64, gives bool) {
+	plan, seats = priced(s.known.Price), s.known.Quantity
+	payers := w.payersOf(s)
+	if w.isHeld(s.id) {
+		return "", 0, false
+	}
+	if len(payers) == 0 || !w.isTaken(s, payers[len(payers)-1]) {
+		return plan, seats, true
+	}
+	for _, p := range slices.Backward(payers) {
+		if w.isTaken(s, p) {
 			continue
 		}
-		if newest == nil || cmp.Or(p.invoice.period.Compare(newest.invoice.period), p.invoice.at.Compare(newest.invoice.at), cmp.Compare(p.invoice.id, newest.invoice.id)) > 0 {
-			newest = p
+		if !p.invoice.period.Equal(payers[len(payers)-1].invoice.period) {
+			break
 		}
+		paid := p.invoice.plan
+		if less := slices.Index(policy.Order, plan) - slices.Index(policy.Order, paid); paid != "" && (less > 0 || less == 0 && seats > 1) {
+			plan, seats = paid, 1
+		}
+		return plan, seats, true
 	}
-	return w.policy.EndOnFullRefund && newest != nil && newest.refunded() >= 1000
+	return "", 0, false
 }
 
 // keepsBack reports whether a subscription grants nothing, whatever its status.
 func (w *tale) keepsBack(s *happened) bool {
-	return w.isHeld(s.id, w.paymentsOf(s)...) || w.paidBack(s)
+	_, _, gives := w.given(s)
+	return !gives
 }
 
 func (w *tale) orderGrants(o *order) bool {
@@ -451,7 +487,10 @@ func (w *tale) wantPayment(p *payment) (want []string) {
 		}
 	}
 	if p.warning != "" {
-		want = append(want, words("task fraud_warning", p.warning+":", account, map[bool]string{true: "open", false: "cancelled"}[p.actionable]))
+		// Stripe: a warning is actionable while the payment is neither disputed nor refunded in full.
+		disputed := slices.ContainsFunc(p.statuses, func(s string) bool { return !strings.HasPrefix(s, "warning_") })
+		open := p.actionable && !disputed && p.refunded() < 1000
+		want = append(want, words("task fraud_warning", p.warning+":", account, map[bool]string{true: "open", false: "cancelled"}[open]))
 	}
 	if p.credit != "" {
 		want = append(want, words(p.credit+":", account, p.paidInvoice(), map[bool]string{true: "void", false: "issued"}[p.voided], "300"))
@@ -472,7 +511,8 @@ func (w *tale) wantAccess(account string) string {
 	now := at(w.second)
 	for _, s := range w.subscriptions {
 		if w.account(s) == account && s.grants(now) && !w.keepsBack(s) {
-			give(priced(s.known.Price), s.known.Quantity)
+			plan, quantity, _ := w.given(s)
+			give(plan, quantity)
 		}
 	}
 	for _, o := range w.orders {
@@ -538,7 +578,8 @@ select type, account, coalesce(data->>'refund', data->>'dispute', data->>'checko
   from outbox where type not like 'task.%' order by id`
 
 // checkOrder looks at the news in the order in which they are told: of an account's target no older version after a newer
-// one, and the last is what it is; of a subscription nothing after its end, and else the last is what it is.
+// one, and the last one is the present target; of a subscription nothing after its end, and else the last one is the
+// order that it grants.
 func (w *tale) checkOrder(list []announced) (wrong []string) {
 	version, last, ended := map[string]int64{}, map[string]string{}, map[string]bool{}
 	for _, n := range list {
@@ -559,7 +600,11 @@ func (w *tale) checkOrder(list []announced) (wrong []string) {
 		}
 	}
 	for _, s := range w.subscriptions {
-		if is := words(priced(s.known.Price), fmt.Sprint(s.known.Quantity)); s.is.EndedAt.IsZero() && last[s.id] != is {
+		plan, seats, gives := w.given(s)
+		if !gives {
+			plan, seats = priced(s.known.Price), s.known.Quantity
+		}
+		if is := words(plan, fmt.Sprint(seats)); s.is.EndedAt.IsZero() && last[s.id] != is {
 			wrong = append(wrong, fmt.Sprintf("told last that %s is %q, and it is %q", s.id, last[s.id], is))
 		}
 	}
@@ -584,8 +629,8 @@ func onceOnly(list []announced) []string {
 }
 
 // late returns the facts in their order, but for some that were lost and come after all others.
-func (w *tale) late() []billing.Fact {
-	var inTime, lost []billing.Fact
+func (w *tale) late() []fact.Fact {
+	var inTime, lost []fact.Fact
 	for _, f := range w.facts {
 		if w.random.IntN(4) == 0 {
 			lost = append(lost, f)
@@ -600,7 +645,7 @@ func (w *tale) late() []billing.Fact {
 // "" for not at all.
 func (w *tale) differs(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
-	for name, delivered := range map[string][]billing.Fact{"in order": w.facts, "in disorder, and some twice": w.deliver(w.random), "some lost, and late": w.late()} {
+	for name, delivered := range map[string][]fact.Fact{"in order": w.facts, "in disorder, and some twice": w.deliver(w.random), "some lost, and late": w.late()} {
 		rows, due, told := w.apply(t, pool, delivered)
 		differ := func(what string, got, want []string) string {
 			less := slices.DeleteFunc(slices.Clone(got), func(s string) bool { return slices.Contains(want, s) })
@@ -636,7 +681,7 @@ func (w *tale) differs(t *testing.T, pool *pgxpool.Pool) string {
 	return strings.Join(drifted, "\n")
 }
 
-func tellFacts(facts []billing.Fact) string {
+func tellFacts(facts []fact.Fact) string {
 	var said []string
 	for _, f := range facts {
 		status := ""
@@ -658,14 +703,14 @@ func tellFacts(facts []billing.Fact) string {
 }
 
 // apply applies facts, an event each, to an empty database, and returns what the rows hold, what is due, and what was told.
-func (w *tale) apply(t *testing.T, pool *pgxpool.Pool, facts []billing.Fact) (rows, due []string, news []announced) {
+func (w *tale) apply(t *testing.T, pool *pgxpool.Pool, facts []fact.Fact) (rows, due []string, news []announced) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(t.Context(), `truncate facts, accounts, subscriptions, invoices, objects, grants, due, tasks, outbox`); err != nil {
 			return err
 		}
 		for n, f := range facts {
-			if _, err := billing.Apply(t.Context(), tx, append([]billing.Fact{f}, billing.LinksOf(f)...), w.policy, fmt.Sprintf("apply:%d", n), at(w.second)); err != nil {
+			if _, err := billing.Apply(t.Context(), tx, append([]fact.Fact{f}, fact.LinksOf(f)...), w.policy, fmt.Sprintf("apply:%d", n), at(w.second)); err != nil {
 				return fmt.Errorf("after %s: %w", tellFacts(facts[:n+1]), err)
 			}
 		}

@@ -3,29 +3,29 @@ package billing_test
 import (
 	"testing"
 
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
 // The version of a target counts its changes. An account to which nothing was ever granted has none to tell.
 func TestTarget_After_VersionCountsChanges(t *testing.T) {
 	t.Parallel()
-	target := func(plans ...string) billing.Target {
-		var grants []billing.Grant
+	target := func(plans ...string) fold.Target {
+		var grants []fold.Grant
 		for _, plan := range plans {
-			grants = append(grants, billing.Grant{Object: "sub_" + plan, Plan: plan, Quantity: 1})
+			grants = append(grants, fold.Grant{Object: "sub_" + plan, Plan: plan, Quantity: 1})
 		}
-		return billing.TargetOf(grants, begin, policy)
+		return fold.TargetOf(grants, begin, policy)
 	}
-	var last billing.Target
+	var last fold.Target
 	for _, step := range []struct {
 		name   string
-		target billing.Target
+		target fold.Target
 		want   int64
 	}{
 		{"nothing was ever granted", target(), 0}, {"granted", target("pro"), 1}, {"the same again", target("pro"), 1},
 		{"a lower plan beside it", target("pro", "starter"), 1}, {"a higher one", target("pro", "enterprise"), 2},
 		{"nothing", target(), 3}, {"still nothing", target(), 3}, {"granted again", target("pro"), 4},
-		{"an add-on alone", billing.TargetOf([]billing.Grant{{Object: "sub_1", AddOns: []string{"sso"}}}, begin, policy), 5},
+		{"an add-on alone", fold.TargetOf([]fold.Grant{{Object: "sub_1", AddOns: []string{"sso"}}}, begin, policy), 5},
 	} {
 		last = step.target.After(last)
 		if (last.Version == 0) != (last.State == "") {

@@ -9,37 +9,40 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Address is how a customer is written to, as one object of the provider's tells it. Beside the bodies of events, its
-// row is the only place that holds such data: the clean-up of bodies leaves it, and a person who is forgotten is
-// forgotten there.
+// Address is the email address of a customer with the data for emails, from one object of the provider. Apart from
+// payloads, its row is the only place with such data. Retention of payloads does not delete the row; `pawl forget`
+// does.
 type Address struct {
-	// Subject says whose it is and since when it is true. The customer of a guest is the checkout session.
-	Subject
-	// Rank orders the facts of one second.
-	Rank Rank
-	// Email is a bare address, "" for none. The other words are "" where they are not known.
+	// Subject has the customer and the time. The customer of a guest is the checkout session.
+	fact.Subject
+	// Rank orders the facts within one second.
+	Rank fact.Rank
+	// Email is the address without a name. Unknown fields are empty.
 	Email, Name string
 	// Locale is a language tag, Zone the name of a time zone.
 	Locale, Zone string
-	// Whole is set where the object is the customer itself: a field left out is empty. Other objects know only Email
-	// and Name.
+	// Whole is set if the object is the customer itself: a missing field is then empty. Other objects contain only
+	// Email and Name.
 	Whole bool
-	// Invoice and Page name a page of the provider's where the customer can see and pay an invoice, "" for none.
+	// Invoice and Page are the ID and the URL of the invoice's page at the provider, or empty.
 	Invoice, Page string
-	// Forgotten is when a person had the customer forgotten, zero for never. No later object is kept then.
+	// Forgotten is when a person let pawl forget the customer, or zero. No later object is stored then.
 	Forgotten time.Time
+	// Deleted is when the provider deleted the customer, or zero. No email is sent then.
+	Deleted time.Time
 }
 
-// said is the address's place in the order of facts.
+// said returns the position of the address in the order of facts.
 func (a Address) said() string {
 	return fmt.Sprintf("%s %d %s", a.OccurredAt.UTC().Format(time.RFC3339), a.Rank, a.EventID)
 }
 
-// HashEmail is what a customer is found by. It is the plain SHA-256 of the address in lower case: the address stands
-// beside it, so that a key would hide nothing. nil is for none.
+// HashEmail returns the SHA-256 of the address in lower case. Customers are found by it. It has no key, because the
+// address is stored in the same row. It returns nil for an empty address.
 func HashEmail(email string) []byte {
 	if email = strings.ToLower(strings.TrimSpace(email)); email == "" {
 		return nil
@@ -48,7 +51,7 @@ func HashEmail(email string) []byte {
 	return sum[:]
 }
 
-// KeepAddress keeps an address in tx, where the stored one is older. It may be called again, and in any order.
+// KeepAddress stores an address in tx if the stored address is older. It can be called repeatedly and in any order.
 func KeepAddress(ctx context.Context, tx ledger.Tx, a Address) error {
 	b := &pgx.Batch{}
 	for _, keep := range AddressKept(a) {
@@ -63,7 +66,7 @@ func KeepAddress(ctx context.Context, tx ledger.Tx, a Address) error {
 	return nil
 }
 
-// AddressKept are the statements of [KeepAddress].
+// AddressKept lists the statements of [KeepAddress].
 func AddressKept(a Address) (list []ledger.Statement) {
 	if a.Customer != "" && (a.Whole || a.Email != "") {
 		locale := ""
@@ -71,7 +74,8 @@ func AddressKept(a Address) (list []ledger.Statement) {
 			locale = a.said()
 		}
 		list = append(list, ledger.Statement{SQL: keepAddressSQL, Args: []any{a.Customer, a.Mode, a.Provider,
-			a.ProviderAccount, a.Email, HashEmail(a.Email), a.Name, a.said(), a.Locale, a.Zone, locale}})
+			a.ProviderAccount, a.Email, HashEmail(a.Email), a.Name, a.said(), a.Locale, a.Zone, locale,
+			orNull(a.Deleted)}})
 	}
 	if a.Page != "" {
 		list = append(list, ledger.Statement{SQL: keepPageSQL,
@@ -80,22 +84,22 @@ func AddressKept(a Address) (list []ledger.Statement) {
 	return list
 }
 
-// Address returns how the subject's customer is written to, and the page of an invoice, "" for none. A customer
-// without an address has the zero one.
-func (s *Store) Address(ctx context.Context, of Subject, invoice string) (Address, error) {
+// Address returns the address of the subject's customer and the URL of an invoice's page, or "". It returns the zero
+// Address if none is stored.
+func (s *Store) Address(ctx context.Context, of fact.Subject, invoice string) (Address, error) {
 	return one(ctx, s.db, "the address of "+of.Customer, func(row pgx.CollectableRow) (Address, error) {
 		a := Address{Subject: of, Invoice: invoice}
-		var forgotten *time.Time
-		err := row.Scan(&a.Email, &a.Name, &a.Locale, &a.Zone, &forgotten, &a.Page)
-		a.Forgotten = orZero(forgotten)
+		var forgotten, deleted *time.Time
+		err := row.Scan(&a.Email, &a.Name, &a.Locale, &a.Zone, &forgotten, &deleted, &a.Page)
+		a.Forgotten, a.Deleted = orZero(forgotten), orZero(deleted)
 		return a, err
 	}, addressSQL, of.Customer, of.Mode, of.Provider, of.ProviderAccount, invoice)
 }
 
-// keepAddressSQL orders e-mail and name apart from locale and zone, which only the customer itself tells.
+// keepAddressSQL orders email and name separately from locale and zone, which only the customer itself contains.
 const keepAddressSQL = `
-insert into addresses as a (customer, mode, provider, provider_account, email, email_hash, name, said, locale, zone, locale_said)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+insert into addresses as a (customer, mode, provider, provider_account, email, email_hash, name, said, locale, zone, locale_said, deleted_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
     on conflict (customer, mode, provider, provider_account) do update set
        email = case when excluded.said > a.said then excluded.email else a.email end,
        email_hash = case when excluded.said > a.said then excluded.email_hash else a.email_hash end,
@@ -104,16 +108,16 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
        locale = case when excluded.locale_said > a.locale_said then excluded.locale else a.locale end,
        zone = case when excluded.locale_said > a.locale_said then excluded.zone else a.zone end,
        locale_said = greatest(excluded.locale_said, a.locale_said),
-       updated_at = now()
- where a.forgotten_at is null and (excluded.said > a.said or excluded.locale_said > a.locale_said)`
+       deleted_at = coalesce(a.deleted_at, excluded.deleted_at), updated_at = now()
+ where a.forgotten_at is null and (excluded.said > a.said or excluded.locale_said > a.locale_said or a.deleted_at is null and excluded.deleted_at is not null)`
 
-// keepPageSQL changes no row whose page is the same.
+// keepPageSQL changes no row with the same page.
 const keepPageSQL = `
 update invoices set page = $3 where mode = $1 and id = $2 and page <> $3 and not exists (
     select from addresses where customer = $4 and mode = $1 and provider = $5 and provider_account = $6 and forgotten_at is not null)`
 
 const addressSQL = `
-select coalesce(a.email, ''), coalesce(a.name, ''), coalesce(a.locale, ''), coalesce(a.zone, ''), a.forgotten_at,
+select coalesce(a.email, ''), coalesce(a.name, ''), coalesce(a.locale, ''), coalesce(a.zone, ''), a.forgotten_at, a.deleted_at,
        coalesce((select page from invoices where mode = $2 and id = $5), '')
   from (select) one
   left join addresses a on customer = $1 and mode = $2 and provider = $3 and provider_account = $4`

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -18,20 +19,21 @@ func TestKeepAddress_EveryOrder_TheNewest(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	state := billing.New(pool)
-	of := func(second int, event string) billing.Subject {
-		return billing.Subject{Provider: "stripe", Mode: "live", Customer: "cus_1", EventID: event, OccurredAt: at(second)}
+	of := func(second int, event string) fact.Subject {
+		return fact.Subject{Provider: "stripe", Mode: "live", Customer: "cus_1", EventID: event, OccurredAt: at(second)}
 	}
 	told := []billing.Address{
-		{Subject: of(0, "evt_1"), Rank: billing.RankCreated, Whole: true, Email: "a@x.test", Name: "A", Locale: "de", Zone: "Europe/Berlin"},
-		{Subject: of(1, "evt_2"), Rank: billing.RankChange, Whole: true, Email: "b@x.test", Name: "B", Locale: "fr"},
+		{Subject: of(0, "evt_1"), Rank: fact.RankCreated, Whole: true, Email: "a@x.test", Name: "A", Locale: "de", Zone: "Europe/Berlin"},
+		{Subject: of(1, "evt_2"), Rank: fact.RankChange, Whole: true, Email: "b@x.test", Name: "B", Locale: "fr"},
 		{Subject: of(1, "evt_3"), Email: "frozen@x.test"}, // an invoice that was finalized in the second of the change
 		{Subject: of(5, "evt_5"), Email: "c@x.test", Name: "C"},
 		{Subject: of(9, "evt_9")}, // an invoice that names nobody
 	}
 	want := billing.Address{Subject: of(0, ""), Email: "c@x.test", Name: "C", Locale: "fr"}
 	want.OccurredAt = time.Time{}
+	random := rand.New(rand.NewPCG(1, 1))
 	for range 30 {
-		rand.Shuffle(len(told), func(i, j int) { told[i], told[j] = told[j], told[i] })
+		random.Shuffle(len(told), func(i, j int) { told[i], told[j] = told[j], told[i] })
 		if _, err := pool.Exec(t.Context(), `delete from addresses`); err != nil {
 			t.Fatal(err)
 		}
@@ -45,11 +47,36 @@ func TestKeepAddress_EveryOrder_TheNewest(t *testing.T) {
 	}
 }
 
+// A customer stays deleted, whatever comes later of it.
+func TestKeepAddress_Deleted_EveryOrder(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	of := func(second int, event string) fact.Subject {
+		return fact.Subject{Provider: "stripe", Mode: "live", Customer: "cus_1", EventID: event, OccurredAt: at(second)}
+	}
+	told := []billing.Address{
+		{Subject: of(1, "evt_1"), Rank: fact.RankChange, Whole: true, Email: "a@x.test"},
+		{Subject: of(5, "evt_2"), Rank: fact.RankChange, Whole: true, Email: "a@x.test", Deleted: at(5)},
+		{Subject: of(9, "evt_3"), Email: "late@x.test"},
+	}
+	for _, order := range permutations(len(told)) {
+		if _, err := pool.Exec(t.Context(), `delete from addresses`); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range order {
+			keep(t, pool, told[n])
+		}
+		if got, err := billing.New(pool).Address(t.Context(), of(0, ""), ""); err != nil || !got.Deleted.Equal(at(5)) {
+			t.Fatalf("after %v: %+v, %v", order, got, err)
+		}
+	}
+}
+
 // A connected account may name a customer as ours is named: it does not change whom we write to.
 func TestKeepAddress_ConnectedAccountsCustomer_Apart(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
-	ours := billing.Subject{Provider: "stripe", Mode: "live", Customer: "cus_1", EventID: "evt_1", OccurredAt: at(0)}
+	ours := fact.Subject{Provider: "stripe", Mode: "live", Customer: "cus_1", EventID: "evt_1", OccurredAt: at(0)}
 	theirs := ours
 	theirs.ProviderAccount, theirs.OccurredAt = "acct_9", at(1)
 	keep(t, pool, billing.Address{Subject: ours, Email: "ada@x.test"})

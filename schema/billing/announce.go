@@ -7,27 +7,29 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
-// AccessSnapshot is the type of the news that tell what an account may use, without any change.
+// AccessSnapshot is the type of an event that publishes the current access of an account without a change.
 const AccessSnapshot = "access.snapshot"
 
-// announced is the cause of news that tell no change.
+// announced is the cause of an event without a change.
 const announced = "announce"
 
-// Announcement says who is told of an account. OnlyTo is a subscriber's name, "" for all. Provision is set where the
-// workspace is brought to its target, too.
+// Announcement selects the subscribers of a snapshot. OnlyTo is the name of one subscriber; empty means all. Provision
+// also updates the workspace to its target.
 type Announcement struct {
 	OnlyTo    string
 	Provision bool
 }
 
-// Announce tells subscribers what an account may use, as access.snapshot, in tx. It locks the account's row, as folds
-// do before they write news: the snapshot stands in the outbox behind the change that made its version, and before the
-// next one. The clock brings a workspace that is behind to its target. last is a fact of the account: its receipt is
-// that of the effects.
-func Announce(ctx context.Context, tx pgx.Tx, of Scope, to Announcement, last Fact) error {
+// Announce publishes the access of an account as access.snapshot in tx. It locks the row of the account, as folds do
+// before they publish, so that the snapshot follows the change that created its version and precedes the next change. A
+// scheduled action updates a workspace that is behind its target. last is a fact of the account; the effects belong to
+// its receipt.
+func Announce(ctx context.Context, tx pgx.Tx, of Scope, to Announcement, last fact.Fact) error {
 	row, err := one(ctx, tx, of.Account, pgx.RowToStructByName[accountRow], lockedAccountSQL, of.Mode, of.Account)
 	if err != nil {
 		return err
@@ -37,7 +39,7 @@ func Announce(ctx context.Context, tx pgx.Tx, of Scope, to Announcement, last Fa
 		return err
 	}
 	t := row.target()
-	news := t.news(of, last.EventID)
+	news := t.News(of.Mode, of.Account, last.EventID)
 	news.Cause = announced
 	data, err := json.Marshal(news)
 	if err != nil {
@@ -48,7 +50,7 @@ func Announce(ctx context.Context, tx pgx.Tx, of Scope, to Announcement, last Fa
 	outbox.Write(b, of.Mode, last.ReceiptID, announced, []outbox.News{told})
 	if has < t.Version && to.Provision {
 		await(b, of.Mode, of.Account, of.Account,
-			Due{At: row.Now.UTC(), Why: DueRefold, Object: of.Account, Cause: causeOf(last)})
+			fold.Due{At: row.Now.UTC(), Why: fold.DueRefold, Object: of.Account, Cause: fact.CauseOf(last)})
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("announce account %s (%s): %w", of.Account, of.Mode, err)

@@ -11,56 +11,59 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/withheld"
 )
 
-// Apply appends the facts of one event, folds what they are about, and writes what that comes to: rows, and news in
-// the outbox. It does so in tx, which also holds the effect's ledger row. Facts that the table already has are not
-// appended again. at decides which planned ends have passed. Zero means the database's clock, read under the
-// account's lock, so that it never runs backwards for one account.
+// Apply appends the facts of one event, folds their objects, and writes the results: rows, and published events in the
+// outbox. It does so in tx, which also contains the ledger row of the effect. It skips facts that are already stored.
+// at decides which planned ends have passed. The zero time means the clock of the database, read under the account's
+// lock, so that it never runs backwards for one account.
 //
-// Apply goes by the meaning in force, and by p where none is yet.
+// Apply uses the active billing rules, or p if there are none yet.
 //
-// Apply locks, in this order: the meaning, which folds share; the payment, then the invoice, that the facts are about
-// or that these belong to; then the provider's customers, so that facts of one customer are applied one after the
-// other; then the rows of the accounts concerned, by their IDs. A customer of two accounts, or an account of two
-// customers, cannot make two calls wait for each other. Payments and invoices have locks of their own since a refund
-// names no customer.
+// Apply locks in this order: the billing rules, shared with other folds; the payment, then the invoice of the facts;
+// then the provider's customers, so that facts of one customer are applied one after the other; then the rows of the
+// accounts by ID. Two calls therefore cannot deadlock, even with a customer of two accounts or an account of two
+// customers. Payments and invoices have their own locks because a refund names no customer.
 //
-// It takes three round trips. It reads the facts of the objects, what these refer to and what refers to them, the
-// newest two years of monthly invoices of the subscription and as many that are open, and what grants access to the
-// account: not the account's past.
-func Apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey string, at time.Time) (Change, error) {
+// Apply takes three round trips. It reads the facts of the objects, the referenced and the referring objects, the open
+// invoices and the monthly invoices of the last two years of the subscription, and the grants to the account. It does
+// not read the whole history of the account.
+func Apply(ctx context.Context, tx ledger.Tx, facts []fact.Fact, p fact.Policy, effectKey string,
+	at time.Time) (fold.Change, error) {
 	return apply(ctx, tx, facts, p, effectKey, at, normal)
 }
 
-// manner is how facts are applied.
+// manner is the way in which facts are applied.
 type manner int
 
 const (
-	// normal writes the rows that have changed.
+	// normal writes the changed rows.
 	normal manner = iota
-	// inScratch is normal, but takes no locks, because nobody else sees the rows.
+	// inScratch is normal without locks, because no other session sees the temporary tables.
 	inScratch
-	// repairing writes rows even where the fold's result is the same: their columns may say something else.
+	// repairing also writes unchanged objects, because the columns of their rows may differ.
 	repairing
 )
 
-// apply is [Apply], in a manner.
-func apply(ctx context.Context, tx ledger.Tx, facts []Fact, p Policy, effectKey string, at time.Time,
-	how manner) (Change, error) {
+// apply is [Apply] in a manner.
+func apply(ctx context.Context, tx ledger.Tx, facts []fact.Fact, p fact.Policy, effectKey string, at time.Time,
+	how manner) (fold.Change, error) {
 	if len(facts) == 0 {
-		return Change{}, nil
+		return fold.Change{}, nil
 	}
 	return (&applying{tx: tx, policy: p, key: effectKey, at: at, how: how, facts: facts}).run(ctx)
 }
 
-func (a *applying) run(ctx context.Context) (Change, error) {
+func (a *applying) run(ctx context.Context) (fold.Change, error) {
 	a.subject = a.facts[0].Subject
 	a.change.Subject = a.subject
 	for _, step := range []func(context.Context) error{a.read, a.fold, a.access, a.write} {
 		if err := step(ctx); err != nil {
-			return Change{}, fmt.Errorf("apply %d facts of event %s: %w", len(a.facts), a.subject.EventID, err)
+			return fold.Change{}, fmt.Errorf("apply %d facts of event %s: %w", len(a.facts), a.subject.EventID, err)
 		}
 	}
 	return a.change, nil
@@ -69,47 +72,51 @@ func (a *applying) run(ctx context.Context) (Change, error) {
 // applying is one call of Apply.
 type applying struct {
 	tx      ledger.Tx
-	policy  Policy
+	policy  fact.Policy
 	key     string
 	at      time.Time
 	how     manner
 	anew    *Anew // nil for any other reason
-	facts   []Fact
-	subject Subject
+	settles bool  // the refunds become known that only the payment's charges report
+	facts   []fact.Fact
+	subject fact.Subject
 
-	// about names the objects of the facts, and refunds the refunds among them: an event can be about several. linked
-	// is set if the facts link the customer. holds is the account that they hold or release as a whole, "" for none.
+	// about has the objects of the facts, and refunds the refunds among them, because an event can be about several.
+	// linked is set if the facts link the customer. holds is the account that the facts hold or release as a whole, or
+	// empty.
 	about   names
 	refunds []string
 	linked  bool
 	holds   string
-	// told are facts that follow from the event's and the earlier ones; they are appended, too.
-	told []Fact
-	// known holds facts by their object. before holds the objects as they were, now as these facts leave them. folded
-	// names those that were folded anew.
-	known       map[string][]Fact
-	before, now objects
-	folded      map[key]bool
+	// told are derived facts, which are appended as well.
+	told []fact.Fact
+	// known holds facts by object. before holds the objects before the facts, now after them. folded has the keys of
+	// the folded objects.
+	known       map[string][]fact.Fact
+	before, now fold.Objects
+	folded      map[fold.Key]bool
 
-	// accounts and granted are the rows of the accounts concerned, gives what the objects that have changed give them.
+	// accounts and granted are the rows of the affected accounts. gives has the grants of the changed objects.
 	accounts map[string]accountRow
-	granted  map[string][]Grant
-	gives    map[string][]Grant
-	change   Change
+	granted  map[string][]fold.Grant
+	gives    map[string][]fold.Grant
+	change   fold.Change
+	// withheld holds the published events and the tasks of a silent change.
+	withheld []withheld.Record
 }
 
-// read locks what the facts are about, appends them, and reads what they are folded with.
+// read locks the objects of the facts, appends the facts, and reads everything that the fold needs.
 func (a *applying) read(ctx context.Context) error {
-	a.about, a.known, a.before = names{}, map[string][]Fact{}, objects{}
+	a.about, a.known, a.before = names{}, map[string][]fact.Fact{}, fold.Objects{}
 	for _, f := range a.facts {
 		a.subject.Customer = cmp.Or(a.subject.Customer, f.Customer)
-		a.about.add(f.names())
+		a.about.add(namesOf(f))
 		switch {
-		case f.isRefund():
+		case isRefund(f):
 			a.refunds = append(a.refunds, f.Object)
-		case f.holdsAccount():
+		case f.HoldsAccount():
 			a.holds = f.Object
-		case f.linksCustomer():
+		case f.LinksCustomer():
 			a.subject.Customer, a.linked = f.Object, true
 		}
 	}
@@ -122,22 +129,38 @@ func (a *applying) read(ctx context.Context) error {
 			return err
 		}
 	}
-	named := []any{s.Mode, n[kindPayment], n[kindInvoice], n[kindSubscription], n[kindCheckout]}
+	named := []any{s.Mode, n[fold.KindPayment], n[fold.KindInvoice], n[fold.KindSubscription], n[fold.KindCheckout]}
 	b.Queue(relatedFactsSQL, append(named[:5:5], append(a.claims(), s.Customer), s.Provider,
 		s.ProviderAccount)...).Query(a.collectFacts)
-	b.Queue(relatedSQL, append(named[:5:5], a.claims(), s.Provider)...).Query(a.collectObjects)
+	b.Queue(relatedSQL, append(named[:5:5], a.claims(), s.Customer, a.named())...).Query(a.collectObjects)
 	if a.linked {
 		b.Queue(ofCustomerSQL, s.Mode, s.Customer).Query(a.collectObjects)
 	}
 	if err := a.tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
-	// Nothing follows from a fact that was imported, or that occurred before effects began.
-	a.change.Silent = a.facts[0].Origin == FromImport || s.OccurredAt.Before(a.policy.EffectsFrom)
+	switch from := a.facts[0].Origin; from {
+	case fact.FromOperator: // a decision of a person has the current time
+	default:
+		a.change.Silent = a.policy.Silent || from == fact.FromImport || s.OccurredAt.Before(a.policy.EffectsFrom) ||
+			a.past()
+	}
 	return nil
 }
 
-func appendFact(b *pgx.Batch, f Fact) error {
+// past reports whether a person fetched a subscription or an open invoice from before the start of effects that no
+// earlier fact showed. Nothing has happened to it since then.
+func (a *applying) past() bool {
+	return a.subject.EventType == fact.Reconciled && slices.ContainsFunc(a.facts, func(f fact.Fact) bool {
+		if i := f.Invoice; i != nil && i.Status == "open" && !i.CreatedAt.IsZero() {
+			return i.CreatedAt.Before(a.policy.EffectsFrom) && fold.Find[*fold.Invoice](a.before, f.Object) == nil
+		}
+		return f.Subscription != nil && f.Subscription.Start.Before(a.policy.EffectsFrom) &&
+			fold.Find[*fold.Subscription](a.before, f.Object) == nil
+	})
+}
+
+func appendFact(b *pgx.Batch, f fact.Fact) error {
 	data, err := json.Marshal(f.Data)
 	if err != nil {
 		return err
@@ -147,28 +170,38 @@ func appendFact(b *pgx.Batch, f Fact) error {
 	return nil
 }
 
-// claims are the objects of the facts that no other object names.
-func (a *applying) claims() []string {
-	n := a.about
-	return append([]string{n[kindDispute], n[kindWarning], n[kindCredit]}, a.refunds...)
+// named returns the account that the facts name, or "".
+func (a *applying) named() string {
+	name := a.policy.AccountOf(a.facts)
+	for _, f := range a.facts {
+		name = cmp.Or(name, f.NamedAccount())
+	}
+	return name
 }
 
-// lock locks the payment, the invoice and the customers. Only rows tell what a payment belongs to: each is looked up
-// once what leads to it is locked. For a hold on an account, the account's own row does.
+// claims returns the objects of the facts that no other object refers to.
+func (a *applying) claims() []string {
+	n := a.about
+	return append([]string{n[fold.KindDispute], n[fold.KindWarning], n[fold.KindCredit]}, a.refunds...)
+}
+
+// lock locks the payment, the invoice and the customers. Only rows contain the owner of a payment, so each object is
+// looked up after the lock of the object that leads to it. A hold on an account locks only the row of the account.
 func (a *applying) lock(b *pgx.Batch) {
 	s, n := a.subject, a.about
-	customer := cmp.Or(s.Customer, n[kindSubscription], n[kindInvoice], a.facts[0].Object)
+	customer := cmp.Or(s.Customer, n[fold.KindSubscription], n[fold.KindInvoice], a.facts[0].Object)
 	switch {
 	case a.how == inScratch || a.holds != "":
 	case n.pays():
-		b.Queue(lockPaymentSQL, s.Mode, n[kindPayment], n[kindCheckout])
-		b.Queue(lockInvoiceSQL, s.Mode, n[kindPayment], n[kindInvoice])
-		b.Queue(lockCustomersSQL, s.Mode, n[kindPayment], n[kindInvoice], n[kindSubscription], n[kindCheckout],
+		b.Queue(lockPaymentSQL, s.Mode, n[fold.KindPayment], n[fold.KindCheckout])
+		b.Queue(lockInvoiceSQL, s.Mode, n[fold.KindPayment], n[fold.KindInvoice])
+		b.Queue(lockCustomersSQL, s.Mode, n[fold.KindPayment], n[fold.KindInvoice], n[fold.KindSubscription],
+			n[fold.KindCheckout],
 			customer)
 	default:
 		var locks []string
-		if n[kindInvoice] != "" {
-			locks = append(locks, "invoice "+s.Mode+" "+n[kindInvoice])
+		if n[fold.KindInvoice] != "" {
+			locks = append(locks, "invoice "+s.Mode+" "+n[fold.KindInvoice])
 		}
 		b.Queue(lockSQL, append(locks, "customer "+s.Mode+" "+customer))
 	}
@@ -197,106 +230,121 @@ func (a *applying) collectObjects(rows pgx.Rows) error {
 			return json.Unmarshal(state, &a.policy.EffectsFrom)
 		}
 		a.change.Rows++
-		return a.before.add(kind(what), state)
+		return a.before.Add(fold.Kind(what), state)
 	})
 	return err
 }
 
-// fold makes the objects of their facts, and assigns them, and what belongs to them, to accounts. Nothing is read or
-// written.
+// fold folds the objects from their facts and assigns them, and the objects that belong to them, to accounts. It does
+// not access the database.
 func (a *applying) fold(context.Context) error {
-	a.now, a.folded = maps.Clone(a.before), map[key]bool{}
-	with := related{a.known, a.now, a.policy}
-	fold := func(o Object) { a.now[keyOf(o)], a.folded[keyOf(o)] = o, true }
-	for _, id := range set(a.refunds) {
-		fold(FoldRefund(id, a.known[id]))
-	}
-	for _, charge := range a.toldAlone() {
-		if f, ok := a.refundByCharge(charge); ok {
-			a.told, a.known[f.Object] = append(a.told, f), []Fact{f}
-			fold(FoldRefund(f.Object, []Fact{f}))
+	a.now, a.folded = maps.Clone(a.before), map[fold.Key]bool{}
+	with := fold.Related{Facts: a.known, Objects: a.now, Policy: a.policy}
+	put := func(o fold.Object) { a.now[fold.KeyOf(o)], a.folded[fold.KeyOf(o)] = o, true }
+	for _, id := range fact.Unique(a.refunds) {
+		r := fold.RefundOf(id, a.known[id])
+		if before := fold.Find[*fold.Refund](a.before, id); before != nil && a.anew == nil {
+			r.Tax, r.Taxed = before.Tax, before.Taxed
 		}
+		put(r)
 	}
-	for _, k := range kinds {
-		id := a.about[k.none.kind()]
-		if id == "" || k.none.kind() == kindRefund {
+	if a.settles {
+		a.told = with.Untold(a.about[fold.KindPayment])
+	}
+	for _, f := range a.told {
+		a.known[f.Object] = []fact.Fact{f}
+		put(fold.RefundOf(f.Object, []fact.Fact{f}))
+	}
+	for _, k := range fold.Kinds {
+		id := a.about[k.None.Kind()]
+		if id == "" || k.None.Kind() == fold.KindRefund {
 			continue
 		}
-		if o := k.fold(id, with); o != nil {
-			if p, ok := o.(*Payment); ok { // its invoice may be known by facts alone
-				a.about.add(names{kindInvoice: p.Invoice})
+		if o := k.Fold(id, with); o != nil {
+			if p, ok := o.(*fold.Payment); ok { // its invoice may be known from facts alone
+				a.about.add(names{fold.KindInvoice: p.Invoice})
 			}
-			if i, ok := o.(*Invoice); ok && a.anew != nil {
-				i.readAnew(find[*Invoice](a.before, id))
+			if i, ok := o.(*fold.Invoice); ok && a.anew != nil {
+				i.Reread(fold.Find[*fold.Invoice](a.before, id))
 			}
-			fold(o)
-			a.subject.Customer = cmp.Or(a.subject.Customer, o.ref().Customer)
+			put(o)
+			a.subject.Customer = cmp.Or(a.subject.Customer, o.Reference().Customer)
 		}
 	}
-	for _, k := range []kind{kindSubscription, kindInvoice, kindCheckout, kindPayment, kindRefund, kindDispute,
-		kindWarning, kindCredit} {
-		for _, o := range a.now.list() {
-			if o.kind() == k && a.concerned(o) {
-				o = copyOf(o)
-				o.assign(with)
-				announce(o, a.before[keyOf(o)])
-				a.now[keyOf(o)] = o
+	for _, k := range []fold.Kind{fold.KindSubscription, fold.KindInvoice, fold.KindCheckout, fold.KindPayment,
+		fold.KindRefund, fold.KindDispute,
+		fold.KindWarning, fold.KindCredit} {
+		for _, o := range a.now.List() {
+			if o.Kind() == k && a.concerned(o) {
+				o = fold.Copy(o)
+				o.Assign(with)
+				announce(o, a.before[fold.KeyOf(o)])
+				a.now[fold.KeyOf(o)] = o
 			}
 		}
 	}
-	for _, o := range a.now.list() {
-		was := a.before[keyOf(o)]
-		if a.folded[keyOf(o)] || learnt(o, was) {
-			a.change.After.add(o)
+	for _, o := range a.now.List() {
+		was := a.before[fold.KeyOf(o)]
+		if a.folded[fold.KeyOf(o)] || learnt(o, was) {
+			a.change.After.Add(o)
 			if was != nil {
-				a.change.Before.add(was)
+				a.change.Before.Add(was)
 			}
 		}
 	}
+	a.change.After.ReviewPaidAfterEnd(a.now)
 	return nil
 }
 
-// learnt reports whether more is known about the owner of an object that may be told of before that is known.
-func learnt(o, was Object) bool {
-	waits := slices.Contains([]kind{kindRefund, kindDispute, kindWarning, kindCredit}, o.kind())
-	return waits && was != nil && o.known() > was.known()
+// learnt reports whether more is known about the owner of an object that may be published before its owner is known.
+func learnt(o, was fold.Object) bool {
+	waits := slices.Contains([]fold.Kind{fold.KindRefund, fold.KindDispute, fold.KindWarning, fold.KindCredit},
+		o.Kind())
+	return waits && was != nil && o.OwnerRank() > was.OwnerRank()
 }
 
-// concerned reports whether the facts may say whose an object is: they are about it, or about its customer or its
-// invoice, or it names a payment.
-func (a *applying) concerned(o Object) bool {
-	ref := o.ref()
-	switch o.kind() {
-	case kindRefund, kindDispute, kindWarning:
+// concerned reports whether the facts may determine the owner of an object: they are about the object, its customer or
+// its invoice, or the object belongs to a payment.
+func (a *applying) concerned(o fold.Object) bool {
+	ref := o.Reference()
+	switch o.Kind() {
+	case fold.KindRefund, fold.KindDispute, fold.KindWarning:
 		return true
-	case kindPayment, kindCredit:
-		if a.folded[key{kindInvoice, ref.Invoice}] {
+	case fold.KindPayment, fold.KindCredit:
+		if a.folded[fold.Key{Kind: fold.KindInvoice, ID: ref.Invoice}] {
 			return true
 		}
-	case kindInvoice:
-		if i := o.(*Invoice); i.Subscription != "" && !a.folded[keyOf(o)] { // it moves with its subscription
-			return i.AtCheckout && a.folded[key{kindSubscription, i.Subscription}]
+	case fold.KindInvoice:
+		if i := o.(*fold.Invoice); i.Subscription != "" && !a.folded[fold.KeyOf(o)] { // it moves with its subscription
+			return i.AtCheckout && a.folded[fold.Key{Kind: fold.KindSubscription, ID: i.Subscription}]
 		}
 	}
-	return a.folded[keyOf(o)] || a.linked && ref.Customer == a.subject.Customer
+	return a.folded[fold.KeyOf(o)] || a.linked && ref.Customer == a.subject.Customer || a.mayName(ref.Customer)
 }
 
-// announce keeps an object's earlier announcements, and adds those that its facts call for, once its account is known
-// for sure: that of money is known by what was paid for.
-func announce(o, was Object) {
-	ref := o.ref()
+// mayName reports whether a subscription of the customer was folded. It may now name another account for the customer.
+func (a *applying) mayName(customer string) bool {
+	s := fold.Find[*fold.Subscription](a.now, a.about[fold.KindSubscription])
+	return s != nil && a.folded[fold.KeyOf(s)] && customer != "" && s.Customer == customer
+}
+
+// announce keeps the earlier published events of an object and adds new ones if its account is certain. The account of
+// money is certain if its purchase is known.
+func announce(o, was fold.Object) {
+	ref := o.Reference()
 	if was != nil {
-		ref.Announced = was.ref().Announced
+		ref.Announced = was.Reference().Announced
 	}
 	if ref.Account != "" && ref.Purchase != "" {
-		ref.Announced = set(slices.Concat(ref.Announced, o.announces()))
+		ref.Announced = fact.Unique(slices.Concat(ref.Announced, o.Announces()))
 	}
 }
 
-// touched are the objects that were folded, became better known, or moved to another account.
-func (a *applying) touched() []Object {
-	return slices.DeleteFunc(a.now.list(), func(o Object) bool {
-		was := a.before[keyOf(o)]
-		return !a.folded[keyOf(o)] && !learnt(o, was) && (was == nil || was.ref().Account == o.ref().Account)
+// touched returns the objects that were folded, whose owner became better known, or that moved to another account.
+func (a *applying) touched() []fold.Object {
+	return slices.DeleteFunc(a.now.List(), func(o fold.Object) bool {
+		was := a.before[fold.KeyOf(o)]
+		return !a.folded[fold.KeyOf(o)] && !learnt(o, was) &&
+			(was == nil || was.Reference().Account == o.Reference().Account)
 	})
 }

@@ -3,45 +3,55 @@ package billing
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// ApplyDue takes the rows of an account that are due by a time, or by now if that is later. It brings access to the
-// grants that still hold, and writes news to the outbox. It does so in tx, which also holds the effect's ledger row.
-// The change says all that a plan needs. No fold changes, because no fact has come and no fold asks what time it is.
+// ApplyDue takes the scheduled actions of an account that are due by a time, or by now if that is later. It reduces the
+// access to the grants that have not ended, and publishes events in the outbox. It does so in tx, which also contains
+// the ledger row of the effect. The returned change contains everything that a plan needs. No object is folded again,
+// because there is no new fact and no fold depends on the current time. The exception are refunds that only charges
+// report: [Apply] adds their facts first.
 //
-// It locks the account's row alone. The facts of its customers wait at that, too, before they write anything.
-func ApplyDue(ctx context.Context, tx ledger.Tx, s Subject, account string, at time.Time, p Policy,
-	effectKey string) (Change, error) {
+// ApplyDue then locks only the row of the account. Facts of its customers wait for this lock before they write
+// anything.
+func ApplyDue(ctx context.Context, tx ledger.Tx, s fact.Subject, account string, at time.Time, p fact.Policy,
+	effectKey string) (fold.Change, error) {
 	a := applyingDue{applying: applying{tx: tx, policy: p, key: effectKey, at: at, subject: s}}
 	a.change.Subject, a.subject.OccurredAt = s, at
 	if err := a.applyDue(ctx, account); err != nil {
-		return Change{}, fmt.Errorf("apply what is due of account %s: %w", account, err)
+		return fold.Change{}, fmt.Errorf("apply what is due of account %s: %w", account, err)
 	}
 	return a.change, nil
 }
 
-// applyingDue is one call of ApplyDue. last is when what granted something last was over.
+// applyingDue is one call of ApplyDue. last is when the last grant ended.
 type applyingDue struct {
 	applying
-	last lapse
+	last fold.Lapse
 }
 
 func (a *applyingDue) applyDue(ctx context.Context, account string) error {
 	mode := a.subject.Mode
+	if err := a.tellRefunds(ctx, account); err != nil {
+		return err
+	}
 	b := &pgx.Batch{}
-	a.accounts, a.granted = map[string]accountRow{}, map[string][]Grant{}
+	a.accounts, a.granted = map[string]accountRow{}, map[string][]fold.Grant{}
 	a.readMeaning(b)
+	b.Queue(effectsFromSQL, mode).QueryRow(func(row pgx.Row) error { return row.Scan(&a.policy.EffectsFrom) })
 	a.lockAccount(b, account, "")
 	if err := a.tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
-	a.at = latest(a.at, a.accounts[account].Now.UTC())
+	a.at = fold.Latest(a.at, a.accounts[account].Now.UTC())
 	taken, err := schema.Rows(ctx, a.tx, "read what is due", scanDue, takeDueSQL, mode, account, a.at)
 	if err != nil {
 		return err
@@ -51,62 +61,68 @@ func (a *applyingDue) applyDue(ctx context.Context, account string) error {
 			return err
 		}
 	}
+	a.change.Silent = len(taken) > 0 && !slices.ContainsFunc(taken, a.hasEffects)
+	a.change.Due = slices.DeleteFunc(a.change.Due, func(d fold.Due) bool { return !a.hasEffects(d) })
 	a.change.Before.Access = a.accessOf(account, a.granted[account])
 	a.change.After.Access = a.target(account, a.granted[account])
 	b = &pgx.Batch{}
-	a.writeAccounts(b, a.last, a.last.cause)
+	a.writeAccounts(b, a.last, a.last.Cause)
 	if err := a.tell(b); err != nil {
+		return err
+	}
+	if err := a.withholdDue(b, account, taken); err != nil {
 		return err
 	}
 	return a.tx.SendBatch(ctx, b).Close()
 }
 
-// take adds what is due to the change, unless it is not so any more.
-func (a *applyingDue) take(ctx context.Context, d Due) error {
+// take adds a scheduled action to the change if it still applies.
+func (a *applyingDue) take(ctx context.Context, d fold.Due) error {
 	switch d.Why {
-	case DueEnd, DueGrace, DueOneOff, DueEnding:
+	case fold.DueEnd, fold.DueGrace, fold.DueOneOff, fold.DueEnding:
 		return a.end(ctx, d)
-	case DueDunning:
+	case fold.DueDunning:
 		return a.remind(ctx, d)
-	case DueRenewal:
-		s, err := known[Subscription](ctx, a.tx, subscriptionSQL, a.subject.Mode, d.Object)
+	case fold.DueRenewal:
+		s, err := known[fold.Subscription](ctx, a.tx, subscriptionSQL, a.subject.Mode, d.Object)
 		if err != nil || s.RenewsBy.IsZero() || s.RenewsBy.After(a.at) {
 			return err
 		}
-	case DueBook:
+	case fold.DueBook:
 		return a.book(ctx, d)
-	case DueHold:
+	case fold.DueHold:
 		return a.hold(ctx, d)
-	case DueChanged, DueEnded, DueTaken:
+	case fold.DueChanged, fold.DueEnded, fold.DueTaken:
 		return a.letter(ctx, d)
 	}
 	a.change.Due = append(a.change.Due, d)
 	return nil
 }
 
-// end adds the end of a grace to the change, or that of a paid period where its subscription had ended before: no event
-// tells of these. Nobody is told of the end of what was bought once.
-func (a *applyingDue) end(ctx context.Context, d Due) error {
-	if d.Why != DueEnding && d.At.After(a.last.at) {
-		a.last = lapse{d.At, d.Cause}
+// end adds the end of a grace period to the change. It also adds the end of a paid period if the subscription had ended
+// before, or if the money of a later purchase was taken back. No event reports these ends. The end of a one-time
+// purchase sends no email.
+func (a *applyingDue) end(ctx context.Context, d fold.Due) error {
+	if d.Why != fold.DueEnding && d.At.After(a.last.At) {
+		a.last = fold.Lapse{At: d.At, Cause: d.Cause}
 	}
-	if d.Why == DueOneOff {
+	if d.Why == fold.DueOneOff {
 		return nil
 	}
-	s, err := known[Subscription](ctx, a.tx, subscriptionSQL, a.subject.Mode, d.Object)
-	if err == nil && (s.Ended() || d.Why != DueEnd) {
+	s, err := known[fold.Subscription](ctx, a.tx, subscriptionSQL, a.subject.Mode, d.Object)
+	if err == nil && (s.Ended() || d.Why != fold.DueEnd || s.CutShort != "") {
 		d.Subscription = &s
 		a.change.Due = append(a.change.Due, d)
 	}
 	return err
 }
 
-// hold adds a hold to the change, with the highest thing that it holds back.
-func (a *applyingDue) hold(ctx context.Context, d Due) error {
+// hold adds a hold to the change, with the subscription of the highest plan that it affects.
+func (a *applyingDue) hold(ctx context.Context, d fold.Due) error {
 	grants := a.granted[d.Object]
-	sortGrants(grants, a.policy)
+	fold.SortGrants(grants, a.policy)
 	if len(grants) > 0 {
-		s, err := known[Subscription](ctx, a.tx, subscriptionSQL, a.subject.Mode, grants[0].Object)
+		s, err := known[fold.Subscription](ctx, a.tx, subscriptionSQL, a.subject.Mode, grants[0].Object)
 		if err != nil {
 			return err
 		}
@@ -118,17 +134,17 @@ func (a *applyingDue) hold(ctx context.Context, d Due) error {
 	return nil
 }
 
-// book adds the money to the change: the object, and what has moved of it where it is a payment or a checkout session.
-func (a *applyingDue) book(ctx context.Context, d Due) error {
+// book adds a money object to the change, and the movements of a payment or a checkout session.
+func (a *applyingDue) book(ctx context.Context, d fold.Due) error {
 	money, err := readObjects(ctx, a.tx, moneySQL, a.subject.Mode, d.Object)
 	if err != nil {
 		return err
 	}
-	for _, o := range money.list() {
-		d.Money.add(o)
+	for _, o := range money.List() {
+		d.Money.Add(o)
 	}
 	d.Money.Corrections, err = schema.Rows(ctx, a.tx, "read the corrections of "+d.Object,
-		pgx.RowToStructByPos[Correction],
+		pgx.RowToStructByPos[fold.Correction],
 		correctionsSQL, a.subject.Mode, d.Object)
 	a.change.Due = append(a.change.Due, d)
 	return err
@@ -140,13 +156,13 @@ union all select kind, state from objects
  where mode = $1 and payment <> '' and kind in ('refund', 'dispute')
    and payment = any (array[$2, (select payment from objects where mode = $1 and id = $2 and kind = 'checkout')])`
 
-// remind adds a step of an invoice's dunning to the change, where it is still the newest.
-func (a *applyingDue) remind(ctx context.Context, d Due) error {
-	i, err := known[Invoice](ctx, a.tx, invoiceSQL, a.subject.Mode, d.Object)
+// remind adds a dunning step of an invoice to the change if it is still the newest step.
+func (a *applyingDue) remind(ctx context.Context, d fold.Due) error {
+	i, err := known[fold.Invoice](ctx, a.tx, invoiceSQL, a.subject.Mode, d.Object)
 	if err != nil {
 		return err
 	}
-	for _, now := range dueBy(a.at, i.dunning(a.policy)) {
+	for _, now := range fold.DueBy(a.at, i.Dunning(a.policy)) {
 		if now.Step == d.Step {
 			now.Invoice = &i
 			a.change.Due = append(a.change.Due, now)
@@ -155,9 +171,9 @@ func (a *applyingDue) remind(ctx context.Context, d Due) error {
 	return nil
 }
 
-// letter adds a letter to the change, with what it is about.
-func (a *applyingDue) letter(ctx context.Context, d Due) error {
-	s, err := known[Subscription](ctx, a.tx, subscriptionSQL, a.subject.Mode, d.Object)
+// letter adds an email with its object to the change.
+func (a *applyingDue) letter(ctx context.Context, d fold.Due) error {
+	s, err := known[fold.Subscription](ctx, a.tx, subscriptionSQL, a.subject.Mode, d.Object)
 	if err != nil {
 		return err
 	}
@@ -168,7 +184,8 @@ func (a *applyingDue) letter(ctx context.Context, d Due) error {
 		if err != nil {
 			return err
 		}
-		d.Invoice, d.Money.Checkout = find[*Invoice](bought, d.Object), find[*Checkout](bought, d.Object)
+		d.Invoice, d.Money.Checkout = fold.Find[*fold.Invoice](bought, d.Object),
+			fold.Find[*fold.Checkout](bought, d.Object)
 	}
 	a.change.Due = append(a.change.Due, d)
 	return nil

@@ -17,6 +17,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -27,11 +29,11 @@ var errUndo = errors.New("nothing of this is kept")
 
 // applied applies facts, an event each, in the order given, and returns what the rows then hold, and what is due; nothing
 // is kept.
-func applied(t *testing.T, pool *pgxpool.Pool, facts []billing.Fact, p billing.Policy, now time.Time) (lines, due []string) {
+func applied(t *testing.T, pool *pgxpool.Pool, facts []fact.Fact, p fact.Policy, now time.Time) (lines, due []string) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for n, f := range facts {
-			event := append(billing.LinksOf(f), f)
+			event := append(fact.LinksOf(f), f)
 			if _, err := billing.Apply(t.Context(), tx, event, p, fmt.Sprintf("apply:%d", n), now); err != nil {
 				return fmt.Errorf("after %s: %w", told(facts[:n+1]), err)
 			}
@@ -144,7 +146,7 @@ func rows(t *testing.T, tx ledger.Tx) []string {
 }
 
 // wantRows says what the rows hold of a world.
-func wantRows(lines []string, invoices map[string]billing.Invoice) []string {
+func wantRows(lines []string, invoices map[string]fold.Invoice) []string {
 	var want []string
 	for _, line := range lines {
 		id, rest, _ := strings.Cut(line, ": ")
@@ -173,9 +175,9 @@ func TestApply_Cases_EveryOrder_SameRows(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p, now := c.terms()
 			facts := events(c.facts, true)
-			want := wantRows(c.want, fold(facts, p, now).invoices)
+			want := wantRows(c.want, foldAll(facts, p, now).invoices)
 			due := c.due
-			ordersOfRows(facts, func(delivered []billing.Fact) {
+			ordersOfRows(facts, func(delivered []fact.Fact) {
 				got, gotDue := applied(t, pool, delivered, p, now)
 				if !slices.Equal(got, want) {
 					t.Fatalf("after %s\n got %q\nwant %q", told(delivered), got, want)
@@ -196,14 +198,14 @@ func TestApply_Cases_EveryOrder_SameRows(t *testing.T) {
 func TestApply_HoldOnAccount(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(0, created(0, "active", "pro"))
-		c.want("held", c.told(10, onAccount(billing.Held, "acme", 10)), "acme: suspended")
+		c.want("held", c.told(10, onAccount(fact.Held, "acme", 10)), "acme: suspended")
 		c.want("due at once, for the workspace", dueRows(c.T, c.tx), "hold acme at 10s")
 		c.want("another plan meanwhile", c.told(20, updated(20, "active", "enterprise")), "acme: suspended")
 		c.want("the clock comes", c.comes(0), "hold acme by evt_2", "acme: suspended")
 		c.want("due", dueRows(c.T, c.tx))
 		c.want("features", texts(c.T, c.tx, `select feature from entitlements where enabled`))
-		c.want("an older release comes late", c.told(30, onAccount(billing.Released, "acme", 5)), "acme: suspended")
-		c.want("released", c.told(40, onAccount(billing.Released, "acme", 40)), "acme: active enterprise 1 api,audit-log,projects,sso")
+		c.want("an older release comes late", c.told(30, onAccount(fact.Released, "acme", 5)), "acme: suspended")
+		c.want("released", c.told(40, onAccount(fact.Released, "acme", 40)), "acme: active enterprise 1 api,audit-log,projects,sso")
 		c.want("news", c.announced(), "subscription.changed", "access.changed", "access.changed", "subscription.changed", "access.changed")
 	})
 }
@@ -212,9 +214,9 @@ func TestApply_HoldOnAccount(t *testing.T) {
 func TestApply_HoldsOnAccount_AtOnce_LastHolds(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
-	facts := []billing.Fact{created(0, "active", "pro")}
+	facts := []fact.Fact{created(0, "active", "pro")}
 	for n := range 12 {
-		facts = append(facts, onAccount([]billing.Kind{billing.Held, billing.Released}[n%2], "acme", 10+n))
+		facts = append(facts, onAccount([]fact.Kind{fact.Held, fact.Released}[n%2], "acme", 10+n))
 	}
 	facts = events(facts, false)
 	deliver(t, pool, facts[:1], at(1000))
@@ -222,7 +224,7 @@ func TestApply_HoldsOnAccount_AtOnce_LastHolds(t *testing.T) {
 	for _, f := range facts[1:] {
 		deciding.Go(func() {
 			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				_, err := billing.Apply(t.Context(), tx, []billing.Fact{f}, policy, "apply:"+f.EventID, at(1000))
+				_, err := billing.Apply(t.Context(), tx, []fact.Fact{f}, policy, "apply:"+f.EventID, at(1000))
 				return err
 			}); err != nil {
 				t.Error(err)
@@ -242,9 +244,9 @@ func TestApply_HoldsOnAccount_AtOnce_LastHolds(t *testing.T) {
 const asksNow = `not (kind = 'unknown_price' and state = 'cancelled')`
 
 // withItem is a subscription of the starter plan with one item more.
-func withItem(price string, metered bool) billing.Fact {
-	return updated(50, "active", "starter", with(func(s *billing.SubscriptionFact) {
-		s.Items = append(s.Items, billing.Item{Price: price, Quantity: 1, Metered: metered})
+func withItem(price string, metered bool) fact.Fact {
+	return updated(50, "active", "starter", with(func(s *fact.Subscription) {
+		s.Items = append(s.Items, fact.Item{Price: price, Quantity: 1, Metered: metered})
 	}))
 }
 
@@ -254,37 +256,37 @@ func TestApply_WhatAPersonMustMend_Task(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	known, unknown, mapped := created(0, "active", "starter"), updated(50, "active", ""), updated(60, "active", "pro")
-	draft := func(second int, why string) billing.Fact {
-		return invoice(1, second, "draft", "starter", func(f *billing.Fact) { f.Invoice.Stuck = why })
+	draft := func(second int, why string) fact.Fact {
+		return invoice(1, second, "draft", "starter", func(f *fact.Fact) { f.Invoice.Stuck = why })
 	}
 	made, stuck := draft(100, ""), draft(110, "customer_tax_location_invalid")
 	for name, c := range map[string]struct {
-		facts []billing.Fact
+		facts []fact.Fact
 		want  []string
 	}{
-		"known":           {[]billing.Fact{known, mapped}, []string{}},
-		"unknown":         {[]billing.Fact{known, unknown}, []string{"unknown_price acme:price_ acme open"}},
-		"mapped since":    {[]billing.Fact{known, unknown, mapped}, []string{}},
-		"ended":           {[]billing.Fact{known, unknown, deleted(70, "")}, []string{}},
-		"of two":          {[]billing.Fact{unknown, updated(50, "active", "", of("sub_2", "acme", "")), deleted(70, "")}, []string{"unknown_price acme:price_ acme open"}},
-		"an add-on":       {[]billing.Fact{known, withItem("price_x", false)}, []string{"unknown_price acme:price_x acme open"}},
-		"a metered one":   {[]billing.Fact{known, withItem("price_x", true)}, []string{}},
-		"moved":           {[]billing.Fact{known, unknown, updated(55, "active", "", of("sub_1", "umbrella", ""))}, []string{"unknown_price umbrella:price_ umbrella open"}},
-		"paid, and alone": {[]billing.Fact{paid(1, 1, "")}, []string{"unknown_price acme:price_ acme open"}},
+		"known":           {[]fact.Fact{known, mapped}, []string{}},
+		"unknown":         {[]fact.Fact{known, unknown}, []string{"unknown_price acme:price_ acme open"}},
+		"mapped since":    {[]fact.Fact{known, unknown, mapped}, []string{}},
+		"ended":           {[]fact.Fact{known, unknown, deleted(70, "")}, []string{}},
+		"of two":          {[]fact.Fact{unknown, updated(50, "active", "", of("sub_2", "acme", "")), deleted(70, "")}, []string{"unknown_price acme:price_ acme open"}},
+		"an add-on":       {[]fact.Fact{known, withItem("price_x", false)}, []string{"unknown_price acme:price_x acme open"}},
+		"a metered one":   {[]fact.Fact{known, withItem("price_x", true)}, []string{}},
+		"moved":           {[]fact.Fact{known, unknown, updated(55, "active", "", of("sub_1", "umbrella", ""))}, []string{"unknown_price umbrella:price_ umbrella open"}},
+		"paid, and alone": {[]fact.Fact{paid(1, 1, "")}, []string{"unknown_price acme:price_ acme open"}},
 
-		"a draft":              {[]billing.Fact{known, made}, []string{}},
-		"stuck":                {[]billing.Fact{known, made, stuck}, []string{"finalization_failed in_1 open"}},
-		"stuck again":          {[]billing.Fact{made, stuck, draft(120, ""), draft(130, "other")}, []string{"finalization_failed in_1 open"}},
-		"mended":               {[]billing.Fact{known, stuck, draft(120, "")}, []string{"finalization_failed in_1 cancelled"}},
-		"finalized":            {[]billing.Fact{known, stuck, invoice(1, 120, "open", "starter")}, []string{"finalization_failed in_1 cancelled"}},
-		"paid":                 {[]billing.Fact{made, stuck, paid(1, 120, "starter")}, []string{"finalization_failed in_1 cancelled"}},
-		"gone":                 {[]billing.Fact{known, stuck, invoice(1, 120, "deleted", "starter")}, []string{"finalization_failed in_1 cancelled"}},
-		"stuck, the end after": {[]billing.Fact{known, stuck, deleted(120, "starter")}, []string{"finalization_failed in_1 open"}},
+		"a draft":              {[]fact.Fact{known, made}, []string{}},
+		"stuck":                {[]fact.Fact{known, made, stuck}, []string{"finalization_failed in_1 open"}},
+		"stuck again":          {[]fact.Fact{made, stuck, draft(120, ""), draft(130, "other")}, []string{"finalization_failed in_1 open"}},
+		"mended":               {[]fact.Fact{known, stuck, draft(120, "")}, []string{"finalization_failed in_1 cancelled"}},
+		"finalized":            {[]fact.Fact{known, stuck, invoice(1, 120, "open", "starter")}, []string{"finalization_failed in_1 cancelled"}},
+		"paid":                 {[]fact.Fact{made, stuck, paid(1, 120, "starter")}, []string{"finalization_failed in_1 cancelled"}},
+		"gone":                 {[]fact.Fact{known, stuck, invoice(1, 120, "deleted", "starter")}, []string{"finalization_failed in_1 cancelled"}},
+		"stuck, the end after": {[]fact.Fact{known, stuck, deleted(120, "starter")}, []string{"finalization_failed in_1 open"}},
 	} {
-		orders(events(c.facts, true), func(delivered []billing.Fact) {
+		orders(events(c.facts, true), func(delivered []fact.Fact) {
 			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 				for n, f := range delivered {
-					if _, err := billing.Apply(t.Context(), tx, []billing.Fact{f}, policy, fmt.Sprint("apply:", n), at(1000)); err != nil {
+					if _, err := billing.Apply(t.Context(), tx, []fact.Fact{f}, policy, fmt.Sprint("apply:", n), at(1000)); err != nil {
 						return err
 					}
 				}
@@ -302,10 +304,10 @@ func TestApply_WhatAPersonMustMend_Task(t *testing.T) {
 
 // applyPatiently applies an event in a transaction of its own. Whoever has waited for a lock for too long steps back, and is
 // tried again.
-func applyPatiently(ctx context.Context, pool *pgxpool.Pool, f billing.Fact) error {
+func applyPatiently(ctx context.Context, pool *pgxpool.Pool, f fact.Fact) error {
 	for {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, err := billing.Apply(ctx, tx, []billing.Fact{f}, policy, "apply:"+f.EventID, at(1000))
+			_, err := billing.Apply(ctx, tx, []fact.Fact{f}, policy, "apply:"+f.EventID, at(1000))
 			return err
 		})
 		if busy := (&pgconn.PgError{}); !errors.As(err, &busy) || busy.Code != "55P03" {
@@ -322,7 +324,7 @@ func TestApply_ManyWorkers_NoDeadlock_SameRows(t *testing.T) {
 	defer cancel()
 	pool := schematest.New(t)
 	random := rand.New(rand.NewPCG(1, 1))
-	var facts []billing.Fact
+	var facts []fact.Fact
 	for n := range 120 {
 		account, sub, cus := pick(random, "acme", "umbrella"), fmt.Sprint("sub_", n%4), fmt.Sprint("cus_", n%2)
 		facts = append(facts, updated(n, "active", pick(random, policy.Order...), of(sub, account, cus)))
@@ -331,7 +333,7 @@ func TestApply_ManyWorkers_NoDeadlock_SameRows(t *testing.T) {
 	delivered := slices.Clone(facts)
 	random.Shuffle(len(delivered), func(i, j int) { delivered[i], delivered[j] = delivered[j], delivered[i] })
 
-	queue := make(chan billing.Fact)
+	queue := make(chan fact.Fact)
 	var workers sync.WaitGroup
 	for range 8 {
 		workers.Go(func() {
@@ -347,7 +349,7 @@ func TestApply_ManyWorkers_NoDeadlock_SameRows(t *testing.T) {
 	}
 	close(queue)
 	workers.Wait()
-	w := fold(facts, policy, at(1000))
+	w := foldAll(facts, policy, at(1000))
 	var got []string
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		got = rows(t, tx)
@@ -371,14 +373,14 @@ func TestApply_OldAccount_ReadsNoMoreRows(t *testing.T) {
 	pool := schematest.New(t)
 	read := func(ended int) (most int) {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			var facts []billing.Fact
+			var facts []fact.Fact
 			for n := range ended {
 				sub := of(fmt.Sprint("sub_old_", n), "acme", "")
 				facts = append(facts, created(n, "active", "pro", sub), deleted(n+1, "pro", sub))
 			}
 			facts = append(facts, created(1000, "active", "pro"), updated(1001, "active", "enterprise"))
 			for _, f := range events(facts, false) {
-				change, err := billing.Apply(t.Context(), tx, []billing.Fact{f}, policy, "apply", at(2000))
+				change, err := billing.Apply(t.Context(), tx, []fact.Fact{f}, policy, "apply", at(2000))
 				if err != nil {
 					return err
 				}
@@ -415,7 +417,7 @@ func (c *counting) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 func TestApply_PaidInvoices_Statements(t *testing.T) {
 	t.Parallel()
 	err := pgx.BeginFunc(t.Context(), schematest.New(t), func(tx pgx.Tx) error {
-		facts := events([]billing.Fact{paid(1, 1, "pro"), paid(2, 30*86400, "pro")}, false)
+		facts := events([]fact.Fact{paid(1, 1, "pro"), paid(2, 30*86400, "pro")}, false)
 		for i, tt := range []struct {
 			name string
 			want int

@@ -5,35 +5,40 @@ import (
 	"reflect"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// schedule replaces the due rows of the objects. Steps that are due by now go into the change, and the event's own
-// run does them. A row whose time has come stays until the clock's run takes it, since that one may have begun.
+// schedule replaces the scheduled actions of the objects. Actions that are due now become part of the change, and the
+// run of the event executes them. The row of a due action stays until a run of the clock takes it, because that run may
+// have started.
 func (a *applying) schedule(b *pgx.Batch) {
 	if f := a.facts[0]; a.how == normal && f.Link != nil && f.Link.Of != "" {
-		// No run is about what a person has given to an account: the clock books it.
+		// No event is about money that a person assigned to an account: the clock books it.
 		await(b, a.subject.Mode, f.Object, f.Link.Account,
-			Due{At: a.at, Why: DueBook, Object: f.Object, Cause: causeOf(f)})
+			fold.Due{At: a.at, Why: fold.DueBook, Object: f.Object, Cause: fact.CauseOf(f)})
 	}
-	before, now := related{a.known, a.before, a.policy}, related{a.known, a.now, a.policy}
+	before := fold.Related{Facts: a.known, Objects: a.before, Policy: a.policy}
+	now := fold.Related{Facts: a.known, Objects: a.now, Policy: a.policy}
 	for _, o := range a.touched() {
-		ref, was := o.ref(), a.before[keyOf(o)]
-		if was != nil && was.ref().Account != ref.Account {
+		ref, was := o.Reference(), a.before[fold.KeyOf(o)]
+		if was != nil && was.Reference().Account != ref.Account {
 			b.Queue(moveDueSQL, a.subject.Mode, ref.ID, ref.Account)
 		}
-		// an object that only moves with its customer has the same due times, if it had any
-		named := was != nil && was.ref().Account != ""
-		if named && ref.Account == "" { // it is not ours any more
+		// an object that only moves with its customer keeps its scheduled actions
+		named := was != nil && was.Reference().Account != ""
+		if named && ref.Account == "" { // it does not belong to us any more
 			a.replace(b, ref.ID, "", nil, true)
 		}
-		if ref.Account == "" || named && !a.folded[keyOf(o)] && !learnt(o, was) {
+		if ref.Account == "" || named && !a.folded[fold.KeyOf(o)] && !learnt(o, was) {
 			continue
 		}
-		var had []Due
+		var had []fold.Due
 		if named {
-			had = was.due(before, a.at)
+			had = was.Scheduled(before, a.at)
 		}
-		due := o.due(now, a.at)
+		due := o.Scheduled(now, a.at)
 		if a.how != normal || !reflect.DeepEqual(had, due) {
 			a.replace(b, ref.ID, ref.Account, due, had != nil || a.how != normal)
 		}
@@ -41,14 +46,14 @@ func (a *applying) schedule(b *pgx.Batch) {
 	}
 }
 
-// dueAlready adds the steps to the change that were due before its facts came.
-func (a *applying) dueAlready(due []Due) {
+// dueAlready adds the actions to the change that were due before its facts arrived.
+func (a *applying) dueAlready(due []fold.Due) {
 	i, s := a.change.After.Invoice, a.change.After.Subscription
-	for _, d := range dueBy(a.at, due) {
+	for _, d := range fold.DueBy(a.at, due) {
 		switch {
-		case d.Why == DueDunning && i != nil && d.Object == i.ID:
+		case d.Why == fold.DueDunning && i != nil && d.Object == i.ID:
 			d.Invoice = i
-		case d.Why == DueEnding && s != nil && d.Object == s.ID && s.EndsAt.After(a.at):
+		case d.Why == fold.DueEnding && s != nil && d.Object == s.ID && s.EndsAt.After(a.at):
 			d.Subscription = s
 		default:
 			continue
@@ -57,9 +62,9 @@ func (a *applying) dueAlready(due []Due) {
 	}
 }
 
-// replace makes the owner's rows exactly those of due in the future. A rebuild keeps past ones too: the clock may not
-// have run them yet. some is set where the owner may have rows.
-func (a *applying) replace(b *pgx.Batch, owner, account string, due []Due, some bool) {
+// replace replaces the future rows of the owner with due. A rebuild also keeps past rows, because the clock may not
+// have executed them. some is set if the owner may have rows.
+func (a *applying) replace(b *pgx.Batch, owner, account string, due []fold.Due, some bool) {
 	if some {
 		stays := []string{}
 		for _, d := range due {
@@ -74,64 +79,90 @@ func (a *applying) replace(b *pgx.Batch, owner, account string, due []Due, some 
 	}
 }
 
-func await(b *pgx.Batch, mode, owner, account string, d Due) {
+func await(b *pgx.Batch, mode, owner, account string, d fold.Due) {
 	c := d.Cause
 	b.Queue(awaitSQL, mode, owner, account, d.Object, d.Why, d.Step, d.At, c.Provider, c.ProviderAccount, c.EventID,
 		c.ReceiptID, c.At)
 }
 
-// scheduleRelease says when a person is asked to release the workspace of an account: some time after what granted it
-// last was over. Nobody is asked about an account that never had one, or that a person holds.
-func (a *applying) scheduleRelease(b *pgx.Batch, before Target, after Access, last lapse) {
+// scheduleRelease schedules the task to release the workspace of an account, some time after its last grant ended. It
+// schedules nothing for an account without any grant in the past, and for an account that a person put on hold.
+func (a *applying) scheduleRelease(b *pgx.Batch, before fold.Target, after fold.Access, last fold.Lapse) {
 	if after.Account == "" || after.Target.Version == 0 {
 		return
 	}
 	mode, row := a.subject.Mode, a.accounts[after.Account]
-	later := last.at.After(orZero(row.OverAt))
+	later := last.At.After(orZero(row.OverAt))
 	if later {
-		b.Queue(lapsedSQL, mode, after.Account, last.at)
+		b.Queue(lapsedSQL, mode, after.Account, last.At)
 	}
-	if after.Target.State == WorkspaceActive {
-		if before.State == WorkspaceSuspended {
+	if after.Target.State == fold.WorkspaceActive {
+		if before.State == fold.WorkspaceSuspended {
 			a.replace(b, after.Account, after.Account, nil, true)
-			b.Queue(closeTaskSQL, mode, TaskRelease, before.Kept(after.Account), TaskCancelled)
+			b.Queue(closeTaskSQL, mode, TaskRelease, before.Kept(after.Account), fold.TaskCancelled)
 		}
 		return
 	}
-	if row.Held || last.at.IsZero() || last.cause.At.Before(a.policy.EffectsFrom) || !later &&
-		before.State == WorkspaceSuspended {
+	if row.Held || last.At.IsZero() || last.Cause.At.Before(a.policy.EffectsFrom) || !later &&
+		before.State == fold.WorkspaceSuspended {
 		return
 	}
-	since := latest(last.at, orZero(row.OverAt))
-	due := []Due{{At: since.Add(a.policy.Keep), Why: DueKeep, Object: after.Account, Cause: last.cause}}
+	since := fold.Latest(last.At, orZero(row.OverAt))
+	due := []fold.Due{{At: since.Add(a.policy.Keep), Why: fold.DueKeep, Object: after.Account, Cause: last.Cause}}
 	a.replace(b, after.Account, after.Account, due, true)
-	a.change.Due = append(a.change.Due, dueBy(a.at, due)...)
+	a.change.Due = append(a.change.Due, fold.DueBy(a.at, due)...)
 }
 
-// scheduleAddOns says when a person is asked about subscriptions that add to a plan which the account does not have:
-// some time after that has begun, since events of two subscriptions come in any order.
-func (a *applying) scheduleAddOns(b *pgx.Batch, before Target, after Access, cause Cause) {
+// scheduleAddOns schedules the task about subscriptions with add-ons to a plan that the account does not have, some
+// time after their start, because events of two subscriptions arrive in any order.
+func (a *applying) scheduleAddOns(b *pgx.Batch, before fold.Target, after fold.Access, cause fact.Cause) {
 	if after.Account == "" || before.Version == after.Target.Version {
 		return
 	}
-	var due []Due
-	for _, g := range after.Grants {
-		if g.Plan != "" || len(g.AddOns) == 0 || !g.Ends.IsZero() {
-			continue
+	addsAlone := func(g fold.Grant) bool { return g.Plan == "" && len(g.AddOns) > 0 && g.Ends.IsZero() }
+	var due []fold.Due
+	if after.Target.State == fold.WorkspaceActive {
+		for _, g := range a.granted[after.Account] { // the earlier grants: an add-on can have its own plan
+			if addsAlone(g) {
+				b.Queue(closeTaskSQL, a.subject.Mode, TaskReconcile, g.Object, fold.TaskCancelled)
+			}
 		}
-		if after.Target.State == WorkspaceActive {
-			b.Queue(closeTaskSQL, a.subject.Mode, TaskReconcile, g.Object, TaskCancelled)
-		} else if !a.policy.EffectsFrom.After(cause.At) {
-			due = append(due, Due{At: a.at.Add(a.policy.Settle), Why: DueAddOn, Object: g.Object, Cause: cause})
+	} else if !a.policy.EffectsFrom.After(cause.At) {
+		for _, g := range after.Grants {
+			if addsAlone(g) {
+				due = append(due, fold.Due{At: a.at.Add(a.policy.Settle), Why: fold.DueAddOn, Object: g.Object,
+					Cause: cause})
+			}
 		}
 	}
-	a.replace(b, after.Account+" add-ons", after.Account, due, before.State == WorkspaceSuspended)
+	a.replace(b, after.Account+" add-ons", after.Account, due, before.State == fold.WorkspaceSuspended)
 }
 
-func scanDue(row pgx.CollectableRow) (Due, error) {
-	var d Due
+func scanDue(row pgx.CollectableRow) (fold.Due, error) {
+	var d fold.Due
 	err := row.Scan(&d.Object, &d.Why, &d.Step, &d.At, &d.Cause.Provider, &d.Cause.ProviderAccount, &d.Cause.EventID,
 		&d.Cause.ReceiptID, &d.Cause.At)
 	d.At, d.Cause.At = d.At.UTC(), d.Cause.At.UTC()
 	return d, err
 }
+
+// forgetDueSQL deletes rows that no longer apply. Rows that still apply stay, even if they are due: see stays.
+const forgetDueSQL = `
+delete from due where owner = $2 and mode = $1
+   and object || ' ' || why || ' ' || (extract(epoch from at) * 1000000)::bigint <> all($3)`
+
+const moveDueSQL = `update due set account = $3 where mode = $1 and owner = $2`
+
+const awaitSQL = `
+insert into due (mode, owner, account, object, why, step, at, provider, provider_account, event_id, receipt_id, occurred_at, next_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::uuid, $12, $7)
+    on conflict (mode, object, why, at) do update set owner = excluded.owner, account = excluded.account, step = excluded.step,
+       provider = excluded.provider, provider_account = excluded.provider_account, event_id = excluded.event_id,
+       receipt_id = excluded.receipt_id, occurred_at = excluded.occurred_at`
+
+// takeDueSQL leaves the row of a payment with a refund that only its charge reports. Such a row became due after the
+// run had looked for such refunds, and the next run books it.
+const takeDueSQL = `
+delete from due where account = $2 and mode = $1 and at <= $3 and not (why = 'book' and coalesce((
+    select state ? 'UntoldBy' from objects o where o.mode = $1 and o.id = due.object and o.kind = 'payment'), false))
+returning object, why, step, at, provider, provider_account, event_id, receipt_id::text, occurred_at`

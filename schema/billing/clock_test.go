@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -20,7 +22,7 @@ type clock struct {
 	*testing.T
 	tx     ledger.Tx
 	n      int
-	policy billing.Policy
+	policy fact.Policy
 }
 
 // passing calls f with a clock on an empty database, of which nothing is kept.
@@ -38,13 +40,13 @@ func passing(t *testing.T, f func(c *clock)) {
 }
 
 // told applies facts at a second, and returns what was due with the last of them.
-func (c *clock) told(second int, facts ...billing.Fact) (due []string) {
+func (c *clock) told(second int, facts ...fact.Fact) (due []string) {
 	c.Helper()
 	for _, f := range facts {
 		c.n++
-		f = events([]billing.Fact{f}, false)[0]
+		f = events([]fact.Fact{f}, false)[0]
 		f.EventID, f.ReceiptID = fmt.Sprint("evt_", c.n), fmt.Sprintf("00000000-0000-7000-8000-%012d", c.n)
-		change, err := billing.Apply(c.Context(), c.tx, []billing.Fact{f}, c.policy, "apply:"+f.EventID, at(second))
+		change, err := billing.Apply(c.Context(), c.tx, []fact.Fact{f}, c.policy, "apply:"+f.EventID, at(second))
 		if err != nil {
 			c.Fatal(err)
 		}
@@ -56,7 +58,7 @@ func (c *clock) told(second int, facts ...billing.Fact) (due []string) {
 // comes lets the clock come to a second, and returns what is due.
 func (c *clock) comes(second int) (due []string) {
 	c.Helper()
-	subject := billing.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "00000000-0000-7000-8000-000000000001"}
+	subject := fact.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "00000000-0000-7000-8000-000000000001"}
 	if second < 0 {
 		c.Fatalf("second %d", second)
 	}
@@ -68,9 +70,9 @@ func (c *clock) comes(second int) (due []string) {
 }
 
 // wordsOf says what was due, by whose event, and what the account has then.
-func wordsOf(change billing.Change) (due []string) {
+func wordsOf(change fold.Change) (due []string) {
 	for _, d := range change.Due {
-		if d.Why == billing.DueRenewal || d.Why == billing.DueAddOn { // each has a test of its own
+		if d.Why == fold.DueRenewal || d.Why == fold.DueAddOn { // each has a test of its own
 			continue
 		}
 		due = append(due, words(string(d.Why), d.Object, when(d.Step > 0, fmt.Sprint(d.Step)), "by", d.Cause.EventID))
@@ -123,10 +125,22 @@ func TestApplyDue_Case13_GraceEnds_ThenPaid(t *testing.T) {
 	})
 }
 
+// No event reports the end of the month that stays after the year that replaced it was refunded: the clock's change has
+// the subscription, for a letter.
+func TestApplyDue_YearRefunded_EndOfTheMonth(t *testing.T) {
+	passing(t, func(c *clock) {
+		c.policy.EndOnFullRefund = true
+		c.told(12*aDay, created(0, "active", "pro"), paid(1, 1, "pro"), updated(10*aDay, "active", "pro", with(periods(12))),
+			upgrade(2, 10*aDay, "paid", "pro", func(f *fact.Fact) { f.Invoice.Lines[0].PeriodEnd = at(360 * aDay) }),
+			changed(charge(11*aDay, 1000), chargeOf(2)))
+		c.want("the month is over", c.comes(0), "end sub_1 by evt_3", "keep acme by evt_3", "acme: suspended")
+	})
+}
+
 func TestApplyDue_Case30_PlannedEnd(t *testing.T) {
 	passing(t, func(c *clock) {
 		end := years(aDay)
-		c.want("planned", c.told(50, updated(50, "active", "pro", with(func(s *billing.SubscriptionFact) { s.CancelAt = at(end) }))), proActive)
+		c.want("planned", c.told(50, updated(50, "active", "pro", with(func(s *fact.Subscription) { s.CancelAt = at(end) }))), proActive)
 		c.want("before it", c.comes(end-1), proActive)
 		c.want("at it", c.comes(end), "acme: suspended")
 		c.want("due", dueRows(c.T, c.tx), fmt.Sprintf("keep acme at %s", time.Duration(end)*time.Second+policy.Keep))
@@ -140,7 +154,7 @@ func TestApplyDue_EndedBefore_AtPeriodEnd(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.policy.EndAtPeriodEnd = true
 		start := years(0)
-		bills := paid(1, start, "pro", func(f *billing.Fact) {
+		bills := paid(1, start, "pro", func(f *fact.Fact) {
 			f.Invoice.Lines[0].PeriodStart, f.Invoice.Lines[0].PeriodEnd = at(start), at(start+month)
 		})
 		c.told(start+5*aDay, updated(start, "active", "pro"), bills, deleted(start+5*aDay, "pro"))
@@ -153,7 +167,7 @@ func TestApplyDue_EndedBefore_AtPeriodEnd(t *testing.T) {
 func TestApplyDue_PlannedEnd_TakenBack_OrNotTheLast(t *testing.T) {
 	passing(t, func(c *clock) {
 		end := years(aDay)
-		until := with(func(s *billing.SubscriptionFact) { s.CancelAt = at(end) })
+		until := with(func(s *fact.Subscription) { s.CancelAt = at(end) })
 		c.told(50, updated(50, "active", "pro", until), updated(60, "active", "pro"))
 		c.want("taken back", dueRows(c.T, c.tx))
 		c.told(70, updated(70, "active", "pro", until), created(70, "active", "starter", of("sub_2", "acme", "cus_2")))
@@ -241,13 +255,13 @@ func TestApply_Keep_DisputeLost(t *testing.T) {
 		holds(&c.policy)
 		lost(&c.policy)
 		c.told(1, created(0, "active", "pro"), paid(1, 1, "pro"), charge(1, 0))
-		c.want("disputed", c.told(100, disputed(90, billing.RankCreated, "needs_response")), "acme: suspended")
+		c.want("disputed", c.told(100, disputed(90, fact.RankCreated, "needs_response")), "acme: suspended")
 		c.want("due", dueRows(c.T, c.tx))
-		c.told(400, disputed(300, billing.RankEnd, "lost"), disputed(330, billing.RankEnd, "lost", withdrawn))
+		c.told(400, disputed(300, fact.RankEnd, "lost"), disputed(330, fact.RankEnd, "lost", withdrawn))
 		c.want("due once it is lost", dueRows(c.T, c.tx), "keep acme at 720h5m0s")
-		c.want("won after all", c.told(500, disputed(490, billing.RankEnd, "won")), proActive)
+		c.want("won after all", c.told(500, disputed(490, fact.RankEnd, "won")), proActive)
 		c.want("due", dueRows(c.T, c.tx))
-		c.want("a person's hold", c.told(600, decided(billing.Held, "sub_1", 600, "", 0)), "acme: suspended")
+		c.want("a person's hold", c.told(600, decided(fact.Held, "sub_1", 600, "", 0)), "acme: suspended")
 		c.want("due", dueRows(c.T, c.tx))
 	})
 }
@@ -276,17 +290,17 @@ func TestApplyDue_OneOff(t *testing.T) {
 func TestApplyDue_Renewal(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		facts []billing.Fact
+		facts []fact.Fact
 		want  []string // what is due, after the end of the first period
 	}{
-		{"none has come", []billing.Fact{updated(1, "active", "pro")}, []string{"renewal sub_1 at 816h0m0s"}},
-		{"on trial", []billing.Fact{updated(1, "trialing", "pro", with(func(s *billing.SubscriptionFact) { s.TrialEnd = at(40 * aDay) }))}, []string{"renewal sub_1 at 1056h0m0s"}},
-		{"a snapshot of the next period", []billing.Fact{updated(1, "active", "pro"), updated(aDay, "active", "pro", with(inPeriod(2)))}, []string{"renewal sub_1 at 1536h0m0s"}},
-		{"a paid invoice of the next period", []billing.Fact{updated(1, "active", "pro"), paid(2, 2, "pro")}, []string{"renewal sub_1 at 1536h0m0s"}},
-		{"its end is planned", []billing.Fact{updated(1, "active", "pro", with(canceling))}, nil},
-		{"past due", []billing.Fact{updated(1, "past_due", "pro")}, nil},
-		{"it has ended", []billing.Fact{updated(1, "active", "pro"), deleted(2, "pro")}, nil},
-		{"it buys nothing that is known", []billing.Fact{updated(1, "active", "")}, nil},
+		{"none has come", []fact.Fact{updated(1, "active", "pro")}, []string{"renewal sub_1 at 816h0m0s"}},
+		{"on trial", []fact.Fact{updated(1, "trialing", "pro", with(func(s *fact.Subscription) { s.TrialEnd = at(40 * aDay) }))}, []string{"renewal sub_1 at 1056h0m0s"}},
+		{"a snapshot of the next period", []fact.Fact{updated(1, "active", "pro"), updated(aDay, "active", "pro", with(inPeriod(2)))}, []string{"renewal sub_1 at 1536h0m0s"}},
+		{"a paid invoice of the next period", []fact.Fact{updated(1, "active", "pro"), paid(2, 2, "pro")}, []string{"renewal sub_1 at 1536h0m0s"}},
+		{"its end is planned", []fact.Fact{updated(1, "active", "pro", with(canceling))}, nil},
+		{"past due", []fact.Fact{updated(1, "past_due", "pro")}, nil},
+		{"it has ended", []fact.Fact{updated(1, "active", "pro"), deleted(2, "pro")}, nil},
+		{"it buys nothing that is known", []fact.Fact{updated(1, "active", "")}, nil},
 	} {
 		t.Run("", func(t *testing.T) {
 			passing(t, func(k *clock) {
@@ -310,9 +324,9 @@ func TestApplyDue_Renewal(t *testing.T) {
 
 // A plan has ended, or has never come, and a subscription that adds to it goes on.
 func TestApplyDue_AddOnAlone(t *testing.T) {
-	addOn := func(second int) billing.Fact { return created(second, "active", "sso", of("sub_2", "acme", "")) }
+	addOn := func(second int) fact.Fact { return created(second, "active", "sso", of("sub_2", "acme", "")) }
 	alone := func(c *clock) []string { return dueFor(c.T, c.tx, `where why = 'add_on'`) }
-	for name, facts := range map[string][]billing.Fact{
+	for name, facts := range map[string][]fact.Fact{
 		"the plan ends":            {created(0, "active", "pro"), addOn(1), deleted(20, "pro")},
 		"the end is told first":    {deleted(20, "pro"), created(0, "active", "pro"), addOn(1)},
 		"the plan has never come":  {addOn(1)},
@@ -335,8 +349,8 @@ func TestApplyDue_AddOnAlone(t *testing.T) {
 	})
 }
 
-func inPeriod(n int) func(*billing.SubscriptionFact) {
-	return func(s *billing.SubscriptionFact) { s.Items[0].PeriodStart, s.Items[0].PeriodEnd = monthly(n) }
+func inPeriod(n int) func(*fact.Subscription) {
+	return func(s *fact.Subscription) { s.Items[0].PeriodStart, s.Items[0].PeriodEnd = monthly(n) }
 }
 
 func taskStates(c *clock) []string {

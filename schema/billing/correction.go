@@ -12,62 +12,50 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// An entry of finance that is booked stays as it is. A later reading of its event, or another meaning, may say that it
-// should have been of another amount, with another tax in it, or of another account. A person is then asked, once, and
-// can have the difference booked.
+// A booked entry stays as it is. A later parse of its event, or other billing rules, may give another amount, tax or
+// account. A task then asks a person once, and the person can book the difference.
 
-// TaskEntry is to decide about an entry that is booked otherwise than the facts say.
+// TaskEntry is the task to decide about a booked entry that differs from the facts.
 const TaskEntry = "entry_differs"
 
-// Anew says for whom an account is folded anew: a job, whose ID stands in the keys of corrections.
+// Anew describes a recomputation of an account: by a job, with its ID as a part of the keys of corrections.
 type Anew struct {
 	Job string
-	// Money writes an amount for people.
+	// Money formats an amount for people.
 	Money func(amount int64, currency string) string
-	// Letters are those that the clock sends where the fold calls for them: none by itself.
-	Letters []Why
+	// Letters are the kinds of emails that the clock sends if the fold requires them. It sends none by default.
+	Letters []fold.Why
 }
 
-// Correction is a difference that a person has had booked.
-type Correction struct {
-	// Key is that of the correction's effect, Corrects that of the entry which it corrects.
-	Key, Corrects string
-	Account       string
-	// ProviderAccount, Object and Invoice are those of the entry.
-	ProviderAccount, Object, Invoice string
-	// Amount and Tax are in minor units of Currency, negative for what was booked too much.
-	Amount, Tax int64
-	Currency    string
-	At          time.Time
-}
-
-// ErrNoQuestion means that nobody is asked about an object's entry.
+// ErrNoQuestion means that there is no open question about the entry of an object.
 var ErrNoQuestion = errors.New("its entry is as the facts say")
 
-// cash is what an object has brought in, as its facts say.
+// cash is the amount of an object according to its facts.
 type cash struct {
 	account, currency string
 	amount, tax       int64
 }
 
-// cashOf returns what is booked of an object under its own ID; zero for a kind that is booked otherwise.
-func cashOf(o Object) (c cash) {
+// cashOf returns the amount that is booked under the ID of an object. It is zero for a kind without such an entry.
+func cashOf(o fold.Object) (c cash) {
 	switch o := o.(type) {
-	case *Invoice:
-		if o.paid() || o.Closed() {
-			c = cash{o.Account, o.Currency, o.Paid, TaxOf(o.Paid, o.Due, o.Tax)}
+	case *fold.Invoice:
+		if o.IsPaid() || o.Closed() {
+			c = cash{o.Account, o.Currency, o.Paid, fold.TaxOf(o.Paid, o.Due, o.Tax)}
 		}
-	case *Checkout:
+	case *fold.Checkout:
 		if o.Sells() && o.Paid() {
 			c = cash{o.Account, o.Currency, o.Amount, o.Tax}
 		}
-	case *Payment:
+	case *fold.Payment:
 		if o.Purchase == o.ID && o.Status == "succeeded" {
 			c = cash{o.Account, o.Currency, o.Amount, 0}
 		}
-	case *Refund:
+	case *fold.Refund:
 		if o.Succeeded() && !o.Failed() && o.Within == "" {
 			c = cash{o.Account, o.Currency, -o.Amount, -o.Tax}
 		}
@@ -75,44 +63,31 @@ func cashOf(o Object) (c cash) {
 	return c
 }
 
-// readAnew keeps what was told of an invoice's payments: the difference that a later reading makes is no payment.
-func (i *Invoice) readAnew(before *Invoice) {
-	if before == nil || len(before.PaidSums) == 0 || i.Paid == before.Paid {
-		return
-	}
-	i.PaidSums = slices.Clone(before.PaidSums)
-	if last := len(i.PaidSums) - 1; last > 0 {
-		i.Misread = i.Paid - i.PaidSums[last]
-	} else {
-		i.PaidSums[0] = i.Paid // its key is the invoice's, whatever the sum
-	}
-}
-
-// askFor asks about the objects whose cash a fold has changed, and about those that move with one to another account.
-// It asks nothing where n is nil: an event says what has happened since, and changes no entry.
+// askFor opens tasks about the objects with changed cash, and about objects that move with them to another account. It
+// does nothing if n is nil, because an event never changes a booked entry.
 func (n *Anew) askFor(ctx context.Context, a *applying, b *pgx.Batch) error {
 	if n == nil {
 		return nil
 	}
-	for _, o := range a.now.list() {
-		is, was := cashOf(o), a.before[keyOf(o)]
+	for _, o := range a.now.List() {
+		is, was := cashOf(o), a.before[fold.KeyOf(o)]
 		if was == nil || is != cashOf(was) {
-			if err := n.ask(ctx, a.tx, b, a.subject.Mode, o.ref().ID, is); err != nil {
+			if err := n.ask(ctx, a.tx, b, a.subject.Mode, o.Reference().ID, is); err != nil {
 				return err
 			}
 		}
-		carries := o.kind() == kindSubscription || o.kind() == kindInvoice
-		if !carries || was == nil || was.ref().Account == o.ref().Account {
+		carries := o.Kind() == fold.KindSubscription || o.Kind() == fold.KindInvoice
+		if !carries || was == nil || was.Reference().Account == o.Reference().Account {
 			continue
 		}
-		moved, err := readObjects(ctx, a.tx, movesWithSQL, a.subject.Mode, o.ref().ID)
+		moved, err := readObjects(ctx, a.tx, movesWithSQL, a.subject.Mode, o.Reference().ID)
 		if err != nil {
 			return err
 		}
-		for _, with := range moved.list() {
+		for _, with := range moved.List() {
 			is := cashOf(with)
-			is.account = o.ref().Account
-			if err := n.ask(ctx, a.tx, b, a.subject.Mode, with.ref().ID, is); err != nil {
+			is.account = o.Reference().Account
+			if err := n.ask(ctx, a.tx, b, a.subject.Mode, with.Reference().ID, is); err != nil {
 				return err
 			}
 		}
@@ -120,8 +95,8 @@ func (n *Anew) askFor(ctx context.Context, a *applying, b *pgx.Batch) error {
 	return nil
 }
 
-// ask asks about an object if it is booked otherwise. A question that the facts have answered meanwhile is over, and a
-// person who has let the same difference stand is not asked again.
+// ask opens a task about an object if its entry differs. It cancels the task if the facts no longer differ. It does not
+// repeat a question after a person has decided to keep the same difference.
 func (n *Anew) ask(ctx context.Context, db schema.Querier, b *pgx.Batch, mode, object string, is cash) error {
 	booked, err := bookedOf(ctx, db, mode, object)
 	if err != nil || len(booked) == 0 {
@@ -129,11 +104,11 @@ func (n *Anew) ask(ctx context.Context, db schema.Querier, b *pgx.Batch, mode, o
 	}
 	differs := difference(booked, is)
 	if len(differs) == 0 {
-		b.Queue(closeTaskSQL, mode, TaskEntry, object, TaskCancelled)
+		b.Queue(closeTaskSQL, mode, TaskEntry, object, fold.TaskCancelled)
 		return nil
 	}
 	says := func(amount, tax int64, currency string) string {
-		if slices.ContainsFunc(differs, func(c Correction) bool { return c.Amount != 0 }) {
+		if slices.ContainsFunc(differs, func(c fold.Correction) bool { return c.Amount != 0 }) {
 			return n.Money(amount, currency)
 		}
 		return n.Money(amount, currency) + ", " + n.Money(tax, currency) + " of it tax,"
@@ -153,21 +128,22 @@ func (n *Anew) ask(ctx context.Context, db schema.Querier, b *pgx.Batch, mode, o
 	return nil
 }
 
-// correctionPrefix begins the keys of corrections.
+// correctionPrefix is the prefix of the keys of corrections.
 const correctionPrefix = "finance-correction:"
 
-// bookedOf returns what is booked of objects, and what a person has had corrected: the oldest first. What was taken
-// back is settled: nothing then.
-func bookedOf(ctx context.Context, db schema.Querier, mode string, objects ...string) ([]Correction, error) {
-	return schema.Rows(ctx, db, "read what is booked of "+objects[0], pgx.RowToStructByPos[Correction], bookedOfSQL,
+// bookedOf returns the entries of objects with their corrections, oldest first. A compensated entry is settled and is
+// not returned.
+func bookedOf(ctx context.Context, db schema.Querier, mode string, objects ...string) ([]fold.Correction, error) {
+	return schema.Rows(ctx, db, "read what is booked of "+objects[0], pgx.RowToStructByPos[fold.Correction],
+		bookedOfSQL,
 		mode,
 		objects)
 }
 
-// sumsOf adds entries up by account and currency, in their order.
-func sumsOf(entries []Correction) (sums []Correction) {
+// sumsOf adds up entries by account and currency, in their order.
+func sumsOf(entries []fold.Correction) (sums []fold.Correction) {
 	for _, e := range entries {
-		same := func(c Correction) bool { return c.Account == e.Account && c.Currency == e.Currency }
+		same := func(c fold.Correction) bool { return c.Account == e.Account && c.Currency == e.Currency }
 		i := slices.IndexFunc(sums, same)
 		if i < 0 {
 			sums = append(sums, e)
@@ -178,13 +154,13 @@ func sumsOf(entries []Correction) (sums []Correction) {
 	return sums
 }
 
-// difference returns what is to be booked so that all of it comes to what the facts say: at most one correction for
-// each account and currency. The key is the end of it alone, which is empty for those of the facts.
-func difference(booked []Correction, is cash) []Correction {
+// difference returns the corrections that make the booked amounts equal to the facts: at most one per account and
+// currency. Its keys contain only their last part; it is empty for entries from facts.
+func difference(booked []fold.Correction, is cash) []fold.Correction {
 	today := booked[0]
 	today.Account, today.Currency = cmp.Or(is.account, today.Account), cmp.Or(is.currency, today.Currency)
 	today.Amount, today.Tax = is.amount, is.tax
-	all := []Correction{today}
+	all := []fold.Correction{today}
 	for _, e := range booked {
 		e.Amount, e.Tax = -e.Amount, -e.Tax
 		all = append(all, e)
@@ -195,12 +171,12 @@ func difference(booked []Correction, is cash) []Correction {
 			sums[i].Key = ":" + sums[i].Account + ":" + sums[i].Currency
 		}
 	}
-	return slices.DeleteFunc(sums, func(c Correction) bool { return c.Amount == 0 && c.Tax == 0 })
+	return slices.DeleteFunc(sums, func(c fold.Correction) bool { return c.Amount == 0 && c.Tax == 0 })
 }
 
-// Corrections returns what answers the open question about an object's entry, and the keys that it would have. Its
-// error is [ErrNoQuestion] where nobody is asked, or the facts have answered meanwhile.
-func Corrections(ctx context.Context, db schema.Querier, mode, object string) (list []Correction, err error) {
+// Corrections returns the corrections that would answer the open question about the entry of an object, with their
+// keys. It returns [ErrNoQuestion] if there is no open question or if the facts have answered it.
+func Corrections(ctx context.Context, db schema.Querier, mode, object string) (list []fold.Correction, err error) {
 	key, err := one(ctx, db, "the question about "+object, pgx.RowTo[string], questionSQL, mode, TaskEntry, object)
 	if err != nil {
 		return nil, err
@@ -229,9 +205,9 @@ func Corrections(ctx context.Context, db schema.Querier, mode, object string) (l
 	return list, nil
 }
 
-// Correct answers the open question about an object's entry: the difference is booked, by a run of the clock. It
-// returns that. Its error is one of [Corrections]'s.
-func Correct(ctx context.Context, tx pgx.Tx, mode, object string, at time.Time) (list []Correction, err error) {
+// Correct answers the open question about the entry of an object: a run of the clock books the difference. It returns
+// the corrections, or an error of [Corrections].
+func Correct(ctx context.Context, tx pgx.Tx, mode, object string, at time.Time) (list []fold.Correction, err error) {
 	if list, err = Corrections(ctx, tx, mode, object); err != nil {
 		return nil, err
 	}
@@ -240,7 +216,7 @@ func Correct(ctx context.Context, tx pgx.Tx, mode, object string, at time.Time) 
 		accounts = append(accounts, c.Account)
 	}
 	b := &pgx.Batch{}
-	for _, account := range set(accounts) { // who folds it anew comes before, or after; in one order for all
+	for _, account := range fact.Unique(accounts) { // another job may recompute it before or after; all use one order
 		b.Queue(holdAccountSQL, mode, account)
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
@@ -249,7 +225,7 @@ func Correct(ctx context.Context, tx pgx.Tx, mode, object string, at time.Time) 
 	if list, err = Corrections(ctx, tx, mode, object); err != nil {
 		return nil, err
 	}
-	cause, err := one(ctx, tx, "the cause of "+list[0].Corrects, pgx.RowToStructByPos[Cause], causeOfEntrySQL,
+	cause, err := one(ctx, tx, "the cause of "+list[0].Corrects, pgx.RowToStructByPos[fact.Cause], causeOfEntrySQL,
 		list[0].Corrects)
 	if err != nil {
 		return nil, err
@@ -260,8 +236,9 @@ func Correct(ctx context.Context, tx pgx.Tx, mode, object string, at time.Time) 
 		b.Queue(correctionSQL, c.Key, c.Corrects, mode, c.Account, c.ProviderAccount, c.Object, c.Invoice, c.Amount,
 			c.Tax, c.Currency, at)
 	}
-	b.Queue(closeTaskSQL, mode, TaskEntry, object, TaskDone)
-	await(b, mode, object+" correction", list[0].Account, Due{At: at, Why: DueBook, Object: object, Cause: cause})
+	b.Queue(closeTaskSQL, mode, TaskEntry, object, fold.TaskDone)
+	await(b, mode, object+" correction", list[0].Account, fold.Due{At: at, Why: fold.DueBook, Object: object,
+		Cause: cause})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("correct what is booked of %s: %w", object, err)
 	}
@@ -277,7 +254,7 @@ const correctionSQL = `
 insert into finance_corrections (effect_key, corrects, mode, account, provider_account, object, invoice, amount, tax, currency, decided_at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
-// bookedOfSQL takes corrections from what was decided: they may not be booked yet.
+// bookedOfSQL reads corrections from the decisions, because they may not be booked yet.
 const bookedOfSQL = `
 with e as materialized (
     select * from finance_entries where object = any($2) and mode = $1 and kind in ('payment', 'reversal', 'refund', 'refund_reversal'))
@@ -289,7 +266,7 @@ select ` + correctionColumns + ` as at
   from finance_corrections where object in (select object from e) and object not in (select object from e where kind = 'reversal') and mode = $1
  order by at, effect_key`
 
-// movesWithSQL takes what moves to another account with a subscription, or with an invoice.
+// movesWithSQL reads the objects that move to another account with a subscription or an invoice.
 const movesWithSQL = `
 select 'invoice', state from invoices where mode = $1 and subscription = $2 and subscription <> ''
 union all select kind, state from objects where mode = $1 and subscription = $2 and subscription <> '' and kind in ('payment', 'refund')
@@ -303,12 +280,12 @@ select found.* from unnest($2::text[]) of(id) cross join lateral (
     union all select kind, state from objects where mode = $1 and id = of.id and kind in ('payment', 'refund', 'checkout')
     offset 0) found`
 
-// askForEntrySQL leaves a question that a person has answered, as long as it is the same.
-const askForEntrySQL = `
+// askForEntrySQL does not change a question that a person has answered, as long as it is the same.
+const askForEntrySQL = wasTask + `
 insert into tasks as t (mode, kind, object, account, state, title, effect_key) values ($1, $2, $3, $4, 'open', $5, $6)
     on conflict (mode, kind, object) do update set state = 'open', account = excluded.account, title = excluded.title,
        effect_key = excluded.effect_key, taken_by = '', created_at = now(), updated_at = now()
- where t.state = 'cancelled' or t.title <> excluded.title`
+ where t.state = 'cancelled' or t.title <> excluded.title` + taskWritten
 
 const causeOfEntrySQL = `
 select r.provider, r.account, r.event_id, r.id::text, r.received_at from effects e join receipts r on r.id = e.receipt_id where e.key = $1`

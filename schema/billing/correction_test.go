@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -33,7 +35,7 @@ func booksOf(t *testing.T, pool *pgxpool.Pool, key, kind, object, account string
 			t.Fatal(err)
 		}
 	}
-	entry := billing.RecordEntry(billing.Entry{EffectKey: key, Mode: "live", Account: account, Object: object, Invoice: "in_1", Kind: kind, Amount: amount, Currency: "usd"})
+	entry := billing.RecordEntry(fold.Entry{EffectKey: key, Mode: "live", Account: account, Object: object, Invoice: "in_1", Kind: kind, Amount: amount, Currency: "usd"})
 	if _, err := pool.Exec(t.Context(), entry.SQL, entry.Args...); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +52,7 @@ func TestCorrection_AmountReadAnew_AskedOnceAndAnswered(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	now := at(3 * aDay)
-	facts := events([]billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro")}, false)
+	facts := events([]fact.Fact{created(0, "active", "pro"), paid(1, 1, "pro")}, false)
 	deliver(t, pool, facts, now)
 	booksOf(t, pool, "finance-export:stripe:live:in_1", "payment", "in_1", "acme", 1000)
 	acme := billing.Scope{Mode: "live", Account: "acme"}
@@ -62,7 +64,7 @@ func TestCorrection_AmountReadAnew_AskedOnceAndAnswered(t *testing.T) {
 	}
 	read := func(id string, amount int64) {
 		t.Helper()
-		appendReading(t, pool, id, rereadAs(facts[1], func(f *billing.Fact) {
+		appendReading(t, pool, id, rereadAs(facts[1], func(f *fact.Fact) {
 			i := *f.Invoice
 			i.Paid, i.Due = amount, amount
 			f.Invoice = &i
@@ -127,13 +129,13 @@ func TestCorrection_AccountReadAnew_TakenAndGiven(t *testing.T) {
 	pool := schematest.New(t)
 	now := at(3 * aDay)
 	moving := created(0, "active", "pro")
-	facts := events([]billing.Fact{moving, paid(1, 1, "pro"), charge(1, 0), refunded("re_1", 10, "succeeded", 400)}, false)
+	facts := events([]fact.Fact{moving, paid(1, 1, "pro"), charge(1, 0), refunded("re_1", 10, "succeeded", 400)}, false)
 	deliver(t, pool, facts, now)
 	booksOf(t, pool, "finance-export:stripe:live:in_1", "payment", "in_1", "acme", 1000)
 	booksOf(t, pool, "refund-entry:stripe:live:re_1", "refund", "re_1", "acme", 400)
 	var moves []billing.Reread
 	for _, f := range facts[:2] {
-		moves = append(moves, rereadAs(f, func(f *billing.Fact) {
+		moves = append(moves, rereadAs(f, func(f *fact.Fact) {
 			if f.Subscription != nil {
 				s := *f.Subscription
 				s.Account, f.Subscription = "umbrella", &s
@@ -182,13 +184,13 @@ func TestCorrection_TakenBackOrNeverBooked_NobodyAsked(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	now := at(3 * aDay)
-	facts := events([]billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), paid(2, 20, "pro")}, false)
+	facts := events([]fact.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), paid(2, 20, "pro")}, false)
 	deliver(t, pool, facts, now)
 	booksOf(t, pool, "finance-export:stripe:live:in_1", "payment", "in_1", "acme", 1000)
 	booksOf(t, pool, "reverse-finance-entry:stripe:live:in_1", "reversal", "in_1", "acme", 1000)
 	var gone []billing.Reread
 	for _, f := range facts[1:] {
-		gone = append(gone, rereadAs(f, func(f *billing.Fact) { f.Data = billing.Data{} }))
+		gone = append(gone, rereadAs(f, func(f *fact.Fact) { f.Data = fact.Data{} }))
 	}
 	appendReading(t, pool, "r1", gone...)
 	if _, err := billing.RefoldReread(t.Context(), pool, billing.Scope{Mode: "live", Account: "acme"}, policy, now, anew("r1")); err != nil {
@@ -209,7 +211,7 @@ func TestCorrection_PaidInParts_NoPartMore(t *testing.T) {
 	now := at(3 * aDay)
 	more := paid(1, 5, "pro")
 	more.Invoice.Paid = 1500
-	facts := events([]billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), more}, false)
+	facts := events([]fact.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), more}, false)
 	deliver(t, pool, facts, now)
 	sums := func(want string) {
 		t.Helper()
@@ -218,7 +220,7 @@ func TestCorrection_PaidInParts_NoPartMore(t *testing.T) {
 		}
 	}
 	sums("[1000, 1500] 1500")
-	appendReading(t, pool, "r1", rereadAs(facts[2], func(f *billing.Fact) {
+	appendReading(t, pool, "r1", rereadAs(facts[2], func(f *fact.Fact) {
 		i := *f.Invoice
 		i.Paid, f.Invoice = 1700, &i
 	}))
@@ -229,7 +231,7 @@ func TestCorrection_PaidInParts_NoPartMore(t *testing.T) {
 	sums("[1000, 1500] 1700")
 	last := paid(1, 9, "pro")
 	last.EventID, last.ReceiptID, last.Invoice.Paid = "evt_last", facts[0].ReceiptID, 1900
-	deliver(t, pool, []billing.Fact{last}, now)
+	deliver(t, pool, []fact.Fact{last}, now)
 	sums("[1000, 1500, 1700] 1900") // 200 more have come since
 }
 
@@ -238,12 +240,12 @@ func TestCorrection_TaxReadAnew_AskedOnceAndAnswered(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	now := at(3 * aDay)
-	facts := events([]billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro")}, false)
+	facts := events([]fact.Fact{created(0, "active", "pro"), paid(1, 1, "pro")}, false)
 	deliver(t, pool, facts, now)
 	booksOf(t, pool, "finance-export:stripe:live:in_1", "payment", "in_1", "acme", 1000)
 	taxed := func(id string, tax int64) {
 		t.Helper()
-		appendReading(t, pool, id, rereadAs(facts[1], func(f *billing.Fact) {
+		appendReading(t, pool, id, rereadAs(facts[1], func(f *fact.Fact) {
 			i := *f.Invoice
 			i.Tax, f.Invoice = tax, &i
 		}))

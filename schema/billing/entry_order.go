@@ -7,11 +7,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// FirstToBook returns the first of the keys whose entry is still to be booked, "" for none. An entry is to be booked
-// while the ledger has it as not settled, or while facts say that it is due and a run has not come to it yet; in both
-// cases only as long as the receipt of such a run is open. The caller's own receipt does not count: its run knows.
+// FirstToBook returns the first of the keys with an entry that is not booked yet, or "". An entry is not booked yet if
+// the ledger has it as unsettled, or if the facts require it and its run has not started it. In both cases the receipt
+// of the run must be open. The receipt of the caller does not count.
 //
-// A key that ends with a colon stands for all that begin with it: those of the parts of an object.
+// A key that ends with a colon matches all keys with this prefix, the parts of an object.
 func (s *Store) FirstToBook(ctx context.Context, receiptID string, keys []string) (key string, err error) {
 	var ends, objects []string
 	for _, k := range keys {
@@ -25,9 +25,9 @@ func (s *Store) FirstToBook(ctx context.Context, receiptID string, keys []string
 		ends, objects, receiptID)
 }
 
-// firstToBookSQL looks first into the ledger. If the key is not there, the facts say whether an entry is due; none is
-// for a payment that was imported, or occurred before effects began. A run that is parked has tried all that it plans,
-// unless it was cancelled.
+// firstToBookSQL reads the ledger first. If the key is not there, the facts determine whether an entry is required. No
+// entry is required for a payment that was imported or that occurred before the start of effects. A parked run has
+// tried everything that it plans, unless it was cancelled.
 const firstToBookSQL = `
 with w as (select * from unnest($1::text[], $2::text[], $3::text[]) with ordinality as w(key, till, object, n))
 select key from (
@@ -46,11 +46,10 @@ select key from (
             cross join lateral (select status, reason_code from receipts where id = f.receipt_id offset 0) r
             cross join lateral (select f.data -> 'Invoice' as invoice, f.data -> 'Checkout' as checkout) told
             where f.mode = split_part(w.key, ':', 3) and f.origin <> 'import' and f.receipt_id <> $4::uuid
-              and (invoice ->> 'Status' in ('paid', 'void', 'uncollectible')
+              and (invoice ->> 'Status' in ('open', 'paid', 'void', 'uncollectible')
                    and ((invoice ->> 'Paid')::bigint > 0 or (invoice ->> 'Balance')::bigint <> 0)
                    or checkout ->> 'PaymentStatus' = 'paid' and (checkout ->> 'Amount')::bigint > 0)
-              and f.occurred_at >= coalesce((select min((i.effects_from ->> f.mode)::timestamptz)
-                                               from imports i where i.provider = f.provider), '-infinity')
+              and f.occurred_at >= coalesce((select coalesce(b.at, 'infinity') from effects_from b where b.mode = f.mode), '-infinity')
               and (r.status in ('received', 'processing', 'retrying')
                    or r.status = 'needs_review' and r.reason_code = 'cancelled'))
 ) first order by n, key limit 1`

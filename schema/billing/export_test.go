@@ -1,5 +1,10 @@
 package billing
 
+import (
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
+)
+
 // RowsOf are the statements of [Rows], by name.
 func RowsOf() map[string]string {
 	all := map[string]string{}
@@ -10,11 +15,11 @@ func RowsOf() map[string]string {
 }
 
 // Grants returns what objects grant, the highest plan first. An object that is held or taken back grants nothing.
-// Grants that have ended by the clock are included; [TargetOf] leaves them out.
-func Grants(list []Object, p Policy) (grants []Grant) {
+// Grants that have ended by the clock are included; [fold.TargetOf] leaves them out.
+func Grants(list []fold.Object, p fact.Policy) (grants []fold.Grant) {
 	for _, o := range list {
-		grants = append(grants, o.grants()...)
+		grants = append(grants, o.Grants()...)
 	}
-	sortGrants(grants, p)
+	fold.SortGrants(grants, p)
 	return grants
 }

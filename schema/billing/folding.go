@@ -11,12 +11,16 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
 // foresee folds the accounts that pick returns, all if it returns nil.
-func foresee(ctx context.Context, conn *pgx.Conn, p Policy, at time.Time, told Progress,
+func foresee(ctx context.Context, conn *pgx.Conn, p fact.Policy, at time.Time, told Progress,
 	pick func(*folding) ([]Scope, error)) (is Forecast, err error) {
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err == nil && at.IsZero() {
+		err = tx.QueryRow(ctx, snapshotTimeSQL).Scan(&at)
+	}
 	if err == nil {
 		f := &folding{tx: tx, policy: p, at: at, told: told, objects: map[string][]string{}, folded: map[string]bool{}}
 		is, err = f.forecast(ctx, pick)
@@ -27,6 +31,9 @@ func foresee(ctx context.Context, conn *pgx.Conn, p Policy, at time.Time, told P
 	}
 	return is, nil
 }
+
+// snapshotTimeSQL takes the snapshot of its transaction. The time is not before any commit that the snapshot shows.
+const snapshotTimeSQL = `select clock_timestamp()`
 
 func (f *folding) forecast(ctx context.Context, pick func(*folding) ([]Scope, error)) (is Forecast, err error) {
 	scopes, err := pick(f)
@@ -61,7 +68,7 @@ func (f *folding) forecast(ctx context.Context, pick func(*folding) ([]Scope, er
 // folding is a fold in temporary tables.
 type folding struct {
 	tx     pgx.Tx
-	policy Policy
+	policy fact.Policy
 	at     time.Time
 	told   Progress
 	// asks is set where tasks are compared as well.
@@ -80,7 +87,7 @@ type folding struct {
 }
 
 // facts returns one fact of each object of accounts that are not folded yet.
-func (f *folding) facts(ctx context.Context, scopes []Scope) ([]Fact, error) {
+func (f *folding) facts(ctx context.Context, scopes []Scope) ([]fact.Fact, error) {
 	if f.scopes == nil {
 		return schema.Rows(ctx, f.tx, "read facts", scanFact, objectsSQL)
 	}
@@ -89,7 +96,7 @@ func (f *folding) facts(ctx context.Context, scopes []Scope) ([]Fact, error) {
 		f.scopes[of] = true
 		byMode[of.Mode] = append(byMode[of.Mode], of.Account)
 	}
-	var all []Fact
+	var all []fact.Fact
 	for mode, accounts := range byMode {
 		facts, err := factsOf(ctx, f.tx, mode, accounts, f.objects[mode])
 		if err != nil {
@@ -98,30 +105,30 @@ func (f *folding) facts(ctx context.Context, scopes []Scope) ([]Fact, error) {
 		all = append(all, facts...)
 	}
 	f.objects = nil
-	return slices.DeleteFunc(all, func(fact Fact) bool {
-		object := fact.object()
+	return slices.DeleteFunc(all, func(fact fact.Fact) bool {
+		object := objectName(fact)
 		known := f.folded[object]
 		f.folded[object] = true
 		return known
 	}), nil
 }
 
-// object names the object of a fact among those of all modes and connected accounts.
-func (f Fact) object() string {
+// objectName names the object of a fact among those of all modes and connected accounts.
+func objectName(f fact.Fact) string {
 	return strings.Join([]string{f.Mode, f.Provider, f.ProviderAccount, f.Object}, "/")
 }
 
 // fold applies the facts.
-func (f *folding) fold(ctx context.Context, facts []Fact) error {
+func (f *folding) fold(ctx context.Context, facts []fact.Fact) error {
 	if err := f.tx.Conn().DeallocateAll(ctx); err != nil { // they were prepared with the other tables
 		return err
 	}
-	for i, fact := range facts {
+	for i, next := range facts {
 		if f.told != nil && i%1000 == 0 {
 			f.told(i, len(facts))
 		}
 		begin := time.Now()
-		if _, err := apply(ctx, f.tx, []Fact{fact}, f.policy, rebuilt, f.at, inScratch); err != nil {
+		if _, err := apply(ctx, f.tx, []fact.Fact{next}, f.policy, rebuilt, f.at, inScratch); err != nil {
 			return err
 		}
 		if f.yields {
@@ -139,7 +146,7 @@ func (f *folding) fold(ctx context.Context, facts []Fact) error {
 }
 
 // reached returns the facts of accounts that an object has come to, and that are not folded yet.
-func (f *folding) reached(ctx context.Context) ([]Fact, error) {
+func (f *folding) reached(ctx context.Context) ([]fact.Fact, error) {
 	if f.scopes == nil {
 		return nil, nil
 	}

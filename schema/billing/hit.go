@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
 // Hit is an account whose rows would be others by another meaning.
@@ -16,7 +19,7 @@ type Hit struct {
 	// Differences are the rows that would change.
 	Differences []Difference `json:"differences"`
 	// Letters are those that its customer would have of it, were they wanted.
-	Letters []Why `json:"-"`
+	Letters []fold.Why `json:"-"`
 }
 
 // HitChange is the most that changes for an account.
@@ -83,7 +86,7 @@ func (d Difference) accounts() (list []string) {
 			list = append(list, account)
 		}
 	}
-	return set(slices.DeleteFunc(list, func(account string) bool { return account == "" }))
+	return fact.Unique(slices.DeleteFunc(list, func(account string) bool { return account == "" }))
 }
 
 // hit says what a difference in the row of an account means.
@@ -97,9 +100,9 @@ func (d Difference) hit() (change HitChange, says string) {
 		return fmt.Sprint(side["target_plan"])
 	}
 	switch {
-	case was["target_state"] == WorkspaceActive && differs("target_state"):
+	case was["target_state"] == fold.WorkspaceActive && differs("target_state"):
 		return HitLoses, "loses " + uses(was)
-	case is["target_state"] == WorkspaceActive && differs("target_state"):
+	case is["target_state"] == fold.WorkspaceActive && differs("target_state"):
 		return HitGains, "gains " + uses(is)
 	case differs("target_plan"):
 		return HitPlan, fmt.Sprintf("%v becomes %v", was["target_plan"], is["target_plan"])

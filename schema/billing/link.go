@@ -9,22 +9,23 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Link says that a connected account is one of ours.
+// Link maps a connected account to one of our accounts.
 type Link struct {
 	Mode      string `json:"mode"`
 	Connected string `json:"connected_account"`
 	Account   string `json:"account"`
-	// Since is when it came into force, by Who and for Why.
+	// Since is when the link became active, by Who and for the reason Why.
 	Since time.Time `json:"since"`
 	Who   string    `json:"who"`
 	Why   string    `json:"why"`
 }
 
-// WithLinks returns the policy with the connected accounts in force, of the modes whose accounts are linked. What it
-// says of an account itself leads.
-func (p Policy) WithLinks(ctx context.Context, db schema.Querier) (Policy, error) {
+// WithLinks returns the policy with the active links of the modes in Linked. A mapping of the policy itself has
+// priority.
+func WithLinks(ctx context.Context, db schema.Querier, p fact.Policy) (fact.Policy, error) {
 	if len(p.Linked) == 0 {
 		return p, nil
 	}
@@ -33,28 +34,19 @@ func (p Policy) WithLinks(ctx context.Context, db schema.Querier) (Policy, error
 		return p, err
 	}
 	own := p.Accounts
-	p.Accounts = map[Connected]string{}
+	p.Accounts = map[fact.Connected]string{}
 	maps.Copy(p.Accounts, inForce.Accounts)
-	maps.DeleteFunc(p.Accounts, func(of Connected, _ string) bool { return !slices.Contains(p.Linked, of.Mode) })
+	maps.DeleteFunc(p.Accounts, func(of fact.Connected, _ string) bool { return !slices.Contains(p.Linked, of.Mode) })
 	maps.Copy(p.Accounts, own)
 	return p.Sealed(), nil
 }
 
-// With returns the policy with a connected account that is linked to one of ours.
-func (p Policy) With(of Connected, account string) Policy {
-	accounts := map[Connected]string{}
-	maps.Copy(accounts, p.Accounts)
-	accounts[of] = account
-	p.Accounts = accounts
-	return p.Sealed()
-}
-
-// Links returns the connected accounts in force, with the switch that has brought each there.
+// Links returns the active links, each with the change of the rules that added it.
 func Links(ctx context.Context, db schema.Querier) ([]Link, error) {
 	return schema.Rows(ctx, db, "read the links of connected accounts", pgx.RowToStructByPos[Link], linksSQL)
 }
 
-// linksSQL reads all switches: they are few.
+// linksSQL reads all changes of the rules: there are few.
 const linksSQL = `
 with switched as materialized (
     select s.id, s.at, s.who, s.why, coalesce(m.body -> 'Accounts', '{}') as accounts

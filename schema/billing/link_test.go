@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -33,7 +34,7 @@ func linksOf(t *testing.T, pool *pgxpool.Pool) (list []string) {
 func TestLinks_OfMeaningInForce_WithWhoAndWhy(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
-	eight, ten := billing.Connected{Mode: "live", ID: "acct_8"}, billing.Connected{Mode: "live", ID: "acct_10"}
+	eight, ten := fact.Connected{Mode: "live", ID: "acct_8"}, fact.Connected{Mode: "live", ID: "acct_10"}
 	propose(t, pool, policy)
 	switchTo(t, pool, policy.With(eight, "acme"))
 	switchTo(t, pool, policy.With(eight, "acme").With(ten, "hooli"))
@@ -52,7 +53,7 @@ func TestLinks_OfMeaningInForce_WithWhoAndWhy(t *testing.T) {
 		"a table": {[]string{"live"}, "umbrella", true}, "no table": {nil, "umbrella", false}, "of another mode": {[]string{"test"}, "umbrella", false},
 		"another account in the file": {[]string{"live"}, "acme", false},
 	} {
-		own := policy.With(billing.Connected{Mode: "live", ID: "acct_9"}, tt.own)
+		own := policy.With(fact.Connected{Mode: "live", ID: "acct_9"}, tt.own)
 		own.Linked = tt.linked
 		proposed, found, err := billing.Propose(t.Context(), pool, own, name)
 		if err != nil || found != inForce || (proposed == inForce) != tt.same {
@@ -67,10 +68,10 @@ func TestCheckSwitch_LinkedOtherwise_HitsBothAccounts(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	now := at(100)
-	newer := policy.With(billing.Connected{Mode: "live", ID: "acct_9"}, "initech")
+	newer := policy.With(fact.Connected{Mode: "live", ID: "acct_9"}, "initech")
 	propose(t, pool, policy)
 	propose(t, pool, newer)
-	deliverWith(t, pool, policy, now, events([]billing.Fact{
+	deliverWith(t, pool, policy, now, events([]fact.Fact{
 		created(0, "active", "pro", of("sub_2", "", "cus_2"), connected), created(1, "active", "pro"),
 	}, false)...)
 	var got []string

@@ -2,106 +2,57 @@ package billing
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// A policy is known by its hash. One is in force for all processes: the folds read it in their transaction, so that two
-// workers whose files differ do not fold by turns. A process whose file says something else proposes that.
+// Billing rules are identified by their hash. One version is active for all processes: the folds read it in their
+// transaction, so that two workers with different configuration files do not apply different rules in turn. A process
+// with another configuration file proposes its rules.
 
-// Meaning is a policy that was proposed, or that was in force.
+// Meaning is a version of the billing rules that was proposed or active.
 type Meaning struct {
 	Hash string `json:"hash"`
-	// ProposedBy names the process that has last proposed it, at ProposedAt.
+	// ProposedBy is the process that proposed it last, at ProposedAt.
 	ProposedBy string    `json:"proposed_by"`
 	ProposedAt time.Time `json:"proposed_at"`
-	// Since is when it came into force last, by Who and for Why; null where it never was.
+	// Since is when it became active last, by Who and for the reason Why. It is null if it was never active.
 	Since *time.Time `json:"in_force_since"`
 	Who   string     `json:"who,omitempty"`
 	Why   string     `json:"why,omitempty"`
-	// InForce is set for the one that is in force.
+	// InForce is set for the active version.
 	InForce bool `json:"in_force"`
 }
 
-// ErrNoMeaning means that no meaning has that hash.
+// ErrNoMeaning means that no billing rules have this hash.
 var ErrNoMeaning = errors.New("no such meaning")
 
-// Sealed returns the policy with its hash, which a fold compares with that of the one in force.
-func (p Policy) Sealed() Policy {
-	hash := sha256.Sum256(p.canonical())
-	p.hash = hex.EncodeToString(hash[:8])
-	return p
+// InForce returns the active policy, or own if none is active yet.
+func InForce(ctx context.Context, db schema.Querier, own fact.Policy) (fact.Policy, error) {
+	rows, _ := db.Query(ctx, inForceSQL, own.Hash()) // ForEachRow returns its error
+	return readInForce(rows, own)
 }
 
-// Hash names what a policy says: the same for two that say the same.
-func (p Policy) Hash() string {
-	if p.hash == "" {
-		p = p.Sealed()
-	}
-	return p.hash
-}
-
-// canonical is what a policy says, the same bytes for the same meaning.
-func (p Policy) canonical() []byte {
-	p.Prices, p.Features = maps.Clone(p.Prices), maps.Clone(p.Features)
-	for name, price := range p.Prices {
-		price.AddOn = set(price.AddOn)
-		p.Prices[name] = price
-	}
-	for plan, features := range p.Features {
-		p.Features[plan] = set(features)
-	}
-	data, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // it has nothing that JSON cannot say
-	}
-	return data
-}
-
-// MarshalText makes the name of a connected account in a policy's canonical form.
-func (c Connected) MarshalText() ([]byte, error) { return []byte(c.Mode + "/" + c.ID), nil }
-
-// UnmarshalText reads what MarshalText has made.
-func (c *Connected) UnmarshalText(text []byte) error {
-	var found bool
-	if c.Mode, c.ID, found = strings.Cut(string(text), "/"); !found {
-		return fmt.Errorf("%q names no connected account", text)
-	}
-	return nil
-}
-
-// InForce returns the policy that is in force, or own where none is yet.
-func InForce(ctx context.Context, db schema.Querier, own Policy) (Policy, error) {
-	rows, _ := db.Query(ctx, inForceSQL, own.hash) // ForEachRow returns its error
-	err := own.readInForce(rows)
-	return own, err
-}
-
-// InForce is [InForce] of the store's database.
-func (s *Store) InForce(ctx context.Context, own Policy) (Policy, error) {
+// InForce is [InForce] for the database of the store.
+func (s *Store) InForce(ctx context.Context, own fact.Policy) (fact.Policy, error) {
 	return InForce(ctx, s.db, own)
 }
 
-// HashInForce returns the hash of the meaning in force, "" for none.
+// HashInForce returns the hash of the active rules, or "".
 func HashInForce(ctx context.Context, db schema.Querier) (string, error) {
-	p, err := InForce(ctx, db, Policy{})
-	return p.hash, err
+	return one(ctx, db, "the hash of the meaning in force", pgx.RowTo[string], hashInForceSQL)
 }
 
 // Named returns the policy with a hash, or [ErrNoMeaning].
-func Named(ctx context.Context, db schema.Querier, hash string) (p Policy, err error) {
-	found, err := one(ctx, db, "meaning "+hash, pgx.RowTo[*Policy], meaningSQL, hash)
+func Named(ctx context.Context, db schema.Querier, hash string) (p fact.Policy, err error) {
+	found, err := one(ctx, db, "meaning "+hash, pgx.RowTo[*fact.Policy], meaningSQL, hash)
 	if err == nil && found == nil {
 		err = ErrNoMeaning
 	}
@@ -111,14 +62,14 @@ func Named(ctx context.Context, db schema.Querier, hash string) (p Policy, err e
 	return found.Sealed(), nil
 }
 
-// Propose tells that a process has a policy in its file, to which it adds the links in force. It returns the hashes of
-// that, and of the one in force. The first that is proposed comes into force.
-func Propose(ctx context.Context, db beginner, p Policy, by string) (proposed, inForce string, err error) {
+// Propose records the policy of a process, with the active links. It returns the hash of the proposed and of the active
+// policy. The first proposed policy becomes active.
+func Propose(ctx context.Context, db beginner, p fact.Policy, by string) (proposed, inForce string, err error) {
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		if p, err = p.WithLinks(ctx, tx); err != nil {
+		if p, err = WithLinks(ctx, tx, p); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, proposeSQL, p.Hash(), p.canonical(), by); err != nil {
+		if _, err := tx.Exec(ctx, proposeSQL, p.Hash(), p.Canonical(), by); err != nil {
 			return err
 		}
 		if inForce, err = HashInForce(ctx, tx); err != nil || inForce != "" {
@@ -127,7 +78,7 @@ func Propose(ctx context.Context, db beginner, p Policy, by string) (proposed, i
 		if _, err := tx.Exec(ctx, lockMeaningSQL); err != nil {
 			return err
 		}
-		if inForce, err = HashInForce(ctx, tx); err != nil || inForce != "" { // another process was the first
+		if inForce, err = HashInForce(ctx, tx); err != nil || inForce != "" { // another process was faster
 			return err
 		}
 		inForce = p.Hash()
@@ -140,13 +91,13 @@ func Propose(ctx context.Context, db beginner, p Policy, by string) (proposed, i
 	return p.Hash(), inForce, nil
 }
 
-// ErrSwitched means that another meaning has come into force meanwhile.
+// ErrSwitched means that other rules have become active in the meantime.
 var ErrSwitched = errors.New("another meaning has come into force")
 
-// Switch brings a meaning into force in place of the one with the hash from, "" for none, in tx. It waits until the
-// folds that are under way have ended, and the next ones wait for tx: so the accounts that [TouchedSince] returns then
-// are all that were folded by the one before. Its error is [ErrSwitched] where that one is not in force.
-func Switch(ctx context.Context, tx pgx.Tx, from string, to Policy, who, why string) error {
+// Switch activates other rules instead of the rules with the hash from ("" if none are active), in tx. It waits until
+// the running folds have ended, and later folds wait for tx. [TouchedSince] then returns all accounts that were folded
+// with the earlier rules. It returns [ErrSwitched] if the rules with the hash from are not active.
+func Switch(ctx context.Context, tx pgx.Tx, from string, to fact.Policy, who, why string) error {
 	inForce := ""
 	_, err := tx.Exec(ctx, lockMeaningSQL)
 	if err == nil {
@@ -156,7 +107,7 @@ func Switch(ctx context.Context, tx pgx.Tx, from string, to Policy, who, why str
 		return ErrSwitched
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, keepSQL, to.Hash(), to.canonical(), who)
+		_, err = tx.Exec(ctx, keepSQL, to.Hash(), to.Canonical(), who)
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, switchSQL, to.Hash(), who, why)
@@ -167,17 +118,16 @@ func Switch(ctx context.Context, tx pgx.Tx, from string, to Policy, who, why str
 	return nil
 }
 
-// Meanings returns the meanings, the one in force first, then those proposed last. It is read whole: there is one for
-// each configuration that a process had.
+// Meanings returns all versions: the active one first, then the others by the time of their last proposal. There is one
+// version for each configuration that a process had.
 func Meanings(ctx context.Context, db schema.Querier) ([]Meaning, error) {
 	return schema.Rows(ctx, db, "read the meanings", pgx.RowToStructByName[Meaning], meaningsSQL)
 }
 
-// proposed is how long a meaning counts as proposed: a worker proposes its own each minute.
+// proposed is how long a proposal counts. A worker repeats its proposal each minute.
 const proposed = 5 * time.Minute
 
-// Proposals returns the meanings that running processes propose in place of the one in force, and have proposed since
-// that one is.
+// Proposals returns the versions that running processes have proposed since the active one became active.
 func Proposals(ctx context.Context, db schema.Querier) ([]Meaning, error) {
 	list, err := Meanings(ctx, db)
 	if err != nil || len(list) == 0 || !list[0].InForce {
@@ -194,51 +144,51 @@ func TouchedSince(ctx context.Context, db schema.Querier, at time.Time) ([]Scope
 	return schema.Rows(ctx, db, "read the accounts that were folded", pgx.RowToStructByPos[Scope], touchedSQL, at)
 }
 
-// readMeaning has the fold go by the meaning in force. Nobody switches it before the transaction ends. Its lock comes
-// before all others, since a switch that waits lets no further fold have it.
+// readMeaning reads the active rules for the fold. They cannot change before the end of the transaction. Their lock
+// comes before all others, because a waiting change of the rules blocks further folds.
 func (a *applying) readMeaning(b *pgx.Batch) {
 	if a.how == inScratch {
 		return
 	}
 	b.Queue(holdMeaningSQL)
-	b.Queue(inForceSQL, a.policy.hash).Query(func(rows pgx.Rows) error {
-		return a.policy.readInForce(rows)
+	b.Queue(inForceSQL, a.policy.Hash()).Query(func(rows pgx.Rows) (err error) {
+		a.policy, err = readInForce(rows, a.policy)
+		return err
 	})
 }
 
-// readInForce makes a policy the one that inForceSQL finds. It stays as it is where none is in force, and where it is
-// that one.
-func (p *Policy) readInForce(rows pgx.Rows) error {
+// readInForce returns the policy that inForceSQL finds. It returns own if none is active, or if own is active.
+func readInForce(rows pgx.Rows, own fact.Policy) (fact.Policy, error) {
 	var hash string
 	var body []byte
-	_, err := pgx.ForEachRow(rows, []any{&hash, &body}, func() error {
-		if body == nil {
-			return nil
+	_, err := pgx.ForEachRow(rows, []any{&hash, &body}, func() (err error) {
+		if body != nil {
+			own, err = own.Stored(hash, body)
 		}
-		*p = Policy{EffectsFrom: p.EffectsFrom, Linked: p.Linked, hash: hash}
-		return json.Unmarshal(body, p)
+		return err
 	})
 	if err != nil {
-		return fmt.Errorf("read the meaning in force: %w", err)
+		return own, fmt.Errorf("read the meaning in force: %w", err)
 	}
-	return nil
+	return own, nil
 }
 
 type beginner interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// The lock of the meaning ends with the transaction. Folds share it. It is a statement of its own: what is read with it
-// would be as it was before the wait.
+// The lock of the rules ends with the transaction. Folds share it. It is a separate statement, because a statement that
+// waits for a lock reads the data from before the wait.
 const (
 	holdMeaningSQL = `select pg_advisory_xact_lock_shared(hashtextextended('meaning', 0))`
 	lockMeaningSQL = `select pg_advisory_xact_lock(hashtextextended('meaning', 0))`
 )
 
-// inForceSQL leaves the body out for the one that the caller has.
+const hashInForceSQL = `select hash from meaning_switches order by id desc limit 1`
+
+// inForceSQL returns no body if the caller has the active version.
 const inForceSQL = `
-select hash, case when hash <> $1 then body end
-  from meanings where hash = (select hash from meaning_switches order by id desc limit 1)`
+select hash, case when hash <> $1 then body end from meanings where hash = (` + hashInForceSQL + `)`
 
 const meaningSQL = `select body from meanings where hash = $1`
 
@@ -246,7 +196,7 @@ const proposeSQL = `
 insert into meanings (hash, body, proposed_by) values ($1, $2, $3)
     on conflict (hash) do update set proposed_by = excluded.proposed_by, proposed_at = now()`
 
-// keepSQL leaves one that was proposed as it is.
+// keepSQL does not change an existing version.
 const keepSQL = `insert into meanings (hash, body, proposed_by) values ($1, $2, $3) on conflict do nothing`
 
 const switchSQL = `insert into meaning_switches (hash, who, why) values ($1, $2, $3)`
@@ -258,5 +208,5 @@ select m.hash, m.proposed_by, m.proposed_at, s.at as since, coalesce(s.who, '') 
   left join lateral (select * from meaning_switches s where s.hash = m.hash order by id desc limit 1) s on true
  order by in_force desc, m.proposed_at desc, m.hash`
 
-// touchedSQL reads all accounts: a switch is rare, and an index would cost every event.
+// touchedSQL reads all accounts. A change of the rules is rare, and an index would slow down every event.
 const touchedSQL = `select mode, id from accounts where folded_at >= $1 order by mode, id`

@@ -16,6 +16,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -24,22 +26,22 @@ import (
 func TestFoldSubscription_MeaningOfPrices(t *testing.T) {
 	t.Parallel()
 	p := policy
-	p.Prices = map[string]billing.Price{"price_pro": {Plan: "pro"}, "starter_monthly": {Plan: "starter"}, "prod_e": {Plan: "enterprise"}, "price_sso": {AddOn: []string{"sso"}}}
+	p.Prices = map[string]fact.Price{"price_pro": {Plan: "pro"}, "starter_monthly": {Plan: "starter"}, "prod_e": {Plan: "enterprise"}, "price_sso": {AddOn: []string{"sso"}}}
 	for _, c := range []struct {
 		named, want string
-		items       []billing.Item
+		items       []fact.Item
 	}{
-		{"", "pro 1", []billing.Item{{Price: "price_pro", LookupKey: "starter_monthly", Product: "prod_e", Quantity: 1}}},
-		{"", "starter 2", []billing.Item{{Price: "price_x", LookupKey: "starter_monthly", Product: "prod_e", Quantity: 2}}},
-		{"", "enterprise 1", []billing.Item{{Price: "price_x", LookupKey: "x", Product: "prod_e", Quantity: 1}}},
-		{"", "no-plan 0 unknown-price=price_x", []billing.Item{{Price: "price_x", Quantity: 1}}},
-		{"starter", "starter 3", []billing.Item{{Price: "price_x", Quantity: 3}}},
-		{"golf", "no-plan 0 unknown-price=price_x", []billing.Item{{Price: "price_x", Quantity: 3}}},
-		{"starter", "pro 1", []billing.Item{{Price: "price_pro", Quantity: 1}}},
-		{"starter", "starter 1", []billing.Item{{Price: "price_sso", Quantity: 1}, {Price: "price_x", Quantity: 1}, {Price: "price_seat", Quantity: 7}}},
+		{"", "pro 1", []fact.Item{{Price: "price_pro", LookupKey: "starter_monthly", Product: "prod_e", Quantity: 1}}},
+		{"", "starter 2", []fact.Item{{Price: "price_x", LookupKey: "starter_monthly", Product: "prod_e", Quantity: 2}}},
+		{"", "enterprise 1", []fact.Item{{Price: "price_x", LookupKey: "x", Product: "prod_e", Quantity: 1}}},
+		{"", "no-plan 0 unknown-price=price_x", []fact.Item{{Price: "price_x", Quantity: 1}}},
+		{"starter", "starter 3", []fact.Item{{Price: "price_x", Quantity: 3}}},
+		{"golf", "no-plan 0 unknown-price=price_x", []fact.Item{{Price: "price_x", Quantity: 3}}},
+		{"starter", "pro 1", []fact.Item{{Price: "price_pro", Quantity: 1}}},
+		{"starter", "starter 1", []fact.Item{{Price: "price_sso", Quantity: 1}, {Price: "price_x", Quantity: 1}, {Price: "price_seat", Quantity: 7}}},
 	} {
-		f := created(0, "active", "", with(func(s *billing.SubscriptionFact) { s.Plan, s.Items = c.named, c.items }))
-		got := describeSubscription(billing.FoldSubscription("sub_1", []billing.Fact{f}, nil, p))
+		f := created(0, "active", "", with(func(s *fact.Subscription) { s.Plan, s.Items = c.named, c.items }))
+		got := describeSubscription(fold.SubscriptionOf("sub_1", []fact.Fact{f}, nil, p))
 		if want := "sub_1:  active " + c.want; strings.ReplaceAll(got, "sub_1: ", "sub_1:  ") != want {
 			t.Errorf("%+v: got %q, want %q", c, got, want)
 		}
@@ -54,23 +56,23 @@ func TestRepair_PricesMappedAnew_AsTheNewMapSays(t *testing.T) {
 	now := at(3 * aDay)
 	before, after := policy, policy
 	after.Prices = prices("starter", "pro", "enterprise")
-	after.Prices["price_new"], after.Prices["price_pro"] = billing.Price{Plan: "pro"}, billing.Price{Plan: "enterprise"}
-	after.Accounts = map[billing.Connected]string{{Mode: "live", ID: "acct_9"}: "initech"}
-	apply := func(p billing.Policy, facts ...billing.Fact) {
+	after.Prices["price_new"], after.Prices["price_pro"] = fact.Price{Plan: "pro"}, fact.Price{Plan: "enterprise"}
+	after.Accounts = map[fact.Connected]string{{Mode: "live", ID: "acct_9"}: "initech"}
+	apply := func(p fact.Policy, facts ...fact.Fact) {
 		t.Helper()
 		for _, f := range facts {
 			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				_, err := billing.Apply(t.Context(), tx, []billing.Fact{f}, p, "apply", now)
+				_, err := billing.Apply(t.Context(), tx, []fact.Fact{f}, p, "apply", now)
 				return err
 			}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	facts := events([]billing.Fact{
+	facts := events([]fact.Fact{
 		created(0, "active", "new"), paid(1, 1, "new"), created(0, "active", "pro", of("sub_2", "umbrella", "cus_2")),
-		created(0, "active", "starter", of("sub_3", "", "cus_3"), connected), decided(billing.Withheld, "sub_2", 10, "pro", 1),
-		sale(20, "complete", "paid", of("cs_1", "", "cus_2"), func(f *billing.Fact) {
+		created(0, "active", "starter", of("sub_3", "", "cus_3"), connected), decided(fact.Withheld, "sub_2", 10, "pro", 1),
+		sale(20, "complete", "paid", of("cs_1", "", "cus_2"), func(f *fact.Fact) {
 			f.Checkout.Account, f.Checkout.Lines, f.Checkout.Price = "umbrella", nil, "once_new"
 		}),
 	}, false)
@@ -87,7 +89,7 @@ func TestRepair_PricesMappedAnew_AsTheNewMapSays(t *testing.T) {
 	if got := rows(); !slices.Equal(got, []string{"umbrella starter active"}) {
 		t.Fatalf("before: %q", got)
 	}
-	after.Prices["once_new"] = billing.Price{Plan: "starter", For: 60 * day}
+	after.Prices["once_new"] = fact.Price{Plan: "starter", For: 60 * day}
 	if found := checkWith(t, pool, billing.Scope{}, after, now); len(found) == 0 {
 		t.Error("a check with the new map finds no difference")
 	}
@@ -106,7 +108,7 @@ func TestRepair_PricesMappedAnew_AsTheNewMapSays(t *testing.T) {
 }
 
 // mapped is the policy with a price more, or with another meaning of one.
-func mapped(price string, means billing.Price) billing.Policy {
+func mapped(price string, means fact.Price) fact.Policy {
 	p := policy
 	p.Prices = maps.Clone(policy.Prices)
 	p.Prices[price] = means
@@ -114,7 +116,7 @@ func mapped(price string, means billing.Price) billing.Policy {
 }
 
 // propose proposes a meaning, as a process does, and returns the hash of the one in force.
-func propose(t *testing.T, pool *pgxpool.Pool, p billing.Policy) string {
+func propose(t *testing.T, pool *pgxpool.Pool, p fact.Policy) string {
 	t.Helper()
 	_, inForce, err := billing.Propose(t.Context(), pool, p, "a worker")
 	if err != nil {
@@ -123,7 +125,7 @@ func propose(t *testing.T, pool *pgxpool.Pool, p billing.Policy) string {
 	return inForce
 }
 
-func switchTo(t *testing.T, pool *pgxpool.Pool, p billing.Policy) {
+func switchTo(t *testing.T, pool *pgxpool.Pool, p fact.Policy) {
 	t.Helper()
 	from, err := billing.HashInForce(t.Context(), pool)
 	if err != nil {
@@ -137,11 +139,11 @@ func switchTo(t *testing.T, pool *pgxpool.Pool, p billing.Policy) {
 }
 
 // deliverWith applies facts as a process does whose file has this policy.
-func deliverWith(t *testing.T, pool *pgxpool.Pool, p billing.Policy, now time.Time, facts ...billing.Fact) {
+func deliverWith(t *testing.T, pool *pgxpool.Pool, p fact.Policy, now time.Time, facts ...fact.Fact) {
 	t.Helper()
 	for _, f := range facts {
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := billing.Apply(t.Context(), tx, append(billing.LinksOf(f), f), p, "apply", now)
+			_, err := billing.Apply(t.Context(), tx, append(fact.LinksOf(f), f), p, "apply", now)
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -161,8 +163,8 @@ func TestPolicy_Hash_SameForSameMeaning(t *testing.T) {
 	if same.Hash() != policy.Hash() {
 		t.Error("another order of features is another meaning")
 	}
-	for name, other := range map[string]billing.Policy{
-		"price": mapped("price_new", billing.Price{Plan: "pro"}), "time": mapped(once("pro", day), billing.Price{Plan: "pro", For: 2 * day}),
+	for name, other := range map[string]fact.Policy{
+		"price": mapped("price_new", fact.Price{Plan: "pro"}), "time": mapped(once("pro", day), fact.Price{Plan: "pro", For: 2 * day}),
 		"grace": {Grace: time.Hour}, "none": {},
 	} {
 		if other.Hash() == policy.Hash() {
@@ -171,7 +173,7 @@ func TestPolicy_Hash_SameForSameMeaning(t *testing.T) {
 	}
 	propose(t, pool, policy)
 	read, err := billing.Named(t.Context(), pool, policy.Hash())
-	if err != nil || read.Hash() != policy.Hash() || read.Accounts[billing.Connected{Mode: "live", ID: "acct_9"}] != "umbrella" {
+	if err != nil || read.Hash() != policy.Hash() || read.Accounts[fact.Connected{Mode: "live", ID: "acct_9"}] != "umbrella" {
 		t.Errorf("read again: %+v, %v", read, err)
 	}
 	if _, err := billing.Named(t.Context(), pool, "0"); !errors.Is(err, billing.ErrNoMeaning) {
@@ -184,7 +186,7 @@ func TestPolicy_Hash_SameForSameMeaning(t *testing.T) {
 func TestApply_FileSaysSomethingElse_FoldsByMeaningInForce(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
-	old, newer := policy.Sealed(), mapped("price_pro", billing.Price{Plan: "enterprise"})
+	old, newer := policy.Sealed(), mapped("price_pro", fact.Price{Plan: "enterprise"})
 	if got := propose(t, pool, old); got != old.Hash() {
 		t.Fatalf("the first process finds %s in force, want its own", got)
 	}
@@ -199,7 +201,7 @@ func TestApply_FileSaysSomethingElse_FoldsByMeaningInForce(t *testing.T) {
 		}
 	}
 	now := at(100)
-	facts := events([]billing.Fact{
+	facts := events([]fact.Fact{
 		created(0, "active", "pro"), created(0, "active", "pro", of("sub_2", "umbrella", "cus_2")), updated(50, "active", "pro"),
 	}, false)
 	deliverWith(t, pool, old, now, facts[0])
@@ -218,7 +220,7 @@ func TestApply_FileSaysSomethingElse_FoldsByMeaningInForce(t *testing.T) {
 func TestSwitch_FoldUnderWay_Waits(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
-	newer := mapped("price_pro", billing.Price{Plan: "enterprise"})
+	newer := mapped("price_pro", fact.Price{Plan: "enterprise"})
 	propose(t, pool, policy)
 	propose(t, pool, newer)
 	begun := time.Now().Add(-time.Minute)
@@ -226,7 +228,7 @@ func TestSwitch_FoldUnderWay_Waits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := billing.Apply(t.Context(), tx, events([]billing.Fact{created(0, "active", "pro")}, false), policy, "apply", at(1)); err != nil {
+	if _, err := billing.Apply(t.Context(), tx, events([]fact.Fact{created(0, "active", "pro")}, false), policy, "apply", at(1)); err != nil {
 		t.Fatal(err)
 	}
 	var touched []billing.Scope
@@ -249,18 +251,18 @@ func TestSwitch_FoldUnderWay_Waits(t *testing.T) {
 }
 
 // randomMeaning maps each price to some plan, to an add-on or to nothing, and lets the rest be one way or the other.
-func randomMeaning(random *rand.Rand) billing.Policy {
+func randomMeaning(random *rand.Rand) fact.Policy {
 	p := policy
-	p.Prices = map[string]billing.Price{}
+	p.Prices = map[string]fact.Price{}
 	for _, price := range []string{"starter", "pro", "enterprise", "new"} {
 		switch plan := pick(random, "starter", "pro", "enterprise", "pro", "sso", "", "theirs"); plan {
 		case "":
 		case "theirs":
-			p.Prices["price_"+price] = billing.Price{NotOurs: true}
+			p.Prices["price_"+price] = fact.Price{NotOurs: true}
 		case "sso":
-			p.Prices["price_"+price] = billing.Price{AddOn: []string{"sso"}}
+			p.Prices["price_"+price] = fact.Price{AddOn: []string{"sso"}}
 		default:
-			p.Prices["price_"+price] = billing.Price{Plan: plan}
+			p.Prices["price_"+price] = fact.Price{Plan: plan}
 		}
 	}
 	p.Grace = pick(random, day, 21*day)
@@ -270,13 +272,13 @@ func randomMeaning(random *rand.Rand) billing.Policy {
 
 // hits are the accounts that a switch from a meaning to another hits: those of a fold of everything, and as well those
 // of what the two say otherwise.
-func hits(t *testing.T, pool *pgxpool.Pool, from, p billing.Policy, now time.Time) []billing.Hit {
+func hits(t *testing.T, pool *pgxpool.Pool, from, p fact.Policy, now time.Time) []billing.Hit {
 	t.Helper()
 	return billing.Hits(forecast(t, pool, from, p, now).Differences)
 }
 
 // forecast is what hits goes by.
-func forecast(t *testing.T, pool *pgxpool.Pool, from, p billing.Policy, now time.Time) billing.Forecast {
+func forecast(t *testing.T, pool *pgxpool.Pool, from, p fact.Policy, now time.Time) billing.Forecast {
 	t.Helper()
 	connect := func() *pgx.Conn {
 		conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
@@ -384,12 +386,12 @@ func TestRefold_PriceMappedLate_GainsAndIsToldQuietly(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	now := at(100)
-	newer := mapped("price_new", billing.Price{Plan: "pro"})
-	newer.Prices["price_starter"] = billing.Price{Plan: "enterprise"}
+	newer := mapped("price_new", fact.Price{Plan: "pro"})
+	newer.Prices["price_starter"] = fact.Price{Plan: "enterprise"}
 	newer = newer.Sealed()
 	propose(t, pool, policy)
 	propose(t, pool, newer)
-	deliverWith(t, pool, policy, now, events([]billing.Fact{
+	deliverWith(t, pool, policy, now, events([]fact.Fact{
 		created(0, "active", "new"), paid(1, 1, "new"), created(2, "active", "starter", of("sub_2", "umbrella", "cus_2")),
 		created(3, "active", "pro", of("sub_3", "hooli", "cus_3")), created(4, "active", "new", of("sub_4", "initech", "cus_4")),
 	}, false)...)
@@ -434,29 +436,29 @@ func TestRefold_PriceMappedLate_GainsAndIsToldQuietly(t *testing.T) {
 // product had told it, and where an account loses what it had.
 func TestHit_Overturns_WhatHadMeaning(t *testing.T) {
 	t.Parallel()
-	items := func(named string, items ...billing.Item) change {
-		return with(func(s *billing.SubscriptionFact) { s.Plan, s.Items = named, items })
+	items := func(named string, items ...fact.Item) change {
+		return with(func(s *fact.Subscription) { s.Plan, s.Items = named, items })
 	}
-	old := mapped("prod_e", billing.Price{Plan: "enterprise"})
-	before := billing.Price{Plan: "pro"}
+	old := mapped("prod_e", fact.Price{Plan: "enterprise"})
+	before := fact.Price{Plan: "pro"}
 	for name, c := range map[string]struct {
-		facts []billing.Fact
-		means billing.Price
+		facts []fact.Fact
+		means fact.Price
 		want  bool
 	}{
-		"unknown":                {facts: []billing.Fact{created(0, "active", "new")}, means: before},
-		"unknown, seats":         {facts: []billing.Fact{created(0, "active", "", items("", billing.Item{Price: "price_new", Quantity: 5}))}, means: before},
-		"before it a lower plan": {facts: []billing.Fact{created(0, "active", "starter"), updated(50, "active", "new")}, means: before},
-		"before it a higher plan": {facts: []billing.Fact{created(0, "active", "enterprise"), updated(50, "active", "new")}, means: before,
+		"unknown":                {facts: []fact.Fact{created(0, "active", "new")}, means: before},
+		"unknown, seats":         {facts: []fact.Fact{created(0, "active", "", items("", fact.Item{Price: "price_new", Quantity: 5}))}, means: before},
+		"before it a lower plan": {facts: []fact.Fact{created(0, "active", "starter"), updated(50, "active", "new")}, means: before},
+		"before it a higher plan": {facts: []fact.Fact{created(0, "active", "enterprise"), updated(50, "active", "new")}, means: before,
 			want: true},
-		"named by metadata": {facts: []billing.Fact{created(0, "active", "", items("starter", billing.Item{Price: "price_new", Quantity: 1}))}, means: before,
+		"named by metadata": {facts: []fact.Fact{created(0, "active", "", items("starter", fact.Item{Price: "price_new", Quantity: 1}))}, means: before,
 			want: true},
-		"known by its product": {facts: []billing.Fact{created(0, "active", "", items("", billing.Item{Price: "price_new", Product: "prod_e", Quantity: 1}))}, means: before,
+		"known by its product": {facts: []fact.Fact{created(0, "active", "", items("", fact.Item{Price: "price_new", Product: "prod_e", Quantity: 1}))}, means: before,
 			want: true},
-		"beside another plan": {facts: []billing.Fact{created(0, "active", "", items("", billing.Item{Price: "price_pro", Quantity: 1}, billing.Item{Price: "price_new", Quantity: 1}))},
-			means: billing.Price{Plan: "enterprise"}, want: true},
-		"features beside a plan": {facts: []billing.Fact{created(0, "active", "", items("", billing.Item{Price: "price_pro", Quantity: 1}, billing.Item{Price: "price_new", Quantity: 1}))},
-			means: billing.Price{AddOn: []string{"sso"}}},
+		"beside another plan": {facts: []fact.Fact{created(0, "active", "", items("", fact.Item{Price: "price_pro", Quantity: 1}, fact.Item{Price: "price_new", Quantity: 1}))},
+			means: fact.Price{Plan: "enterprise"}, want: true},
+		"features beside a plan": {facts: []fact.Fact{created(0, "active", "", items("", fact.Item{Price: "price_pro", Quantity: 1}, fact.Item{Price: "price_new", Quantity: 1}))},
+			means: fact.Price{AddOn: []string{"sso"}}},
 	} {
 		pool, now := schematest.New(t), at(100)
 		newer := old

@@ -1,65 +1,66 @@
 package billing
 
-import "cmp"
+import (
+	"cmp"
 
-// names are the objects that facts are about, or that these belong to, by kind. An event is about one of a kind at
-// most, but for refunds.
-type names map[kind]string
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/schema/withheld"
+)
 
-// names returns what a fact is about, and what that belongs to as far as the fact says.
-func (f Fact) names() names {
-	is := names{kindPayment: PaymentOf(f)}
+// names holds the objects of the facts and the objects that they belong to, by kind. An event is about at most one
+// object of a kind, except for refunds.
+type names map[fold.Kind]string
+
+// namesOf returns the object of a fact and the objects that the fact refers to.
+func namesOf(f fact.Fact) names {
+	is := names{fold.KindPayment: fact.PaymentOf(f)}
 	switch {
 	case f.Invoice != nil:
-		is[kindInvoice], is[kindSubscription] = f.Object, f.Invoice.Subscription
+		is[fold.KindInvoice], is[fold.KindSubscription] = f.Object, f.Invoice.Subscription
 	case f.Payment != nil:
-		is[kindInvoice] = f.Payment.Invoice
+		is[fold.KindInvoice] = f.Payment.Invoice
 	case f.Dispute != nil:
-		is[kindDispute] = f.Object
+		is[fold.KindDispute] = f.Object
 	case f.Warning != nil:
-		is[kindWarning] = f.Object
+		is[fold.KindWarning] = f.Object
 	case f.Credit != nil:
-		is[kindCredit], is[kindInvoice] = f.Object, f.Credit.Invoice
+		is[fold.KindCredit], is[fold.KindInvoice] = f.Object, f.Credit.Invoice
 	case f.Checkout != nil:
-		if is[kindCheckout] = f.Object; is[kindPayment] != "" {
-			is[kindInvoice] = f.Checkout.Invoice
+		if is[fold.KindCheckout] = f.Object; is[fold.KindPayment] != "" {
+			is[fold.KindInvoice] = f.Checkout.Invoice
 		}
 	case f.Decision != nil && f.Decision.Invoice == f.Object:
-		is[kindInvoice] = f.Object
+		is[fold.KindInvoice] = f.Object
 	case f.Decision != nil && f.Decision.Checkout == f.Object:
-		is[kindCheckout] = f.Object
-	case f.Link != nil && f.Link.Of != "" && f.Link.Of != string(kindRefund):
-		is[kind(f.Link.Of)] = f.Object
-	case f.isRefund(), f.holdsAccount(), f.linksCustomer():
+		is[fold.KindCheckout] = f.Object
+	case f.Link != nil && f.Link.Of != "" && f.Link.Of != string(fold.KindRefund):
+		is[fold.Kind(f.Link.Of)] = f.Object
+	case isRefund(f), f.HoldsAccount(), f.LinksCustomer():
 	default:
-		is[kindSubscription] = f.Object
+		is[fold.KindSubscription] = f.Object
 	}
 	return is
 }
 
 // isRefund reports whether the fact is about a refund.
-func (f Fact) isRefund() bool {
-	return f.Refund != nil || f.Link != nil && f.Link.Of == string(kindRefund)
+func isRefund(f fact.Fact) bool {
+	return f.Refund != nil || f.Link != nil && f.Link.Of == string(fold.KindRefund)
 }
 
-// holdsAccount reports whether the fact holds or releases an account as a whole.
-func (f Fact) holdsAccount() bool { return f.Decision != nil && f.Decision.Account == f.Object }
-
-// linksCustomer reports whether the fact links a customer, which may move all that is the customer's.
-func (f Fact) linksCustomer() bool { return f.Kind == Linked && f.Object == f.Customer }
-
-// add fills in the names that are still unknown.
+// add sets the names that are still unknown.
 func (n names) add(more names) {
 	for k, id := range more {
 		n[k] = cmp.Or(n[k], id)
 	}
 }
 
-// pays reports whether a payment, or a checkout session, is among them: what else belongs to these only rows may tell.
-func (n names) pays() bool { return n[kindPayment] != "" || n[kindCheckout] != "" }
+// pays reports whether there is a payment or a checkout session. Only rows contain the other objects that they belong
+// to.
+func (n names) pays() bool { return n[fold.KindPayment] != "" || n[fold.KindCheckout] != "" }
 
-// Payment $2, invoice $3, subscription $4 and checkout session $5 may each be unknown, "". These expressions look
-// them up.
+// Payment $2, invoice $3, subscription $4 and checkout session $5 may each be unknown (""). These expressions look them
+// up.
 const (
 	thePayment      = `coalesce(nullif($2, ''), (select payment from objects where mode = $1 and id = $5 and kind = 'checkout'), '')`
 	theInvoice      = `coalesce(nullif($3, ''), (select invoice from objects where mode = $1 and id = $2 and kind = 'payment'), '')`
@@ -70,7 +71,7 @@ const (
 with named as materialized (select ` + thePayment + ` as payment, ` + theInvoice + ` as invoice, ` + theSession + ` as checkout, ` + theSubscription + ` as subscription)`
 )
 
-// The locks end with the transaction: no session state. lockSQL takes them in the order of the names.
+// The locks end with the transaction, so there is no session state. lockSQL takes them in the order of the names.
 const lockSQL = `select pg_advisory_xact_lock(hashtextextended(name, 0)) from unnest($1::text[]) as name`
 
 const lockPaymentSQL = `select pg_advisory_xact_lock(hashtextextended('payment ' || $1 || ' ' || nullif(` +
@@ -78,7 +79,7 @@ const lockPaymentSQL = `select pg_advisory_xact_lock(hashtextextended('payment '
 
 const lockInvoiceSQL = `select pg_advisory_xact_lock(hashtextextended('invoice ' || $1 || ' ' || nullif(` + theInvoice + `, ''), 0))`
 
-// lockCustomersSQL locks the customers of all of them, and $6.
+// lockCustomersSQL locks the customers of all named objects, and customer $6.
 const lockCustomersSQL = theNames + `
 select pg_advisory_xact_lock(hashtextextended(name, 0)) from (
   select distinct 'customer ' || $1 || ' ' || id as name from named, unnest(array[$6::text,
@@ -86,7 +87,7 @@ select pg_advisory_xact_lock(hashtextextended(name, 0)) from (
     (select customer from objects where mode = $1 and id = named.checkout and kind = 'checkout'),
     (select customer from invoices where mode = $1 and id = named.invoice)]) as id where id <> '' order by name) as customers`
 
-// relatedFactsSQL reads the facts of all of them, of their customers and of $6.
+// relatedFactsSQL reads the facts of all named objects, of their customers, and of customer $6.
 const relatedFactsSQL = theNames + `
 select ` + factColumns + ` from current_facts
  where object = any($6::text[] || (select array[payment, invoice, checkout, subscription,
@@ -96,13 +97,17 @@ select ` + factColumns + ` from current_facts
          (select customer from subscriptions where mode = $1 and id = named.subscription)] from named))
    and object <> '' and mode = $1 and provider = $7 and provider_account = $8`
 
-// relatedSQL reads all of them, and the objects of $6; the newest invoices of the subscription, and the newest that are
-// open: the customer is reminded of them, however many came after. It reads what refers to the payment or to the
-// invoice; and the disputes and warnings of the subscription: they hold it back, or have tasks that move with it. It
-// also says which ones are meant, and when effects began.
-const relatedSQL = theNames + `
+// relatedSQL reads all named objects and the objects of $6. It reads the newest invoices of the subscription and the
+// newest open ones, because reminders depend on them, however many invoices follow. If the facts name no account, it
+// reads the first subscriptions of the customers that name one. If subscription $4 may name account $8 for customer $7,
+// it reads the objects that move with the customer. It reads the objects that refer to the payment or the invoice, and
+// the disputes and warnings of the subscription, because they put it on hold or have tasks that move with it. It also
+// returns the names and the start of effects.
+const relatedSQL = theNames + `,
+moving as materialized (select case when $4 <> '' and not exists (
+    select from subscriptions where mode = $1 and id = $4 and coalesce(state ->> 'Named', '') = $8 and state ? 'Start') then $7::text else '' end as customer)
 select 'names' as kind, to_jsonb(named) as state from named
-union all select 'effects from', to_jsonb(at) from (select min((effects_from ->> $1)::timestamptz) as at from imports where provider = $7) began where at is not null
+union all select 'effects from', to_jsonb(coalesce(at, ` + withheld.NeverText + `)) from effects_from where mode = $1
 union all select 'subscription', state from subscriptions where mode = $1 and id = (select subscription from named)
 union all select 'invoice', state from invoices where mode = $1 and id = (select invoice from named)
 union all select kind, state from (
@@ -114,12 +119,32 @@ union all select kind, state from objects where mode = $1 and id = any($6::text[
 union all select kind, state from objects where mode = $1 and payment = (select payment from named) and payment <> ''
 union all select kind, state from objects where mode = $1 and invoice = (select invoice from named) and invoice <> ''
 union all select kind, state from objects
- where mode = $1 and subscription = (select subscription from named) and subscription <> '' and kind in ('dispute', 'fraud_warning')`
+ where mode = $1 and subscription = (select subscription from named) and subscription <> '' and kind in ('dispute', 'fraud_warning')
+union all select 'subscription', naming.state
+  from named, moving, unnest(array[$7,
+    (select customer from objects where mode = $1 and id = named.payment and kind = 'payment'),
+    (select customer from objects where mode = $1 and id = named.checkout and kind = 'checkout'),
+    (select customer from invoices where mode = $1 and id = named.invoice)]) as of (customer), lateral (
+    select state from subscriptions
+     where mode = $1 and customer = of.customer and customer <> '' and state ? 'Named' and not state ? 'NotOurs' and id <> named.subscription
+     order by state ->> 'Start' nulls last, id limit 2) as naming
+ where $8 = '' or moving.customer <> ''
+union all ` + moves
 
-// ofCustomerSQL reads the objects that move with a customer: subscriptions, objects without a known invoice, and
+// ofCustomerSQL reads the objects that move with a customer.
+const ofCustomerSQL = `with moving as materialized (select $2::text as customer) ` + moves
+
+// moves reads the objects that move with the customer in moving: subscriptions, objects without a known invoice, and
 // objects with a task.
-const ofCustomerSQL = `
-select 'subscription' as kind, state from subscriptions where mode = $1 and customer = $2 and customer <> ''
-union all select 'invoice', state from invoices where mode = $1 and customer = $2 and customer <> '' and subscription = ''
-union all select kind, state from objects o where mode = $1 and customer = $2 and customer <> ''
+const (
+	itMoves = `mode = $1 and customer = (select customer from moving) and customer <> ''`
+	moves   = `
+select 'subscription' as kind, state from subscriptions where ` + itMoves + `
+union all select 'invoice', state from invoices where ` + itMoves + ` and subscription = ''
+union all select kind, state from objects o where ` + itMoves + `
    and (kind in ('dispute', 'fraud_warning', 'checkout') or (select i.id from invoices i where i.mode = $1 and i.id = o.invoice) is null)`
+)
+
+// effectsFromSQL reads the start of effects of a mode. A mode without a row has always had effects.
+const effectsFromSQL = `
+select coalesce((select coalesce(at, ` + withheld.NeverText + `) from effects_from where mode = $1), 'epoch')`

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
 // A body can be read again: a later reader may find other facts in it. They are appended beside those of the first
@@ -29,11 +30,11 @@ type Rereading struct {
 
 // Reread is a fact that came out differently. Was is zero where the event had told nothing of the object. Is has no
 // data where it tells nothing of it any more.
-type Reread struct{ Was, Is Fact }
+type Reread struct{ Was, Is fact.Fact }
 
 // Fields names what the two say otherwise, as "Invoice.Paid"; "" alone where one says nothing.
 func (r Reread) Fields() []string {
-	if r.Was.Data == (Data{}) || r.Is.Data == (Data{}) {
+	if r.Was.Data == (fact.Data{}) || r.Is.Data == (fact.Data{}) {
 		return []string{""}
 	}
 	d := Difference{Is: said(r.Was), Folded: said(r.Is)}
@@ -41,7 +42,7 @@ func (r Reread) Fields() []string {
 }
 
 // said returns what a fact says, by names that tell where it stands.
-func said(f Fact) map[string]any {
+func said(f fact.Fact) map[string]any {
 	data, err := json.Marshal(f.Data)
 	var parts map[string]map[string]any
 	if err == nil {
@@ -61,30 +62,30 @@ func said(f Fact) map[string]any {
 
 // CompareReadings compares the newest facts of an event with those that a version of the reader finds in its body,
 // and returns those that differ. A fact of a newer reader stays, and so does one that keeps returns true for.
-func CompareReadings(was, now []Fact, version int, keeps func(Fact) bool) (differ []Reread) {
-	about := func(list []Fact, f Fact) int {
-		return slices.IndexFunc(list, func(o Fact) bool { return o.Kind == f.Kind && o.Object == f.Object })
+func CompareReadings(was, now []fact.Fact, version int, keeps func(fact.Fact) bool) (differ []Reread) {
+	about := func(list []fact.Fact, f fact.Fact) int {
+		return slices.IndexFunc(list, func(o fact.Fact) bool { return o.Kind == f.Kind && o.Object == f.Object })
 	}
-	add := func(was, is Fact) {
-		if is.Reader, is.Origin, is.Reading = version, FromReread, ""; was.Reader <= version && !keeps(was) {
+	add := func(was, is fact.Fact) {
+		if is.Reader, is.Origin, is.Reading = version, fact.FromReread, ""; was.Reader <= version && !keeps(was) {
 			differ = append(differ, Reread{was, is})
 		}
 	}
 	for _, f := range now {
 		i := about(was, f)
 		if i < 0 {
-			add(Fact{}, f)
+			add(fact.Fact{}, f)
 			continue
 		}
-		f.complete(was[i])
+		complete(&f, was[i])
 		if len(Reread{was[i], f}.Fields()) > 0 {
 			add(was[i], f)
 		}
 	}
 	for _, f := range was {
-		if about(now, f) < 0 && f.Data != (Data{}) {
+		if about(now, f) < 0 && f.Data != (fact.Data{}) {
 			none := f
-			none.Data = Data{}
+			none.Data = fact.Data{}
 			add(f, none)
 		}
 	}
@@ -92,7 +93,7 @@ func CompareReadings(was, now []Fact, version int, keeps func(Fact) bool) (diffe
 }
 
 // complete keeps what an earlier reading knew in full where this one knows a part.
-func (f *Fact) complete(was Fact) {
+func complete(f *fact.Fact, was fact.Fact) {
 	if i := f.Invoice; i != nil && was.Invoice != nil && i.Partial && !was.Invoice.Partial {
 		i.Lines, i.Partial = was.Invoice.Lines, false
 	}
@@ -106,7 +107,7 @@ func (f *Fact) complete(was Fact) {
 type Kept struct {
 	ID, Account, Mode, EventID, Type string
 	BodyHash, Body                   []byte
-	Facts                            []Fact `db:"-"`
+	Facts                            []fact.Fact `db:"-"`
 }
 
 // KeptFilter chooses kept events. Its zero value chooses all.
@@ -187,7 +188,7 @@ func Undoing(ctx context.Context, db schema.Querier, id string) (r Rereading, er
 	}
 	for i := 0; i+1 < len(facts); i += 2 { // each is followed by the one before it
 		was, is := facts[i], facts[i+1]
-		is.Reader, is.Origin, is.Reading = r.Reader, FromReread, ""
+		is.Reader, is.Origin, is.Reading = r.Reader, fact.FromReread, ""
 		r.Facts = append(r.Facts, Reread{was, is})
 	}
 	return r, nil

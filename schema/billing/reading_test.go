@@ -12,47 +12,48 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // A complete fact is never replaced by a partial one, nor a newer reader's by that of an older one.
 func TestCompareReadings(t *testing.T) {
 	t.Parallel()
-	lines := []billing.Line{{Price: "price_pro", Amount: 100}}
-	invoice := func(reader int, in billing.InvoiceFact) billing.Fact {
-		f := billing.Fact{Kind: billing.InvoiceSeen, Object: "in_1", Reader: reader}
+	lines := []fact.Line{{Price: "price_pro", Amount: 100}}
+	invoice := func(reader int, in fact.Invoice) fact.Fact {
+		f := fact.Fact{Kind: fact.InvoiceSeen, Object: "in_1", Reader: reader}
 		f.EventID, f.Invoice = "evt_1", &in
 		return f
 	}
-	session := func(in billing.CheckoutFact) billing.Fact {
-		return billing.Fact{Kind: billing.CheckoutSeen, Object: "cs_1", Data: billing.Data{Checkout: &in}}
+	session := func(in fact.Checkout) fact.Fact {
+		return fact.Fact{Kind: fact.CheckoutSeen, Object: "cs_1", Data: fact.Data{Checkout: &in}}
 	}
-	full := invoice(1, billing.InvoiceFact{Status: "paid", Paid: 100, Lines: lines})
+	full := invoice(1, fact.Invoice{Status: "paid", Paid: 100, Lines: lines})
 	none := full
-	none.Data = billing.Data{}
+	none.Data = fact.Data{}
 	for name, c := range map[string]struct {
-		was, now []billing.Fact
+		was, now []fact.Fact
 		version  int
 		want     []string
 	}{
-		"same":             {[]billing.Fact{full}, []billing.Fact{full}, 2, nil},
-		"part of the same": {[]billing.Fact{full}, []billing.Fact{invoice(2, billing.InvoiceFact{Status: "paid", Paid: 100, Partial: true})}, 2, nil},
-		"part of another":  {[]billing.Fact{full}, []billing.Fact{invoice(2, billing.InvoiceFact{Status: "paid", Paid: 90, Partial: true})}, 2, []string{"in_1 [Invoice.Paid] 1 lines"}},
-		"more lines":       {[]billing.Fact{invoice(1, billing.InvoiceFact{Status: "paid", Paid: 100, Partial: true})}, []billing.Fact{full}, 2, []string{"in_1 [Invoice.Lines Invoice.Partial] 1 lines"}},
-		"lines of a session stay": {[]billing.Fact{session(billing.CheckoutFact{Status: "open", Lines: lines})},
-			[]billing.Fact{session(billing.CheckoutFact{Status: "open"})}, 2, nil},
-		"newer reader":    {[]billing.Fact{invoice(3, billing.InvoiceFact{Paid: 1})}, []billing.Fact{full}, 2, nil},
-		"undone":          {[]billing.Fact{invoice(2, billing.InvoiceFact{Paid: 7})}, []billing.Fact{full}, 2, nil},
-		"no more":         {[]billing.Fact{full}, nil, 2, []string{"in_1 []"}},
-		"no more, still":  {[]billing.Fact{none}, nil, 2, nil},
-		"again":           {[]billing.Fact{none}, []billing.Fact{full}, 2, []string{"in_1 [] 1 lines"}},
-		"new":             {nil, []billing.Fact{full}, 2, []string{"in_1 [] 1 lines"}},
-		"older than this": {[]billing.Fact{full}, nil, 0, nil},
+		"same":             {[]fact.Fact{full}, []fact.Fact{full}, 2, nil},
+		"part of the same": {[]fact.Fact{full}, []fact.Fact{invoice(2, fact.Invoice{Status: "paid", Paid: 100, Partial: true})}, 2, nil},
+		"part of another":  {[]fact.Fact{full}, []fact.Fact{invoice(2, fact.Invoice{Status: "paid", Paid: 90, Partial: true})}, 2, []string{"in_1 [Invoice.Paid] 1 lines"}},
+		"more lines":       {[]fact.Fact{invoice(1, fact.Invoice{Status: "paid", Paid: 100, Partial: true})}, []fact.Fact{full}, 2, []string{"in_1 [Invoice.Lines Invoice.Partial] 1 lines"}},
+		"lines of a session stay": {[]fact.Fact{session(fact.Checkout{Status: "open", Lines: lines})},
+			[]fact.Fact{session(fact.Checkout{Status: "open"})}, 2, nil},
+		"newer reader":    {[]fact.Fact{invoice(3, fact.Invoice{Paid: 1})}, []fact.Fact{full}, 2, nil},
+		"undone":          {[]fact.Fact{invoice(2, fact.Invoice{Paid: 7})}, []fact.Fact{full}, 2, nil},
+		"no more":         {[]fact.Fact{full}, nil, 2, []string{"in_1 []"}},
+		"no more, still":  {[]fact.Fact{none}, nil, 2, nil},
+		"again":           {[]fact.Fact{none}, []fact.Fact{full}, 2, []string{"in_1 [] 1 lines"}},
+		"new":             {nil, []fact.Fact{full}, 2, []string{"in_1 [] 1 lines"}},
+		"older than this": {[]fact.Fact{full}, nil, 0, nil},
 	} {
-		keeps := func(f billing.Fact) bool { return f.Invoice != nil && f.Invoice.Paid == 7 }
+		keeps := func(f fact.Fact) bool { return f.Invoice != nil && f.Invoice.Paid == 7 }
 		var got []string
 		for _, f := range billing.CompareReadings(c.was, c.now, c.version, keeps) {
-			if f.Is.Reader != c.version || f.Is.Origin != billing.FromReread {
+			if f.Is.Reader != c.version || f.Is.Origin != fact.FromReread {
 				t.Errorf("%s: is of version %d, origin %s", name, f.Is.Reader, f.Is.Origin)
 			}
 			says := fmt.Sprint(f.Is.Object, " ", f.Fields())
@@ -93,9 +94,9 @@ func appendReading(t *testing.T, pool *pgxpool.Pool, id string, facts ...billing
 }
 
 // rereadAs is a fact as another reading has it.
-func rereadAs(was billing.Fact, with func(*billing.Fact)) billing.Reread {
+func rereadAs(was fact.Fact, with func(*fact.Fact)) billing.Reread {
 	is := was
-	is.Origin, is.Reader = billing.FromReread, 2
+	is.Origin, is.Reader = fact.FromReread, 2
 	with(&is)
 	return billing.Reread{Was: was, Is: is}
 }
@@ -107,7 +108,7 @@ func TestReading_BesideLiveEvents_RowsAsTheFactsSay(t *testing.T) {
 	pool := schematest.New(t)
 	now := at(3 * aDay)
 	const customers = 8
-	var first, later []billing.Fact
+	var first, later []fact.Fact
 	for n := range customers {
 		sub := of(fmt.Sprint("sub_", n), fmt.Sprint("acme", n), fmt.Sprint("cus_", n))
 		first = append(first, created(0, "active", "starter", sub))
@@ -125,7 +126,7 @@ func TestReading_BesideLiveEvents_RowsAsTheFactsSay(t *testing.T) {
 	var facts []billing.Reread
 	for i, f := range first {
 		account := fmt.Sprint("moved", i)
-		facts = append(facts, rereadAs(f, func(f *billing.Fact) {
+		facts = append(facts, rereadAs(f, func(f *fact.Fact) {
 			s := *f.Subscription
 			s.Account = account
 			f.Subscription = &s
@@ -173,7 +174,7 @@ func TestReading_ObjectNotToldAnyMore_GoneUntilUndone(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	now := at(3 * aDay)
-	facts := events([]billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro")}, false)
+	facts := events([]fact.Fact{created(0, "active", "pro"), paid(1, 1, "pro")}, false)
 	deliver(t, pool, facts, now)
 	acme := billing.Scope{Mode: "live", Account: "acme"}
 	fold := func(want string) {
@@ -192,7 +193,7 @@ func TestReading_ObjectNotToldAnyMore_GoneUntilUndone(t *testing.T) {
 	}
 	var gone []billing.Reread
 	for _, f := range facts {
-		gone = append(gone, rereadAs(f, func(f *billing.Fact) { f.Data = billing.Data{} }))
+		gone = append(gone, rereadAs(f, func(f *fact.Fact) { f.Data = fact.Data{} }))
 	}
 	appendReading(t, pool, "reread-1", gone...)
 	fold("suspended 0 0 0")

@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
 // Difference is a row that is not what the facts fold to.
@@ -30,7 +32,7 @@ type Difference struct {
 	Folded map[string]any `json:"folded"`
 
 	// letters are those that the difference calls for, were access lost with it.
-	letters []Why
+	letters []fold.Why
 }
 
 // projection is a table that facts fold to.
@@ -60,8 +62,11 @@ var projections = []projection{
 	{name: "subscriptions", key: "id", data: `to_jsonb(t) #- '{state,Version}'`},
 	// In which parts a payment was told, and that something was announced, is history.
 	{name: "invoices", key: "id", except: []string{"page"},
-		data: `to_jsonb(t) #- '{state,PaidSums}' #- '{state,Misread}'`},
-	{name: "objects", key: "kind || ' ' || id", data: `to_jsonb(t) #- '{state,Announced}'`},
+		data: `to_jsonb(t) #- '{state,PaidSums}' #- '{state,PaidTimes}' #- '{state,PaidBy}' #- '{state,Untold}' #- '{state,Misread}'`},
+	// The order of delivery decides which refund of a purchase has the last minor unit of its tax.
+	{name: "objects", key: "kind || ' ' || id", data: `case when t.kind = 'refund'
+		then to_jsonb(t) #- '{state,Announced}' #- '{state,Tax}' #- '{state,Taxed}'
+		else to_jsonb(t) #- '{state,Announced}' #- '{state,Captures}' end`},
 	{name: "grants", key: "object"},
 	// Rows to settle and to book count from the moment that they were written. Whether a workspace exists to be kept,
 	// or to follow a hold or a repair, is history.
@@ -80,9 +85,11 @@ type Progress func(done, all int)
 // and no row is locked. conn is for this alone: close it afterwards, since its prepared statements know the temporary
 // tables. It folds by p, whatever is in force. An account to which an object would move is folded as well.
 //
-// at is the time for what the clock ends. A row whose time has come may be there, or taken by the clock's run;
-// neither is a difference. The account's access is not compared in between.
-func Check(ctx context.Context, conn *pgx.Conn, of Scope, p Policy, at time.Time, told Progress) ([]Difference, error) {
+// Grants whose end is before at have ended. Zero is the time of the snapshot, by the database's clock. A row whose time
+// has come may be there, or a run of the clock has taken it; neither is a difference. The account's access is not
+// compared in between. With a time before the snapshot, later runs of the clock appear as differences.
+func Check(ctx context.Context, conn *pgx.Conn, of Scope, p fact.Policy, at time.Time, told Progress) ([]Difference,
+	error) {
 	is, err := foresee(ctx, conn, p, at, told, func(f *folding) ([]Scope, error) {
 		if of == (Scope{}) {
 			return nil, nil
@@ -100,7 +107,7 @@ type Forecast struct {
 }
 
 // Foresee is [Check] with the facts of a reading that is not appended yet, for the accounts that these are about.
-func Foresee(ctx context.Context, conn *pgx.Conn, with Rereading, p Policy, at time.Time,
+func Foresee(ctx context.Context, conn *pgx.Conn, with Rereading, p fact.Policy, at time.Time,
 	told Progress) (Forecast, error) {
 	return foresee(ctx, conn, p, at, told, func(f *folding) ([]Scope, error) {
 		f.asks = true
@@ -113,11 +120,11 @@ func Foresee(ctx context.Context, conn *pgx.Conn, with Rereading, p Policy, at t
 
 // CheckSwitch is [Check] for a switch from one meaning to another: where they differ in prices, plans and connected
 // accounts alone, of the accounts whose facts name one of those, else of all.
-func CheckSwitch(ctx context.Context, conn *pgx.Conn, from, to Policy, at time.Time,
+func CheckSwitch(ctx context.Context, conn *pgx.Conn, from, to fact.Policy, at time.Time,
 	told Progress) (Forecast, error) {
 	return foresee(ctx, conn, to, at, told, func(f *folding) (about []Scope, err error) {
 		f.asks = true
-		names, connected, alone := to.named(from)
+		names, connected, alone := to.Differing(from)
 		if !alone {
 			return nil, nil
 		}
@@ -164,8 +171,9 @@ func (f *folding) compare(ctx context.Context, p projection) ([]Difference, erro
 			cmp.Or(p.clock, "false") + ` as clock from ` +
 			table.Sanitize() + ` t` + where + `)`
 	}
-	sql := `select mode, key, l.data, f.data from ` + side(there, where+concerned) + ` l full join ` + side(folded, where) +
-		` f using (mode, key) where l.data is distinct from f.data and not (l.data is null and f.clock) order by mode, key`
+	sql := `select mode, key, l.data, f.data
+  from ` + side(there, where+concerned) + ` l full join ` + side(folded, where) + ` f using (mode, key)
+ where l.data is distinct from f.data and not (l.data is null and f.clock) order by mode, key`
 	var modes, accounts []string // null for all
 	if f.scopes != nil {
 		modes, accounts = []string{}, []string{}

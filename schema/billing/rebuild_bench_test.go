@@ -19,18 +19,19 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // monthsOf is some months of one account: a subscription that was upgraded once, invoices that were each open, paid and
 // tied to their charge, one failure, one refund in part, and a notice: 53 facts in a year. Each ID holds the word ACCOUNT.
-func monthsOf(months int) []billing.Fact {
+func monthsOf(months int) []fact.Fact {
 	sub := of("sub_ACCOUNT", "acct_ACCOUNT", "cus_ACCOUNT")
-	facts := []billing.Fact{created(0, "active", "starter", sub), updated(200*aDay, "active", "pro", sub)}
+	facts := []fact.Fact{created(0, "active", "starter", sub), updated(200*aDay, "active", "pro", sub)}
 	for n := range months {
 		at, id := n*month+hour, "in_"+strconv.Itoa(n)+"_ACCOUNT"
-		about := func(f *billing.Fact) {
+		about := func(f *fact.Fact) {
 			f.Customer, f.Object = "cus_ACCOUNT", id
 			f.Invoice.Subscription, f.Invoice.Account, f.Invoice.Lines[0].Subscription = "sub_ACCOUNT", "acct_ACCOUNT", "sub_ACCOUNT"
 		}
@@ -40,13 +41,13 @@ func monthsOf(months int) []billing.Fact {
 		tied.Object = charged.Object
 		facts = append(facts, invoice(n+1, at-1, "open", "starter", about), paid(n+1, at, "starter", about), charged, tied)
 	}
-	facts = append(facts, failed(1, hour-1, 1, "starter", func(f *billing.Fact) {
+	facts = append(facts, failed(1, hour-1, 1, "starter", func(f *fact.Fact) {
 		f.Customer, f.Object = "cus_ACCOUNT", "in_0_ACCOUNT"
 		f.Invoice.Subscription, f.Invoice.Account, f.Invoice.Lines[0].Subscription = "sub_ACCOUNT", "acct_ACCOUNT", "sub_ACCOUNT"
 	}))
 	repaid := refunded("re_ACCOUNT", 2*hour, "succeeded", 10)
 	repaid.Refund.Charge = "ch_0_ACCOUNT"
-	facts = events(append(facts, repaid, seen(13*month, billing.RankNotice, "active", "pro", sub)), false)
+	facts = events(append(facts, repaid, seen(13*month, fact.RankNotice, "active", "pro", sub)), false)
 	for i := range facts {
 		facts[i].EventID += "_ACCOUNT"
 	}
@@ -102,12 +103,12 @@ func own(b *testing.B, pool *pgxpool.Pool) *pgx.Conn {
 
 // accountsOf is a database with about so many facts of accounts that are some months old. It returns the facts of one of
 // them as well, and how many rows applying these has read.
-func accountsOf(b *testing.B, facts, months int) (pool *pgxpool.Pool, one []billing.Fact, rows int) {
+func accountsOf(b *testing.B, facts, months int) (pool *pgxpool.Pool, one []fact.Fact, rows int) {
 	b.Helper()
 	pool, one = schematest.New(b), monthsOf(months)
 	for _, f := range one {
 		if err := pgx.BeginFunc(b.Context(), pool, func(tx pgx.Tx) error {
-			change, err := billing.Apply(b.Context(), tx, []billing.Fact{f}, policy, "apply", at(14*month))
+			change, err := billing.Apply(b.Context(), tx, []fact.Fact{f}, policy, "apply", at(14*month))
 			rows += change.Rows
 			return err
 		}); err != nil {
@@ -161,8 +162,8 @@ func checkRare(b *testing.B, pool *pgxpool.Pool, accounts int) {
 	b.Helper()
 	conn := own(b, pool)
 	defer func() { _ = conn.Close(context.WithoutCancel(b.Context())) }()
-	from := mapped("price_rare", billing.Price{Plan: "pro"})
-	to := mapped("price_rare", billing.Price{Plan: "enterprise"})
+	from := mapped("price_rare", fact.Price{Plan: "pro"})
+	to := mapped("price_rare", fact.Price{Plan: "enterprise"})
 	found, err := billing.CheckSwitch(b.Context(), conn, from, to, at(14*month), nil)
 	if hits := billing.Hits(found.Differences); err != nil || len(hits) != accounts/100 {
 		b.Fatalf("%d accounts are hit, want %d; %v: %.3v", len(hits), accounts/100, err, found.Differences)

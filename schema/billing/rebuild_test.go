@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -20,7 +22,7 @@ func check(t *testing.T, pool *pgxpool.Pool, of billing.Scope, now time.Time) []
 	return checkWith(t, pool, of, policy, now)
 }
 
-func checkWith(t *testing.T, pool *pgxpool.Pool, of billing.Scope, p billing.Policy, now time.Time) []string {
+func checkWith(t *testing.T, pool *pgxpool.Pool, of billing.Scope, p fact.Policy, now time.Time) []string {
 	t.Helper()
 	conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
 	if err != nil {
@@ -39,11 +41,11 @@ func checkWith(t *testing.T, pool *pgxpool.Pool, of billing.Scope, p billing.Pol
 }
 
 // deliver applies facts for good, an event each.
-func deliver(t *testing.T, pool *pgxpool.Pool, facts []billing.Fact, now time.Time) {
+func deliver(t *testing.T, pool *pgxpool.Pool, facts []fact.Fact, now time.Time) {
 	t.Helper()
 	for _, f := range facts {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := billing.Apply(t.Context(), tx, append(billing.LinksOf(f), f), policy, "apply", now)
+			_, err := billing.Apply(t.Context(), tx, append(fact.LinksOf(f), f), policy, "apply", now)
 			return err
 		})
 		if err != nil {
@@ -56,7 +58,7 @@ func TestCheck_RowsThatDrifted_NamedAndRepaired(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	now := at(100)
-	deliver(t, pool, events([]billing.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), updated(50, "active", "enterprise")}, false), now)
+	deliver(t, pool, events([]fact.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), updated(50, "active", "enterprise")}, false), now)
 	for _, sql := range []string{
 		`update subscriptions set plan = 'starter', state = jsonb_set(state, '{Plan}', '"starter"')`,
 		`delete from grants`,
@@ -111,8 +113,8 @@ func TestRepair_RowsChangedOrDeleted_AsTheFactsSay(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	now := at(3 * aDay)
-	deliver(t, pool, events([]billing.Fact{
-		created(0, "active", "pro"), paid(1, 1, "pro"), charge(2, 0), refunded("re_1", 50, "succeeded", 10), disputed(60, billing.RankCreated, "needs_response"),
+	deliver(t, pool, events([]fact.Fact{
+		created(0, "active", "pro"), paid(1, 1, "pro"), charge(2, 0), refunded("re_1", 50, "succeeded", 10), disputed(60, fact.RankCreated, "needs_response"),
 		credited(70, "issued"), warned(80, true), failed(2, 2*aDay, 1, "pro"), sale(90, "paid", "pi_9", by("cs_1", "acme")),
 	}, false), now)
 	acme := billing.Scope{Mode: "live", Account: "acme"}
@@ -152,8 +154,8 @@ func TestCheck_DueAndNotRunYet_NoDifference(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	end := years(aDay)
-	ends := with(func(s *billing.SubscriptionFact) { s.CancelAt = at(end) })
-	deliver(t, pool, events([]billing.Fact{
+	ends := with(func(s *fact.Subscription) { s.CancelAt = at(end) })
+	deliver(t, pool, events([]fact.Fact{
 		created(0, "active", "pro", ends), failed(1, end-4*aDay, 1, "pro"), paid(2, 20, "starter", oneOff(90*day), of("in_2", "umbrella", "cus_2")),
 	}, false), at(end-4*aDay))
 	for _, now := range []int{end - 1, end, end + hour} {
@@ -166,7 +168,7 @@ func TestCheck_DueAndNotRunYet_NoDifference(t *testing.T) {
 	clock := func(now int) {
 		t.Helper()
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			subject := billing.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "00000000-0000-7000-8000-000000000001"}
+			subject := fact.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "00000000-0000-7000-8000-000000000001"}
 			_, err := billing.ApplyDue(t.Context(), tx, subject, "acme", at(now), policy, "apply-due")
 			return err
 		})
@@ -199,4 +201,32 @@ func count(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// The clock ends a plan while a check begins. The check has the time of its snapshot, which shows what the clock has done.
+func TestCheck_ClockRanBefore_NoDifference(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	began := time.Now()
+	ends := began.Add(-time.Millisecond)
+	deliver(t, pool, events([]fact.Fact{updated(1, "active", "pro", with(func(s *fact.Subscription) { s.CancelAt = ends }))}, false), ends.Add(-hour*time.Second))
+	if lines := check(t, pool, billing.Scope{}, time.Time{}); len(lines) > 0 {
+		t.Errorf("before the clock: %q", lines)
+	}
+	subject := fact.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "00000000-0000-7000-8000-000000000001"}
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		change, err := billing.ApplyDue(t.Context(), tx, subject, "acme", time.Time{}, policy, "apply-due")
+		if got := change.After.Access.Target.State; got != fold.WorkspaceSuspended {
+			t.Errorf("the account is %s, want it suspended by the clock", got)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if lines := check(t, pool, billing.Scope{}, time.Time{}); len(lines) > 0 {
+		t.Errorf("after the clock: %q", lines)
+	}
+	if lines := check(t, pool, billing.Scope{}, ends.Add(-time.Millisecond)); len(lines) == 0 {
+		t.Error("a check by a clock that is behind finds nothing: it could not be told from the snapshot's")
+	}
 }

@@ -1,73 +1,55 @@
 package billing
 
 import (
-	"fmt"
-	"slices"
+	"context"
+
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Up to Stripe's version 2024-10-28, no event tells of the refund of a charge but the charge itself, which says how
-// much of it is refunded so far. The difference to the refunds that are known by then is a refund of its own, by a fact
-// that says which were known. A sum can come again, once a refund has failed, and so a number names it. Should a refund
-// that was made before that fact be told of after all, it is a part of it.
+// Before Stripe's version 2024-10-28, no event reports a refund of a charge by itself. The charge contains only the sum
+// of its refunds. The difference from the known refunds becomes a refund by charge. It waits for policy.settle, because
+// an event can still report the refunds with their IDs; therefore the same refunds are booked in every order of
+// delivery. Its fact lists the refunds that were known at the time. A sum can occur again after a refund has failed, so
+// the ID of a refund by charge ends with a number. If an event later reports a refund from before that fact, this
+// refund is a part of it.
 
-// toldAlone returns the facts of charges that alone tell of their refunds, in their order. Those that were known before
-// are asked again: a refund that had failed by then is not a part of their sum.
-func (a *applying) toldAlone() []Fact {
-	if a.how != normal {
-		return nil
-	}
-	return slices.DeleteFunc(InOrder(a.known[a.about[kindPayment]], PaymentSeen),
-		func(f Fact) bool { return !f.Payment.ToldAlone })
-}
-
-// refundByCharge returns the fact of a refund that a charge alone tells, and false where all of it is known.
-func (a *applying) refundByCharge(f Fact) (Fact, bool) {
-	refunds, charge, count := each[*Refund](a.now), f.Payment.Charge, 1
-	told, known := *f.Payment.Refunded, []string{}
-	for _, r := range refunds {
-		if r.Charge != charge || r.CreatedAt.After(f.OccurredAt) {
+// tellRefunds applies the refunds of an account that only charges report, after the settle time. It adds them to the
+// change so that they are booked. Refunds of an unknown purchase wait. It runs before the account is locked, because
+// [Apply] locks the payment first.
+func (a *applyingDue) tellRefunds(ctx context.Context, account string) error {
+	charges, err := schema.Rows(ctx, a.tx, "read charges", scanFact, untoldSQL, a.subject.Mode, account, a.at)
+	for _, f := range charges {
+		var change fold.Change
+		one := applying{tx: a.tx, policy: a.policy, key: a.key, at: a.at, facts: []fact.Fact{f}, settles: true}
+		if change, err = one.run(ctx); err != nil {
+			break
+		}
+		if p := change.After.Payment; p != nil && p.Purchase == p.ID && p.SucceededBy != (fact.Cause{}) &&
+			!p.SucceededBy.At.Before(a.policy.EffectsFrom) {
+			// The refund has changed the due time of its payment. Both are booked now.
+			both := fold.Due{At: a.at, Why: fold.DueBook, Object: p.ID, Cause: p.SucceededBy}
+			if err = a.book(ctx, both); err != nil {
+				break
+			}
 			continue
 		}
-		if r.ByCharge {
-			count++
-		}
-		known = append(known, r.ID)
-		if r.within(refunds) == "" {
-			told -= r.Amount
-		}
-		if r.Failed() && !r.FailedAt.After(f.OccurredAt) { // it is not counted any more
-			told += r.Amount
+		for _, r := range change.After.Refunds {
+			if r.Purchase != "" && !r.Unbilled {
+				a.change.Due = append(a.change.Due, fold.Due{At: r.SucceededAt, Why: fold.DueBook, Object: r.ID,
+					Cause: r.SucceededBy, Money: fold.State{Refunds: []fold.Refund{r}}})
+			}
 		}
 	}
-	if told <= 0 {
-		return Fact{}, false
-	}
-	refund := &RefundFact{
-		Status: "succeeded", Charge: charge, Amount: told, Currency: f.Payment.Currency, ByCharge: true, Known: known,
-	}
-	if f.Object != charge {
-		refund.PaymentIntent = f.Object
-	}
-	f.Kind, f.Object, f.Data = RefundSeen, fmt.Sprintf("%s:%d", charge, count), Data{Refund: refund}
-	return f, true
+	return err
 }
 
-// within returns the refund by the charge that this one is a part of: the first that was told when this one had been
-// made, had not failed, and was not known.
-func (r *Refund) within(refunds []*Refund) string {
-	if r.ByCharge {
-		return ""
-	}
-	first := (*Refund)(nil)
-	for _, by := range refunds {
-		counted := !r.CreatedAt.After(by.SucceededAt) && (!r.Failed() || r.FailedAt.After(by.SucceededAt))
-		if by.ByCharge && by.Charge == r.Charge && counted && !slices.Contains(by.Known, r.ID) &&
-			(first == nil || by.SucceededAt.Before(first.SucceededAt)) {
-			first = by
-		}
-	}
-	if first == nil {
-		return ""
-	}
-	return first.ID
-}
+// untoldSQL returns one charge of each payment that is due.
+const untoldSQL = `
+select ` + factColumns + `
+  from (select distinct object as due from due where mode = $1 and account = $2 and why = 'book' and at <= greatest($3, now())) d
+ cross join lateral (
+    select * from current_facts where object = due and mode = $1 and kind = 'payment_seen' and (data -> 'Payment' ->> 'ToldAlone')::bool
+     order by id limit 1) f
+ order by object`

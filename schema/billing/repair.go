@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/outbox"
 )
 
 // These stand for the effect's key where facts were folded anew. The news say them as the cause.
@@ -24,23 +26,23 @@ const (
 // Like [Apply], it goes by the meaning in force, and by p where none is yet. It returns how many objects it has folded.
 // An account's objects are those that its rows name, those that facts about its customers are about, and the refunds,
 // disputes and warnings of all of these.
-func Repair(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time) (objects int, err error) {
+func Repair(ctx context.Context, pool *pgxpool.Pool, of Scope, p fact.Policy, at time.Time) (objects int, err error) {
 	return of.repair(ctx, pool, p, at, rebuilt, nil)
 }
 
 // Refold is [Repair] for an account whose rows are another meaning's. A person is asked about what is booked otherwise.
-func Refold(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time,
+func Refold(ctx context.Context, pool *pgxpool.Pool, of Scope, p fact.Policy, at time.Time,
 	how Anew) (objects int, err error) {
 	return of.repair(ctx, pool, p, at, refolded, &how)
 }
 
 // RefoldReread is [Refold] for an account whose facts were read again.
-func RefoldReread(ctx context.Context, pool *pgxpool.Pool, of Scope, p Policy, at time.Time,
+func RefoldReread(ctx context.Context, pool *pgxpool.Pool, of Scope, p fact.Policy, at time.Time,
 	how Anew) (objects int, err error) {
 	return of.repair(ctx, pool, p, at, reread, &how)
 }
 
-func (s Scope) repair(ctx context.Context, pool *pgxpool.Pool, p Policy, at time.Time, cause string,
+func (s Scope) repair(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, at time.Time, cause string,
 	anew *Anew) (objects int, err error) {
 	fail := func(done int, err error) (int, error) {
 		return done, fmt.Errorf("repair account %s: %w", s.Account, err)
@@ -55,7 +57,7 @@ func (s Scope) repair(ctx context.Context, pool *pgxpool.Pool, p Policy, at time
 	}
 	for i, f := range facts {
 		if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			a := applying{tx: tx, policy: p, key: cause, at: at, how: repairing, anew: anew, facts: []Fact{f}}
+			a := applying{tx: tx, policy: p, key: cause, at: at, how: repairing, anew: anew, facts: []fact.Fact{f}}
 			_, err := a.run(ctx)
 			return err
 		}); err != nil {
@@ -94,7 +96,7 @@ func (s Scope) takeUntold(ctx context.Context, tx pgx.Tx, anew *Anew) error {
 
 // takeRest takes the rows that nothing tells of by now, and what they granted. Like a fold, it locks the meaning first,
 // then the account.
-func (s Scope) takeRest(ctx context.Context, tx pgx.Tx, p Policy, at time.Time, cause string) error {
+func (s Scope) takeRest(ctx context.Context, tx pgx.Tx, p fact.Policy, at time.Time, cause string) error {
 	a := applying{tx: tx, policy: p, key: cause, at: at, how: repairing, holds: s.Account}
 	a.subject.Mode = s.Mode
 	b := &pgx.Batch{}
@@ -153,9 +155,9 @@ delete from due t where account = $2 and mode = $1 and why in ('end', 'grace', '
    and ` + rowless
 
 	endTasksOfNoneSQL = `
-update tasks t set state = 'cancelled', updated_at = now()
+with changed as (update tasks t set state = 'cancelled', updated_at = now()
  where mode = $1 and account = $2 and state = 'open' and kind in ('dispute', 'inquiry', 'fraud_warning', 'reconcile')
-   and ` + rowless
+   and ` + rowless + outbox.TasksClosed
 )
 
 const holdAccountSQL = `select from accounts where mode = $1 and id = $2 for update`

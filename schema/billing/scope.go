@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
 // Scope selects what to fold anew: one account in one mode, or everything if it is zero. A mode alone selects what
@@ -19,7 +20,8 @@ type Scope struct {
 // factsOf returns one fact of each object of accounts, and of other objects: applying it folds the object from all of
 // its facts, since it is there already. Objects come in the order in which they were heard of. The account "" has the
 // objects without account of which a later reading tells.
-func factsOf(ctx context.Context, db schema.Querier, mode string, accounts, others []string) (facts []Fact, err error) {
+func factsOf(ctx context.Context, db schema.Querier, mode string, accounts, others []string) (facts []fact.Fact,
+	err error) {
 	if slices.Contains(accounts, "") {
 		if facts, err = schema.Rows(ctx, db, "read facts of no account", scanFact, unplacedSQL, mode); err != nil {
 			return nil, err
@@ -64,12 +66,12 @@ func (s Scope) Told(ctx context.Context, db schema.Querier) (objects []string, e
 
 // LastFact returns the last fact that is known of an account's objects, nil for none: of those whose receipt is at rest
 // where there are any, since what belongs to another waits for it.
-func (s Scope) LastFact(ctx context.Context, db schema.Querier) (*Fact, error) {
+func (s Scope) LastFact(ctx context.Context, db schema.Querier) (*fact.Fact, error) {
 	objects, err := s.Objects(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	return one(ctx, db, "the last fact", func(row pgx.CollectableRow) (*Fact, error) {
+	return one(ctx, db, "the last fact", func(row pgx.CollectableRow) (*fact.Fact, error) {
 		f, err := scanFact(row)
 		return &f, err
 	}, lastFactSQL, objects, s.Mode)

@@ -8,38 +8,40 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Store reads facts and what they fold to. [Apply] writes them, in one transaction with the ledger's row.
+// Store reads facts and the results of their folds. [Apply] writes them in one transaction with the ledger row.
 type Store struct{ db schema.Querier }
 
 // New returns the store of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return Reading(pool) }
 
-// Reading returns the store of a migrated database as db sees it, a transaction for one.
+// Reading returns the store that reads through db, for example a transaction.
 func Reading(db schema.Querier) *Store { return &Store{db: db} }
 
-// Target returns what the workspace of an account shall be now; the zero target for an account that is not known.
-func (s *Store) Target(ctx context.Context, mode, account string) (Target, error) {
+// Target returns the target of the workspace of an account. It returns the zero target for an unknown account.
+func (s *Store) Target(ctx context.Context, mode, account string) (fold.Target, error) {
 	row, err := one(ctx, s.db, "the target of account "+account, pgx.RowToStructByName[accountRow], accountSQL, mode,
 		account)
 	return row.target(), err
 }
 
-// Invoice returns an invoice, or the zero invoice if it is not known.
-func (s *Store) Invoice(ctx context.Context, mode, id string) (Invoice, error) {
-	return known[Invoice](ctx, s.db, invoiceSQL, mode, id)
+// Invoice returns an invoice, or the zero invoice if it is unknown.
+func (s *Store) Invoice(ctx context.Context, mode, id string) (fold.Invoice, error) {
+	return known[fold.Invoice](ctx, s.db, invoiceSQL, mode, id)
 }
 
-// AccessEnds returns when the clock ends the last grant of a plan to an account, zero where one lasts or
-// no grant exists.
+// AccessEnds returns when the last grant of a plan to an account ends by a scheduled action. It returns the zero time
+// if a grant has no end, or if there is no grant.
 func (s *Store) AccessEnds(ctx context.Context, mode, account string) (time.Time, error) {
 	grants, err := schema.Rows(ctx, s.db, "read the grants of account "+account, scanGrant, grantsSQL, mode, account)
-	return Access{Grants: grants}.EndsAt(), err
+	return fold.Access{Grants: grants}.EndsAt(), err
 }
 
-// NotOurs counts the subscriptions that are not ours, by mode.
+// NotOurs counts the subscriptions of other products by mode.
 func (s *Store) NotOurs(ctx context.Context) (map[string]int, error) {
 	return one(ctx, s.db, "how many subscriptions are not ours", pgx.RowTo[map[string]int], notOursSQL)
 }
@@ -48,34 +50,35 @@ const notOursSQL = `
 select jsonb_object_agg(mode, count) from (
     select mode, count(*) from subscriptions where state ? 'NotOurs' group by mode) as counts`
 
-// ToldSince reports whether an effect was done after a time, or may have been, whose key is one of keys and a number.
+// ToldSince reports whether an effect with one of the keys, or one of the keys and a number, was done or is uncertain
+// since a time.
 func (s *Store) ToldSince(ctx context.Context, keys []string, at time.Time) (bool, error) {
 	return ledger.DoneSince(ctx, s.db, keys, at)
 }
 
-// Subscription returns a subscription, or the zero subscription if it is not known.
-func (s *Store) Subscription(ctx context.Context, mode, id string) (Subscription, error) {
-	return known[Subscription](ctx, s.db, subscriptionSQL, mode, id)
+// Subscription returns a subscription, or the zero subscription if it is unknown.
+func (s *Store) Subscription(ctx context.Context, mode, id string) (fold.Subscription, error) {
+	return known[fold.Subscription](ctx, s.db, subscriptionSQL, mode, id)
 }
 
-// known reads the state of an object, or the zero state if it is not known.
+// known reads the state of an object, or the zero state if it is unknown.
 func known[S any](ctx context.Context, db schema.Querier, sql, mode, id string) (S, error) {
 	return one(ctx, db, id, pgx.RowTo[S], sql, mode, id)
 }
 
-// OfReceipt returns the facts that the event of a receipt left, none where it left none.
-func (s *Store) OfReceipt(ctx context.Context, receiptID string) ([]Fact, error) {
+// OfReceipt returns the facts of the event of a receipt.
+func (s *Store) OfReceipt(ctx context.Context, receiptID string) ([]fact.Fact, error) {
 	return schema.Rows(ctx, s.db, "read the facts of receipt "+receiptID, scanFact, factsOfReceiptSQL, receiptID)
 }
 
-// About returns the facts about an object of the subject's scope.
-func (s *Store) About(ctx context.Context, of Subject, object string) ([]Fact, error) {
+// About returns the facts about an object in the scope of the subject.
+func (s *Store) About(ctx context.Context, of fact.Subject, object string) ([]fact.Fact, error) {
 	return schema.Rows(ctx, s.db, "read the facts about "+object, scanFact, factsSQL, []string{object}, of.Mode,
 		of.Provider,
 		of.ProviderAccount)
 }
 
-// accountRow is a row of accounts.
+// accountRow is a row of table accounts.
 type accountRow struct {
 	ID       string   `db:"id"`
 	Version  int64    `db:"target_version"`
@@ -84,19 +87,20 @@ type accountRow struct {
 	Quantity int64    `db:"target_quantity"`
 	Features []string `db:"target_features"`
 	Held     bool     `db:"held"`
-	// OverAt is when what granted access last was over, null while nothing was. Now is the database's time.
+	// OverAt is when the last grant ended. It is null if the account never had one. Now is the time of the database.
 	OverAt *time.Time `db:"over_at"`
 	Now    time.Time  `db:"now"`
-	// Made is set where the row was just made.
+	// Made is set for a new row.
 	Made bool `db:"made"`
 }
 
-func (r accountRow) target() Target {
-	return Target{Version: r.Version, State: r.State, Plan: r.Plan, Quantity: r.Quantity, Features: set(r.Features)}
+func (r accountRow) target() fold.Target {
+	return fold.Target{Version: r.Version, State: r.State, Plan: r.Plan, Quantity: r.Quantity,
+		Features: fact.Unique(r.Features)}
 }
 
-func scanFact(row pgx.CollectableRow) (Fact, error) {
-	var f Fact
+func scanFact(row pgx.CollectableRow) (fact.Fact, error) {
+	var f fact.Fact
 	err := row.Scan(&f.Provider, &f.ProviderAccount, &f.Mode, &f.Kind, &f.Object, &f.Customer,
 		&f.EventID, &f.EventType, &f.ReceiptID, &f.OccurredAt, &f.Rank, &f.Origin,
 		&f.Reader, &f.Reading, &f.Data)
@@ -104,8 +108,8 @@ func scanFact(row pgx.CollectableRow) (Fact, error) {
 	return f, err
 }
 
-// one returns the row of a statement that finds one at most, as to reads it, and the zero value for none. The error
-// says what could not be read.
+// one returns the only row of a statement, read by to, or the zero value if there is none. The error names what could
+// not be read.
 func one[R any](ctx context.Context, db schema.Querier, what string, to pgx.RowToFunc[R], sql string,
 	args ...any) (found R, err error) {
 	list, err := schema.Rows(ctx, db, "read "+what, to, sql, args...)
@@ -115,11 +119,11 @@ func one[R any](ctx context.Context, db schema.Querier, what string, to pgx.RowT
 	return found, err
 }
 
-func scanGrant(row pgx.CollectableRow) (Grant, error) {
-	var g Grant
+func scanGrant(row pgx.CollectableRow) (fold.Grant, error) {
+	var g fold.Grant
 	var until, ends *time.Time
-	err := row.Scan(&g.Object, &g.Plan, &g.Quantity, &g.AddOns, &until, &ends, &g.Because)
-	g.Until, g.Ends, g.AddOns = orZero(until), orZero(ends), set(g.AddOns)
+	err := row.Scan(&g.Object, &g.Plan, &g.Quantity, &g.AddOns, &until, &ends, &g.Because, &g.Ended)
+	g.Until, g.Ends, g.AddOns = orZero(until), orZero(ends), fact.Unique(g.AddOns)
 	return g, err
 }
 
@@ -128,4 +132,72 @@ func orZero(t *time.Time) time.Time {
 		return time.Time{}
 	}
 	return t.UTC()
+}
+
+const factColumns = `provider, provider_account, mode, kind, object, customer, event_id, event_type, receipt_id::text, occurred_at, rank, origin, reader, reading, data`
+
+// appendFactSQL does not change an existing fact.
+const appendFactSQL = `
+insert into facts (provider, provider_account, mode, kind, object, customer, event_id, event_type, receipt_id, occurred_at, rank, origin, reader, reading, data)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9::uuid, $10, $11, $12, $13, $14, $15)
+    on conflict (object, event_id, kind, mode, provider, provider_account, reading) do nothing`
+
+const factsSQL = `
+select ` + factColumns + ` from current_facts
+ where object = any($1) and mode = $2 and provider = $3 and provider_account = $4`
+
+const factsOfReceiptSQL = `select ` + factColumns + ` from current_facts where receipt_id = $1::uuid and origin in ('event', 'reread') and kind <> 'withheld' order by id`
+
+const accountColumns = `id, target_version, target_state, target_plan, target_quantity, target_features, held, over_at, clock_timestamp() as now, (xmax = 0) as made`
+
+const accountSQL = `select ` + accountColumns + ` from accounts where mode = $1 and id = $2`
+
+const lockedAccountSQL = accountSQL + ` for no key update`
+
+// lockAccountSQL inserts the row of the account, or locks it. The outbox of the account then has the order in which its
+// changes commit.
+const lockAccountSQL = `
+insert into accounts (mode, id, provider, customer) values ($1, $2, $3, $4)
+    on conflict (mode, id) do update set provider = excluded.provider, folded_at = now()
+returning ` + accountColumns
+
+const grantsSQL = `select object, plan, quantity, add_ons, until, ends, because, ended from grants where mode = $1 and account = $2`
+
+const giveSQL = `
+insert into grants (mode, object, account, plan, quantity, add_ons, until, ends, because, ended) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    on conflict (mode, object) do update set account = excluded.account, plan = excluded.plan, quantity = excluded.quantity,
+       add_ons = excluded.add_ons, until = excluded.until, ends = excluded.ends, because = excluded.because, ended = excluded.ended`
+
+const takeSQL = `delete from grants where mode = $1 and object = $2`
+
+const writeTargetSQL = `
+update accounts set target_version = $3, target_state = $4, target_plan = $5, target_quantity = $6, target_features = $7,
+       known_features = array(select unnest(known_features) union select unnest($7::text[]) order by 1), updated_at = now()
+ where mode = $1 and id = $2`
+
+const lapsedSQL = `update accounts set over_at = $3 where mode = $1 and id = $2`
+
+// holdsSQL reads the holds on an account for all of its customers.
+const holdsSQL = `
+select ` + factColumns + ` from current_facts
+ where object = $2 and mode = $1 and kind in ('held', 'released') and data->'Decision'->>'Account' = object`
+
+const holdSQL = `update accounts set held = $3, updated_at = now() where mode = $1 and id = $2 and held <> $3`
+
+const subscriptionSQL = `select state from subscriptions where mode = $1 and id = $2`
+
+const invoiceSQL = `select state from invoices where mode = $1 and id = $2`
+
+// readObjects returns the objects that a statement finds by kind and state.
+func readObjects(ctx context.Context, db schema.Querier, sql string, args ...any) (fold.Objects, error) {
+	found := fold.Objects{}
+	_, err := schema.Rows(ctx, db, "read objects", func(row pgx.CollectableRow) (none struct{}, err error) {
+		var of fold.Kind
+		var state []byte
+		if err = row.Scan(&of, &state); err == nil {
+			err = found.Add(of, state)
+		}
+		return none, err
+	}, sql, args...)
+	return found, err
 }

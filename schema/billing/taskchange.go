@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
 // TaskChange is how many tasks of a kind a fold would open and close, for one reason.
@@ -43,7 +44,7 @@ func (f *folding) tasks(ctx context.Context, differences []Difference) ([]TaskCh
 
 // priceTasks compares what the subscriptions ask for that were folded, in the temporary tables and in the others. A
 // question that a person has answered is not asked again.
-const priceTasks = `
+var priceTasks = `
 with asks as (
     select mode, account, id, jsonb_array_elements_text(state->'Asks') as price, false as folded
       from {subscriptions} where state ? 'Asks' and (mode, id) in (select mode, id from subscriptions)
@@ -56,7 +57,7 @@ changes as (
     select q.* from questions q left join {tasks} t on t.mode = q.mode and t.kind = $1 and t.object = q.account || ':' || q.price
      where coalesce(t.state, 'cancelled') = case when q.asked then 'cancelled' else 'open' end),
 paid as (
-    select price, i.state->>'Currency' as currency, sum((i.state->>'Paid')::bigint) as amount
+    select price, i.state->>'Currency' as currency, ` + schema.Total(`(i.state->>'Paid')::bigint`) + ` as amount
       from changes c join {invoices} i on i.mode = c.mode and i.subscription = any(c.ids)
      where (i.state->>'Paid')::bigint > 0
      group by 1, 2)
@@ -80,7 +81,7 @@ func (f *folding) entryTasks(ctx context.Context, mode string, differences []Dif
 	if err != nil || len(entries) == 0 {
 		return c, err
 	}
-	booked := map[string][]Correction{}
+	booked := map[string][]fold.Correction{}
 	for _, e := range entries {
 		booked[e.Object] = append(booked[e.Object], e)
 	}
@@ -89,8 +90,8 @@ func (f *folding) entryTasks(ctx context.Context, mode string, differences []Dif
 		return c, err
 	}
 	is := map[string]cash{}
-	for _, o := range folded.list() {
-		is[o.ref().ID] = cashOf(o)
+	for _, o := range folded.List() {
+		is[o.Reference().ID] = cashOf(o)
 	}
 	asked, err := schema.Rows(ctx, f.tx, "read tasks about entries", pgx.RowTo[string],
 		`select object from `+pgx.Identifier{f.home, "tasks"}.Sanitize()+
@@ -103,7 +104,7 @@ func (f *folding) entryTasks(ctx context.Context, mode string, differences []Dif
 }
 
 // count compares what is booked of objects with what they come to. asked are those that a task asks about.
-func (c *TaskChange) count(booked map[string][]Correction, is map[string]cash, asked []string) {
+func (c *TaskChange) count(booked map[string][]fold.Correction, is map[string]cash, asked []string) {
 	open := map[string]bool{}
 	for _, object := range asked {
 		open[object] = true

@@ -3,7 +3,7 @@ package billing_test
 import (
 	"testing"
 
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
 func TestTaxOf(t *testing.T) {
@@ -18,7 +18,7 @@ func TestTaxOf(t *testing.T) {
 		{1 << 61, 1 << 62, 1 << 60, 1 << 59},
 		{50, 100, -19, -19},
 	} {
-		if got := billing.TaxOf(tt.part, tt.whole, tt.tax); got != tt.want {
+		if got := fold.TaxOf(tt.part, tt.whole, tt.tax); got != tt.want {
 			t.Errorf("TaxOf(%d, %d, %d) = %d, want %d", tt.part, tt.whole, tt.tax, got, tt.want)
 		}
 	}

@@ -9,11 +9,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/outbox"
+	"github.com/pawlhq/pawl/schema/withheld"
 )
 
-// write writes the changes: objects with their tasks, grants and due rows, the targets of their accounts, and the
-// news.
+// write writes the changes: objects with their tasks, grants and scheduled actions, the targets of their accounts, and
+// the published events.
 func (a *applying) write(ctx context.Context) error {
 	b := &pgx.Batch{}
 	for _, f := range a.told {
@@ -21,8 +24,8 @@ func (a *applying) write(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, o := range a.now.list() {
-		if err := a.writeObject(b, o, a.before[keyOf(o)]); err != nil {
+	for _, o := range a.now.List() {
+		if err := a.writeObject(b, o, a.before[fold.KeyOf(o)]); err != nil {
 			return err
 		}
 	}
@@ -38,36 +41,43 @@ func (a *applying) write(ctx context.Context) error {
 	if err := a.tell(b); err != nil {
 		return err
 	}
+	withheld.Write(b, a.subject.Mode, a.subject.ReceiptID, a.withheld)
 	return a.tx.SendBatch(ctx, b).Close()
 }
 
 // writeObject writes an object if it has changed.
-func (a *applying) writeObject(b *pgx.Batch, o, was Object) error {
-	ref, mode := o.ref(), a.subject.Mode
-	if was != nil && reflect.DeepEqual(o, was) && !(a.how == repairing && a.folded[keyOf(o)]) {
+func (a *applying) writeObject(b *pgx.Batch, o, was fold.Object) error {
+	ref, mode := o.Reference(), a.subject.Mode
+	if was != nil && reflect.DeepEqual(o, was) && !(a.how == repairing && a.folded[fold.KeyOf(o)]) {
 		return nil
 	}
 	state, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	sql, columns := o.row()
+	sql, columns := rowOf(o)
 	if sql == writeObjectSQL {
-		columns = append(columns, o.kind())
+		columns = append(columns, o.Kind())
 	}
 	b.Queue(sql, append(append([]any{mode, ref.ID, ref.Account, ref.Customer}, columns...), state)...)
-	for _, t := range o.tasks() {
+	for _, t := range o.Tasks() {
+		if a.change.Silent && t.State == fold.TaskOpen {
+			if err := a.withhold(t); err != nil {
+				return err
+			}
+			continue
+		}
 		b.Queue(settleTaskSQL, mode, t.Kind, t.Object, t.Account, t.State, t.Title, a.key, orNull(t.DueBy))
 	}
-	if was != nil && len(o.tasks()) == 0 { // by another meaning nobody was ever to be asked
-		for _, t := range was.tasks() {
-			b.Queue(closeTaskSQL, mode, t.Kind, t.Object, TaskCancelled)
+	if was != nil && len(o.Tasks()) == 0 { // other billing rules never opened a task
+		for _, t := range was.Tasks() {
+			b.Queue(closeTaskSQL, mode, t.Kind, t.Object, fold.TaskCancelled)
 		}
 	}
 	switch o := o.(type) {
-	case *Subscription:
-		known, _ := was.(*Subscription)
-		if known == nil && len(related{objects: a.before}.invoicesOf(o.ID)) > 0 || known != nil &&
+	case *fold.Subscription:
+		known, _ := was.(*fold.Subscription)
+		if known == nil && len(fold.Related{Objects: a.before}.InvoicesOf(o.ID)) > 0 || known != nil &&
 			known.Account != o.Account {
 			b.Queue(moveInvoicesSQL, mode, o.ID, o.Account, o.NotOurs)
 			b.Queue(moveOfSubscriptionSQL, mode, o.ID, o.Account, o.NotOurs)
@@ -75,92 +85,97 @@ func (a *applying) writeObject(b *pgx.Batch, o, was Object) error {
 		if o.Ended() {
 			b.Queue(endTasksSQL, mode, o.ID)
 		}
-		a.welcome(b, known != nil, o.ID, known.welcomes(), o.welcomes())
-		settled := known != nil && known.Unsettled != (Cause{}) && o.Unsettled == (Cause{})
-		if settled || known != nil && !o.RenewsBy.Equal(known.RenewsBy) && !known.RenewsBy.After(a.at) {
-			b.Queue(closeTaskSQL, mode, TaskReconcile, o.ID, TaskCancelled)
+		a.welcome(b, known != nil, o.ID, known.Welcomes(), o.Welcomes())
+		settled := known != nil && (known.Unsettled != (fact.Cause{}) && o.Unsettled == (fact.Cause{}) ||
+			known.Partial && !o.Partial)
+		renewed := known != nil && !o.RenewsBy.Equal(known.RenewsBy) && !known.RenewsBy.After(a.at)
+		if (settled || renewed) && !o.Partial {
+			b.Queue(closeTaskSQL, mode, TaskReconcile, o.ID, fold.TaskCancelled)
 		}
-	case *Invoice:
-		if !a.folded[keyOf(o)] { // it has moved with its customer
+	case *fold.Invoice:
+		if !a.folded[fold.KeyOf(o)] { // it has moved with its customer
 			b.Queue(moveOfInvoiceSQL, mode, o.ID, o.Account, o.NotOurs)
 		}
-		known, _ := was.(*Invoice)
-		a.welcome(b, known != nil, o.ID, known.welcomes(), o.welcomes())
+		known, _ := was.(*fold.Invoice)
+		a.welcome(b, known != nil, o.ID, known.Welcomes(), o.Welcomes())
+		if known != nil && known.Cut && !o.Cut {
+			b.Queue(closeTaskSQL, mode, TaskReconcile, o.ID, fold.TaskCancelled)
+		}
 	}
 	return nil
 }
 
-// welcome cancels the task to welcome a customer on a plan that an object does not grant any more, and opens it again
-// with the plan. A repair opens none.
+// welcome cancels the onboarding task of a plan that an object no longer grants, and opens it again with the plan. A
+// repair opens none.
 func (a *applying) welcome(b *pgx.Batch, known bool, object, was, is string) {
 	if !known || was == is {
 		return
 	}
 	if was != "" {
-		b.Queue(closeTaskSQL, a.subject.Mode, TaskOnboarding, object+":"+was, TaskCancelled)
+		b.Queue(closeTaskSQL, a.subject.Mode, TaskOnboarding, object+":"+was, fold.TaskCancelled)
 	}
 	if is != "" && a.how == normal {
 		b.Queue(reopenTaskSQL, a.subject.Mode, TaskOnboarding, object+":"+is, a.key)
 	}
 }
 
-// writeGrants replaces the grants of the objects that were touched.
+// writeGrants replaces the grants of the touched objects.
 func (a *applying) writeGrants(b *pgx.Batch) {
 	mode, had, has := a.subject.Mode, map[string]bool{}, map[string]bool{}
 	for account, grants := range a.granted {
 		for _, g := range grants {
 			had[g.Object] = true
-			same := func(o Grant) bool { return reflect.DeepEqual(o, g) }
+			same := func(o fold.Grant) bool { return reflect.DeepEqual(o, g) }
 			has[g.Object] = a.how != repairing && slices.ContainsFunc(a.gives[account], same)
 		}
 	}
 	for _, o := range a.touched() {
-		ref := o.ref()
-		grants := grantsOf([]Object{o}, ref.Account)
+		ref := o.Reference()
+		grants := fold.GrantsOf([]fold.Object{o}, ref.Account)
 		if len(grants) == 0 && (had[ref.ID] || a.how == repairing) {
 			b.Queue(takeSQL, mode, ref.ID)
 		}
 		for _, g := range grants {
 			if ref.Account != "" && !has[g.Object] {
 				b.Queue(giveSQL, mode, g.Object, ref.Account, g.Plan, g.Quantity, texts(g.AddOns), orNull(g.Until),
-					orNull(g.Ends), g.Because)
+					orNull(g.Ends), g.Because, g.Ended)
 			}
 		}
 	}
 }
 
-// writeTargets writes what the accounts may use now, and when their workspaces may be released.
+// writeTargets writes the access of the accounts, and when their workspaces may be released.
 func (a *applying) writeTargets(b *pgx.Batch) {
 	if a.holds != "" {
 		b.Queue(holdSQL, a.subject.Mode, a.holds, a.accounts[a.holds].Held)
 	}
-	var last lapse
+	var last fold.Lapse
 	for _, o := range a.touched() {
-		if l := o.lapsed(a.at); o.ref().Account == a.change.After.Access.Account && l.at.After(last.at) {
+		if l := o.Lapsed(a.at); o.Reference().Account == a.change.After.Access.Account && l.At.After(last.At) {
 			last = l
 		}
 	}
-	a.writeAccounts(b, last, causeOf(a.facts[0]))
+	a.writeAccounts(b, last, fact.CauseOf(a.facts[0]))
 }
 
-// writeAccounts writes what the accounts may use now. last is when what granted something last to the one that the
-// change is about was over; an account that was left is not over, and nobody is asked to release it. cause is what has
-// changed the targets.
-func (a *applying) writeAccounts(b *pgx.Batch, last lapse, cause Cause) {
+// writeAccounts writes the access of the accounts. last is when the last grant to the account of the change ended. An
+// account that objects have left has no such time and no task to release it. cause is the fact that changed the
+// targets.
+func (a *applying) writeAccounts(b *pgx.Batch, last fold.Lapse, cause fact.Cause) {
 	for _, after := range a.accesses() {
 		before := a.accounts[after.Account].target()
 		a.writeAccess(b, before, after)
 		a.scheduleRelease(b, before, after, last)
 		a.scheduleAddOns(b, before, after, cause)
-		last = lapse{}
-		due := Due{At: a.at, Object: after.Account, Cause: cause}
-		switch { // no run is about either
+		last = fold.Lapse{}
+		due := fold.Due{At: a.at, Object: after.Account, Cause: cause}
+		switch { // no event is about either
 		case after.Target.Version == before.Version:
 			continue
 		case a.how == repairing:
-			due.Why = DueRefold
+			due.Why = fold.DueRefold
 		case after.Account == a.holds:
-			due.Why = DueHold
+			due.Why = fold.DueHold
 		default:
 			continue
 		}
@@ -168,12 +183,12 @@ func (a *applying) writeAccounts(b *pgx.Batch, last lapse, cause Cause) {
 	}
 }
 
-// accesses are those of the accounts concerned, first the one that the change is about.
-func (a *applying) accesses() []Access {
-	return append([]Access{a.change.After.Access}, a.change.Others...)
+// accesses returns the access of the affected accounts, first the account of the change.
+func (a *applying) accesses() []fold.Access {
+	return append([]fold.Access{a.change.After.Access}, a.change.Others...)
 }
 
-func (a *applying) writeAccess(b *pgx.Batch, before Target, after Access) {
+func (a *applying) writeAccess(b *pgx.Batch, before fold.Target, after fold.Access) {
 	t := after.Target
 	if after.Account == "" || t.Version == before.Version && a.how != repairing {
 		return
@@ -181,27 +196,31 @@ func (a *applying) writeAccess(b *pgx.Batch, before Target, after Access) {
 	b.Queue(writeTargetSQL, a.subject.Mode, after.Account, t.Version, t.State, t.Plan, t.Quantity, texts(t.Features))
 }
 
-// tell writes the news to the outbox. A repair tells its changes, also those of imported objects.
+// tell writes the events to the outbox, or withholds them. A repair publishes its changes, also of imported objects.
 func (a *applying) tell(b *pgx.Batch) error {
-	if a.change.Silent && a.how != repairing {
+	silent := a.change.Silent && a.how != repairing
+	if silent && (len(a.facts) == 0 || a.facts[0].Origin == fact.FromImport) {
 		return nil
 	}
-	var list []news
-	for _, o := range a.now.list() {
-		list = append(list, o.news(a.subject, a.before[keyOf(o)])...)
+	var list []fold.News
+	for _, o := range a.now.List() {
+		list = append(list, o.News(a.subject, a.before[fold.KeyOf(o)])...)
 	}
 	for _, after := range a.accesses() {
 		list = append(list, a.newsOfAccess(after)...)
 	}
 	var told []outbox.News
 	for _, n := range list {
-		data, err := json.Marshal(n.data)
+		data, err := json.Marshal(n.Data)
 		if err != nil {
 			return err
 		}
-		if n.account != "" {
-			told = append(told, outbox.News{Account: n.account, Type: n.kind, Data: data})
+		if n.Account != "" {
+			told = append(told, outbox.News{Account: n.Account, Type: n.Kind, Data: data})
 		}
+	}
+	if silent {
+		return a.withholdNews(told)
 	}
 	outbox.Write(b, a.subject.Mode, a.subject.ReceiptID, a.key, told)
 	return nil
@@ -219,12 +238,32 @@ insert into objects (mode, id, account, customer, payment, invoice, subscription
     on conflict (mode, id, kind) do update set account = excluded.account, customer = excluded.customer, payment = excluded.payment,
        invoice = excluded.invoice, subscription = excluded.subscription, state = excluded.state, updated_at = now()`
 
-func (r *Ref) row() (sql string, columns []any) {
-	return writeObjectSQL, []any{r.Payment, r.Invoice, r.Subscription}
+const writeSubscriptionSQL = `
+insert into subscriptions (mode, id, account, customer, status, plan, quantity, ended, state) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    on conflict (mode, id) do update set account = excluded.account, customer = excluded.customer, status = excluded.status,
+       plan = excluded.plan, quantity = excluded.quantity, ended = excluded.ended, state = excluded.state, updated_at = now()`
+
+const writeInvoiceSQL = `
+insert into invoices (mode, id, account, customer, subscription, status, amount, currency, period_start, occurred_at, state)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+    on conflict (mode, id) do update set account = excluded.account, customer = excluded.customer, subscription = excluded.subscription,
+       status = excluded.status, amount = excluded.amount, currency = excluded.currency, period_start = excluded.period_start,
+       occurred_at = excluded.occurred_at, state = excluded.state, updated_at = now()`
+
+// rowOf returns the statement that writes an object, and its columns except mode, ID, account, customer and state.
+func rowOf(o fold.Object) (sql string, columns []any) {
+	switch o := o.(type) {
+	case *fold.Subscription:
+		return writeSubscriptionSQL, []any{o.Status, o.Plan, o.Quantity, o.Ended()}
+	case *fold.Invoice:
+		return writeInvoiceSQL, []any{o.Subscription, o.Status, o.Paid, o.Currency, o.PeriodStart, o.OccurredAt}
+	}
+	ref := o.Reference()
+	return writeObjectSQL, []any{ref.Payment, ref.Invoice, ref.Subscription}
 }
 
-// The following move what belongs to $2 to account $3, or to no account of ours where $4 says that it is not ours.
-// Finance entries stay where they were booked.
+// These statements move everything that belongs to $2 to account $3, or to no account if $4 marks it as another
+// product.
 const (
 	moved = ` set account = $3, state = jsonb_set(case when $4::bool then state || '{"NotOurs":true}' else state - 'NotOurs' end,
        '{Account}', to_jsonb($3::text)), updated_at = now()

@@ -1,0 +1,55 @@
+package account
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// forgetAddressesSQL leaves an empty row for each account at the provider that has an event of the customer, so that no
+// later event fills the row again.
+const forgetAddressesSQL = `
+insert into addresses as a (customer, mode, provider, provider_account, said, forgotten_at)
+select distinct $1, $2, provider, provider_account, '', now() from (
+    select provider, provider_account from facts where customer = $1 and customer <> '' and mode = $2
+    union select provider, provider_account from facts where object = $1 and mode = $2
+    union select provider, provider_account from addresses where customer = $1 and mode = $2) seen
+    on conflict (customer, mode, provider, provider_account) do update set email = '', email_hash = null, name = '', locale = '',
+       zone = '', said = '', locale_said = '', forgotten_at = now(), updated_at = now()`
+
+const forgetPagesSQL = `update invoices set page = '' where customer = $1 and customer <> '' and mode = $2 and page <> ''`
+
+const forgetBodiesSQL = `delete from receipt_bodies where receipt_id = any($1)`
+
+// The answers of outside systems may repeat an address, as mail servers do.
+const (
+	forgetRequestsSQL = `
+update effects set request = null, error = regexp_replace(error, '\S+@\S+', '(erased)', 'g')
+ where receipt_id = any($1) and (request is not null or error like '%@%')`
+
+	forgetErrorsSQL = `
+update effect_attempts set error = regexp_replace(error, '\S+@\S+', '(erased)', 'g')
+ where receipt_id = any($1) and error like '%@%'`
+)
+
+const forgetRejectionsSQL = `delete from rejections where id = any($1)`
+
+// Forget erases the traces in the transaction that records the decision. All events about the customer are at rest.
+func (t *Traces) Forget(ctx context.Context, tx pgx.Tx) error {
+	rejections := make([]string, len(t.Rejections))
+	for i, r := range t.Rejections {
+		rejections[i] = r.ID
+	}
+	b := &pgx.Batch{}
+	b.Queue(forgetAddressesSQL, t.Customer, t.Mode)
+	b.Queue(forgetPagesSQL, t.Customer, t.Mode)
+	for _, sql := range []string{forgetBodiesSQL, forgetRequestsSQL, forgetErrorsSQL} {
+		b.Queue(sql, t.receipts)
+	}
+	b.Queue(forgetRejectionsSQL, rejections)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("forget customer %s: %w", t.Customer, err)
+	}
+	return nil
+}

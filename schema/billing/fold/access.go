@@ -1,0 +1,123 @@
+package fold
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/billing/fact"
+)
+
+// Access is the access of an account with its reasons.
+type Access struct {
+	Account string
+	Grants  []Grant `json:",omitempty"` // highest plan first
+	Target  Target
+}
+
+// EndsAt returns when the last grant of a plan ends by a scheduled action. It returns the zero time if a grant has no
+// end, or if there is no grant.
+func (a Access) EndsAt() (last time.Time) {
+	for _, g := range a.Grants {
+		switch {
+		case g.Plan == "":
+		case g.Ends.IsZero():
+			return time.Time{}
+		default:
+			last = Latest(last, g.Ends)
+		}
+	}
+	return last
+}
+
+// Grant is the grant of one object to its account.
+type Grant struct {
+	// Object is the ID of the granting subscription, one-off invoice or checkout session.
+	Object   string
+	Plan     string
+	Quantity int64    `json:",omitempty"`
+	AddOns   []string `json:",omitempty"`
+	// Until is the expected end, for information only. Ends is when a scheduled action ends the grant; zero means
+	// never.
+	Until   time.Time `json:",omitzero"`
+	Ends    time.Time `json:",omitzero"`
+	Because string    `json:",omitempty"`
+	// Ended is set if the subscription has ended and grants until the end of its paid period.
+	Ended bool `json:",omitempty"`
+}
+
+// Target is the desired state of a workspace. Its version increases with each change and only then.
+type Target struct {
+	// Version is 0 until the first grant. The target is then empty, because there is no workspace to suspend.
+	Version int64
+	// State is active while a plan is granted, otherwise suspended.
+	State    string   `json:",omitempty"`
+	Plan     string   `json:",omitempty"` // "" unless active
+	Quantity int64    `json:",omitempty"`
+	Features []string `json:",omitempty"` // sorted, without duplicates
+}
+
+// The states of a workspace. pawl never sets a target to released; a person releases a workspace.
+const (
+	WorkspaceActive    = "active"
+	WorkspaceSuspended = "suspended"
+	WorkspaceReleased  = "released"
+)
+
+// Kept returns the ID of the workspace of an account without access. Each suspension has its own ID.
+func (t Target) Kept(account string) string { return account + ":v" + strconv.FormatInt(t.Version, 10) }
+
+// Same reports whether two targets are equal except for their version.
+func (t Target) Same(o Target) bool {
+	t.Version = o.Version
+	return reflect.DeepEqual(t, o)
+}
+
+// SortGrants sorts the highest plan first.
+func SortGrants(grants []Grant, p fact.Policy) {
+	slices.SortFunc(grants, func(a, b Grant) int {
+		return cmp.Or(p.Compare(b.Plan, a.Plan), cmp.Compare(a.Object, b.Object))
+	})
+}
+
+// TargetOf returns the target of the grants that have not ended at a time: the highest plan, the sum of the quantities
+// of this plan, and the features of all grants. A new subscription replaces an ended subscription: the larger of the
+// two quantities applies. [Target.After] sets the version.
+func TargetOf(grants []Grant, at time.Time, p fact.Policy) Target {
+	t := Target{State: WorkspaceSuspended}
+	var features []string
+	var ended int64
+	for _, g := range grants {
+		if !g.Ends.IsZero() && !g.Ends.After(at) {
+			continue
+		}
+		if p.Compare(g.Plan, t.Plan) > 0 {
+			t.State, t.Plan, t.Quantity, ended = WorkspaceActive, g.Plan, 0, 0
+		}
+		switch {
+		case g.Plan != t.Plan || t.Plan == "":
+		case g.Ended:
+			ended += g.Quantity
+		default:
+			t.Quantity += g.Quantity
+		}
+		features = slices.Concat(features, p.Features[g.Plan], g.AddOns)
+	}
+	t.Quantity, t.Features = max(t.Quantity, ended), fact.Unique(features)
+	return t
+}
+
+// After returns the target with its version, derived from the target before. It returns the empty target if nothing is
+// or was granted.
+func (t Target) After(before Target) Target {
+	if before.Version == 0 && t.Plan == "" && len(t.Features) == 0 {
+		return Target{}
+	}
+	t.Version = before.Version
+	if !t.Same(before) {
+		t.Version++
+	}
+	return t
+}

@@ -1,0 +1,85 @@
+package fold
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/billing/fact"
+)
+
+// Order is a one-time purchase without a subscription.
+type Order struct {
+	ID string
+	fact.Sale
+	PaidAt time.Time
+	// For is how long the order grants from its payment. 0 grants nothing.
+	For time.Duration
+
+	// sold is set if the order was paid and not taken back. paidBack is set while it is fully refunded, and held while
+	// it is on hold. cause is the fact of the payment. refundedBy and lostBy have the meaning of the fields of
+	// [Invoice].
+	sold, paidBack, held      bool
+	cause, refundedBy, lostBy fact.Cause
+}
+
+// Taken returns why a sold order grants nothing. The values are those of [Subscription.Taken].
+func (o Order) Taken() string { return taken(o.held, o.lostBy, o.paidBack) }
+
+// Sold reports whether the order was paid and not taken back.
+func (o Order) Sold() bool { return o.sold }
+
+// Granted reports whether the order grants, or granted until its end: it was paid, its prices grant for a duration, and
+// it is not fully refunded, taken back or on hold.
+func (o Order) Granted() bool { return o.sold && o.For > 0 && !o.held && !o.paidBack }
+
+func (o Order) ends() time.Time { return o.PaidAt.Add(o.For) }
+
+// Grants implements [Object].
+func (o Order) Grants() []Grant {
+	if !o.Granted() {
+		return nil
+	}
+	return []Grant{{Object: o.ID, Plan: o.Plan, Quantity: o.Quantity, AddOns: o.AddOns, Until: o.ends(), Ends: o.ends(),
+		Because: o.cause.EventID}}
+}
+
+// Scheduled implements [Object].
+func (o Order) Scheduled() []Due {
+	if !o.Granted() {
+		return nil
+	}
+	return []Due{{At: o.ends(), Why: DueOneOff, Object: o.ID, Cause: o.cause}}
+}
+
+// Lapsed returns the end of the order at a time. An order ends after its duration, with a full refund, or with a lost
+// dispute.
+func (o Order) Lapsed(at time.Time) (used Lapse) {
+	if !o.sold || o.For == 0 || o.held && o.lostBy == (fact.Cause{}) {
+		return Lapse{}
+	}
+	if !o.ends().After(at) {
+		used = Lapse{o.ends(), o.cause}
+	}
+	if o.paidBack {
+		used = used.earlier(lapsedBy(o.refundedBy))
+	}
+	return used.earlier(lapsedBy(o.lostBy))
+}
+
+// NamedFor returns the account that the subscriptions of a customer name, or "". If they name several accounts, the
+// oldest subscription decides, so that a later subscription moves no object of the customer.
+func NamedFor(customer string, subscriptions []*Subscription) string {
+	var first *Subscription
+	for _, s := range subscriptions {
+		if customer == "" || s.Customer != customer || s.Named == "" || s.NotOurs {
+			continue
+		}
+		if first == nil || cmp.Or(fact.CompareEnds(s.Start, first.Start), cmp.Compare(s.ID, first.ID)) < 0 {
+			first = s
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	return first.Named
+}

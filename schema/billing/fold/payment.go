@@ -1,0 +1,225 @@
+package fold
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/billing/fact"
+)
+
+// Payment is the fold of the facts about a payment intent and its charges, or about a charge without a payment intent.
+type Payment struct {
+	// Ref has the paid invoice; the subscription comes from the invoice. The account is empty until it is known.
+	Ref
+	Charge string `json:",omitempty"`
+	// OutOfBand is set for a payment outside of the provider.
+	OutOfBand bool `json:",omitempty"`
+	// NoInvoice is set if a fact shows that the payment pays no invoice. Session is the checkout session of the
+	// payment, or empty.
+	NoInvoice bool   `json:",omitempty"`
+	Session   string `json:",omitempty"`
+	// SucceededBy is the first fact with the success.
+	SucceededBy fact.Cause `json:",omitzero"`
+	// SucceededAt is when the money moved: the earliest time that a fact reports, or else the earliest estimate. It is
+	// the date of the entry.
+	SucceededAt time.Time `json:",omitzero"`
+	// Estimated is set while no fact reports that time.
+	Estimated bool `json:",omitempty"`
+	// Status is empty while only other objects refer to the payment.
+	Status   string
+	Amount   int64
+	Currency string
+	// Captures lists the captures if there are several.
+	Captures []Capture `json:",omitempty"`
+	// Refunded is the larger of two sums: the refunded amount in the last snapshots of the charges, and the refunds
+	// that succeeded. Either can arrive first.
+	Refunded int64 `json:",omitempty"`
+	// Untold is the refunded amount of the charges that exceeds all known refunds.
+	Untold int64 `json:",omitempty"`
+	// UntoldBy is the last fact of a charge with a refund that no other fact reports. It is zero if there is none.
+	UntoldBy fact.Cause `json:",omitzero"`
+	// RefundedBy is the fact of the last refund. It is zero if there is none.
+	RefundedBy fact.Cause `json:",omitzero"`
+}
+
+// PaymentOf folds the facts about a payment and its refunds. Apply sets its account.
+func PaymentOf(id string, facts []fact.Fact, refunds []*Refund) *Payment {
+	p := &Payment{Ref: Ref{ID: id}}
+	refunded := map[string]fact.Fact{} // the last snapshot of each charge
+	since := map[string]fact.Cause{}   // the fact of each snapshot
+	var estimate time.Time
+	for _, f := range fact.InOrder(facts, fact.PaymentSeen) {
+		seen := f.Payment
+		p.Customer, p.Invoice, p.Charge = cmp.Or(f.Customer, p.Customer), cmp.Or(seen.Invoice, p.Invoice),
+			cmp.Or(seen.Charge, p.Charge)
+		p.OutOfBand, p.NoInvoice = p.OutOfBand || seen.OutOfBand, p.NoInvoice || seen.NoInvoice
+		if seen.Status == "succeeded" {
+			p.SucceededBy, p.SucceededAt = cmp.Or(p.SucceededBy, fact.CauseOf(f)), earlier(p.SucceededAt, seen.PaidAt)
+			estimate = earlier(estimate, cmp.Or(seen.CreatedAt, f.OccurredAt))
+			p.Captures = withCapture(p.Captures, Capture{seen.Amount, cmp.Or(seen.PaidAt, f.OccurredAt)})
+		}
+		p.Status = cmp.Or(seen.Status, p.Status) // an invoice payment may have no status
+		p.Amount, p.Currency = cmp.Or(seen.Amount, p.Amount), cmp.Or(seen.Currency, p.Currency)
+		if before, again := refunded[seen.Charge]; seen.Refunded != nil &&
+			(!again || before.OccurredAt.Before(f.OccurredAt) || *before.Payment.Refunded < *seen.Refunded) {
+			refunded[seen.Charge] = f // within a second, the larger amount: it only grows
+			if !again || *before.Payment.Refunded != *seen.Refunded {
+				since[seen.Charge] = fact.CauseOf(f)
+			}
+		}
+	}
+	p.Estimated = p.SucceededAt.IsZero() && !estimate.IsZero()
+	p.SucceededAt = cmp.Or(p.SucceededAt, estimate)
+	p.NoInvoice = p.NoInvoice && p.Invoice == ""
+	p.Claimed = fact.LinkedTo(fact.InOrder(facts))
+	var sum, said, known int64
+	var saidBy, summedBy fact.Cause
+	for charge, f := range refunded {
+		if *f.Payment.Refunded > 0 {
+			saidBy = laterCause(saidBy, since[charge])
+		}
+		said += *f.Payment.Refunded - failedSince(f.OccurredAt, f.Payment.Charge, refunds)
+	}
+	for _, r := range refunds {
+		p.Customer = cmp.Or(p.Customer, r.Customer)
+		if r.Within == "" && !r.Failed() {
+			known += r.Amount
+		}
+		if r.Status == "succeeded" && !r.ByCharge { // the sum of a charge contains its own refunds
+			sum, summedBy = sum+r.Amount, laterCause(summedBy, r.SucceededBy)
+		}
+	}
+	p.Untold = max(0, said-known)
+	switch p.Refunded = max(said, sum); {
+	case sum > 0 && sum >= said:
+		p.RefundedBy = summedBy
+	case said > 0:
+		p.RefundedBy = saidBy
+	}
+	return p
+}
+
+// earlier returns the earlier of two times. It ignores a zero time.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// failedSince returns the refunded amount of a charge at a time that has been returned since by failed refunds. No
+// snapshot of the charge reports this.
+func failedSince(at time.Time, charge string, refunds []*Refund) (sum int64) {
+	for _, r := range refunds {
+		if r.Charge == charge && !r.FailedAt.IsZero() && !r.FailedAt.Before(at) {
+			sum += r.Amount
+		}
+	}
+	return sum
+}
+
+// foldPayment applies the checkout session of the payment.
+func foldPayment(id string, with Related) Object {
+	refunds := slices.DeleteFunc(Each[*Refund](with.Objects), func(r *Refund) bool { return r.Payment != id })
+	p := PaymentOf(id, with.Facts[id], refunds)
+	var before Payment
+	if was := Find[*Payment](with.Objects, id); was != nil && was.Status == "succeeded" {
+		before = *was
+	}
+	p.Captures = capturesSince(before.Amount, before.SucceededAt, before.Captures, p.Captures)
+	if untold := with.Untold(id); len(untold) > 0 {
+		p.UntoldBy = fact.CauseOf(untold[len(untold)-1])
+	}
+	for _, c := range Each[*Checkout](with.Objects) {
+		if c.Payment == id {
+			p.Invoice, p.Customer = cmp.Or(p.Invoice, c.Invoice), cmp.Or(p.Customer, c.Customer)
+			if c.Sells() {
+				p.Session = cmp.Or(p.Session, c.ID)
+			}
+		}
+	}
+	return p
+}
+
+// Kind implements [Object].
+func (*Payment) Kind() Kind { return KindPayment }
+
+// Assign sets the account to the account of the invoice, or else of the checkout session, or else to the linked account
+// of the customer. A payment that names an unknown invoice waits for it. A payment without an invoice belongs to its
+// customer.
+func (p *Payment) Assign(with Related) {
+	p.Purchase = cmp.Or(p.Invoice, p.Session)
+	if p.Purchase == "" && (p.NoInvoice || p.Claimed != "") {
+		p.Purchase = p.ID
+	}
+	p.own(with)
+	// Only a payment that is booked by itself needs SucceededBy. A fetched payment may be known before its event, so
+	// the field would depend on the order.
+	if p.Purchase != p.ID {
+		p.SucceededBy = fact.Cause{}
+	}
+}
+
+func (p *Payment) own(with Related) {
+	i := Find[*Invoice](with.Objects, p.Invoice)
+	if p.NotOurs = i != nil && i.NotOurs; i != nil {
+		p.Subscription = i.Subscription
+	}
+	if p.Account = with.Policy.AccountOf(with.Facts[p.ID]); p.Account != "" {
+		return
+	}
+	if i != nil {
+		p.Account = i.Account
+		return
+	}
+	for _, c := range Each[*Checkout](with.Objects) {
+		if c.Payment == p.ID {
+			p.Account = cmp.Or(p.Account, c.Account)
+		}
+	}
+	p.Account = cmp.Or(p.Account, p.Claimed, with.linkedAccount(p.Customer))
+	if p.Account == "" && p.Purchase == p.ID {
+		p.Account = p.Customer
+	}
+}
+
+// Replaced returns the known objects after each object of now has replaced the object with the same ID.
+func Replaced[O interface{ id() string }](known []O, now ...O) []O {
+	known = slices.DeleteFunc(slices.Clone(known), func(o O) bool {
+		return slices.ContainsFunc(now, func(n O) bool { return n.id() == o.id() })
+	})
+	return append(known, now...)
+}
+
+// Scheduled books a payment without an invoice and checkout session, and its later movements, after the settle time,
+// because an event of its session may be late. It also books the refunds that only the charges report.
+func (p *Payment) Scheduled(with Related, now time.Time) []Due {
+	var due []Due
+	if p.UntoldBy != (fact.Cause{}) && !p.UntoldBy.At.Before(with.Policy.EffectsFrom) {
+		at := with.soon(p.UntoldBy.At.Add(with.Policy.Settle), now)
+		due = append(due, Due{At: at, Why: DueBook, Object: p.ID, Cause: p.UntoldBy})
+	}
+	if p.Purchase != p.ID || p.SucceededBy == (fact.Cause{}) || p.SucceededBy.At.Before(with.Policy.EffectsFrom) {
+		return due
+	}
+	at := with.soon(p.SucceededBy.At.Add(with.Policy.Settle), now)
+	d := Due{At: at, Why: DueBook, Object: p.ID, Step: len(p.Captures), Cause: p.SucceededBy}
+	for _, r := range Each[*Refund](with.Objects) { // each movement schedules it again
+		if r.Payment == p.ID && r.Succeeded() {
+			d.Step++
+		}
+		if r.Payment == p.ID && r.Failed() {
+			d.Step++
+		}
+	}
+	for _, o := range Each[*Dispute](with.Objects) {
+		if o.Payment == p.ID {
+			d.Step += len(o.Movements)
+		}
+	}
+	if p.Claimed != "" && d.Step == 0 { // the claim books it at once; see schedule
+		return due
+	}
+	return append(due, d)
+}

@@ -1,0 +1,75 @@
+package fold
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pawlhq/pawl/schema/billing/fact"
+)
+
+// Untold returns facts about refunds that only the charges of the payment report. A refund that had failed by then is
+// not part of their sum.
+func (w Related) Untold(payment string) (told []fact.Fact) {
+	refunds := Each[*Refund](w.Objects)
+	for _, f := range fact.InOrder(w.Facts[payment], fact.PaymentSeen) {
+		if r, ok := refundByCharge(f, refunds); ok {
+			told, refunds = append(told, r), append(refunds, RefundOf(r.Object, []fact.Fact{r}))
+		}
+	}
+	return told
+}
+
+// refundByCharge returns the fact of a refund that only a charge reports. It returns false if all refunds are known.
+func refundByCharge(f fact.Fact, refunds []*Refund) (fact.Fact, bool) {
+	if !f.Payment.ToldAlone {
+		return fact.Fact{}, false
+	}
+	charge, count := f.Payment.Charge, 1
+	told, known := *f.Payment.Refunded, []string{}
+	for _, r := range refunds {
+		if r.Charge != charge || r.CreatedAt.After(f.OccurredAt) {
+			continue
+		}
+		if r.ByCharge {
+			count++
+		}
+		known = append(known, r.ID)
+		if r.within(refunds) == "" {
+			told -= r.Amount
+		}
+		if r.Failed() && !r.FailedAt.After(f.OccurredAt) { // it is not part of the sum any more
+			told += r.Amount
+		}
+	}
+	if told <= 0 {
+		return fact.Fact{}, false
+	}
+	refund := &fact.Refund{
+		Status: "succeeded", Charge: charge, Amount: told, Currency: f.Payment.Currency, ByCharge: true, Known: known,
+	}
+	if f.Object != charge {
+		refund.PaymentIntent = f.Object
+	}
+	f.Kind, f.Object, f.Data = fact.RefundSeen, fmt.Sprintf("%s:%d", charge, count), fact.Data{Refund: refund}
+	return f, true
+}
+
+// within returns the refund by charge that contains this refund: the first one that was reported after this refund was
+// created, while it had not failed and was unknown.
+func (r *Refund) within(refunds []*Refund) string {
+	if r.ByCharge {
+		return ""
+	}
+	first := (*Refund)(nil)
+	for _, by := range refunds {
+		counted := !r.CreatedAt.After(by.SucceededAt) && (!r.Failed() || r.FailedAt.After(by.SucceededAt))
+		if by.ByCharge && by.Charge == r.Charge && counted && !slices.Contains(by.Known, r.ID) &&
+			(first == nil || by.SucceededAt.Before(first.SucceededAt)) {
+			first = by
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	return first.ID
+}

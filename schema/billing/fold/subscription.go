@@ -1,0 +1,282 @@
+package fold
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/schema/billing/fact"
+)
+
+// Subscription is the fold of the facts about a subscription.
+type Subscription struct {
+	// Ref has the account: Named, or the account of the customer. See [fact.LinkOf].
+	Ref
+	// Named is the account that the facts about the subscription and its invoices name. It is empty if the customer
+	// decides.
+	Named string `json:",omitempty"`
+	// Start is the start of the subscription. It is zero if no snapshot is known.
+	Start time.Time `json:",omitzero"`
+	// Status is the provider's status, or active or trialing as evidence of a paid invoice alone. It is empty while
+	// only unpaid invoices are known.
+	Status string
+	// Sale is the sale of its items. ByUse is set if its plan is billed by use alone.
+	fact.Sale
+	ByUse bool `json:",omitempty"`
+	// Instead is granted instead of the order while more is ordered than is paid (see Policy.GrantOnPayment), or while
+	// the order is withheld after a refusal. It is nil otherwise.
+	Instead *fact.Sale `json:",omitempty"`
+	// PeriodStart and PeriodEnd bound the current period of the plan's item.
+	PeriodStart time.Time `json:",omitzero"`
+	PeriodEnd   time.Time `json:",omitzero"`
+	TrialEnd    time.Time `json:",omitzero"`
+	// Unpaid is the provider's action at the end of a trial without a payment method: "cancel" or "pause". It is empty
+	// if the subscription continues or has a payment method.
+	Unpaid string `json:",omitempty"`
+	// PlannedEnd is the planned end, set by the customer or by you. It is zero if there is none.
+	PlannedEnd time.Time `json:",omitzero"`
+	// Version increases when the granted plan, its quantity or the planned end changes, and only then.
+	Version int64 `json:",omitempty"`
+	// Until is the expected end of access, for information only. It is zero if no end is expected.
+	Until time.Time `json:",omitzero"`
+	// EndsAt is when a scheduled action ends the grant: the planned end, the end of the grace period while past due, or
+	// the end of the paid period after the end if the policy has this rule. It is zero if there is no such time.
+	EndsAt time.Time `json:",omitzero"`
+	// RenewsBy is when an event must have shown the next period. It is zero if no renewal is expected.
+	RenewsBy time.Time `json:",omitzero"`
+	// PastDueSince is the first fact of the current period of past_due, otherwise zero.
+	PastDueSince time.Time `json:",omitzero"`
+	// EndedAt is the final end. It is zero before. An ended subscription is never reactivated.
+	EndedAt time.Time `json:",omitzero"`
+	// Cause is the deciding fact. PastDueBy is the first fact of the current period of past_due.
+	Cause     fact.Cause `json:",omitzero"`
+	PastDueBy fact.Cause `json:",omitzero"`
+	// EverGranted is set after the first grant. A subscription without any grant has nothing to take away.
+	EverGranted bool `json:",omitempty"`
+	// GrantedAt is the time of the first snapshot with a granting status, otherwise zero.
+	GrantedAt time.Time `json:",omitzero"`
+	// Evidence is set while a paid invoice replaces a missing snapshot.
+	Evidence bool `json:",omitempty"`
+	// Unsettled is the fact of a paid invoice without a later snapshot: it replaces a snapshot, or was paid after the
+	// subscription became past due or unpaid. It is zero if there is none.
+	Unsettled fact.Cause `json:",omitzero"`
+	// Partial is set while no fact contains all items.
+	Partial bool `json:",omitempty"`
+	// Uncertain is set if the order of two facts within one second is undecidable.
+	Uncertain bool `json:",omitempty"`
+	// UnknownPrice is an unmapped price of the newest snapshot while none of its prices is mapped to a plan.
+	UnknownPrice string `json:",omitempty"`
+	// Asks lists the unmapped prices that open a task: prices of the plan and of add-ons.
+	Asks []string `json:",omitempty"`
+	// Refused is set while the order is withheld, and Withheld if nothing is granted instead. Held is set while the
+	// subscription is on hold. LostBy is the fact of the lost dispute; it is zero for any other hold.
+	Refused  bool       `json:",omitempty"`
+	Withheld bool       `json:",omitempty"`
+	Held     bool       `json:",omitempty"`
+	LostBy   fact.Cause `json:",omitzero"`
+	// FallsBack is set if an earlier order is granted while the newest order is withheld.
+	FallsBack bool `json:",omitempty"`
+	// PaidBack is set while the newest invoice is fully refunded, the policy ends access for this, and no other invoice
+	// has paid for the time; see limit. PaidBackBy is the fact of the last refund.
+	PaidBack   bool       `json:",omitempty"`
+	PaidBackBy fact.Cause `json:",omitzero"`
+	// CutShort is the reason why the grant ends with an earlier purchase: "refunded", "disputed" or "lost", for the
+	// money of the newest purchase. It is empty otherwise. No event of the provider reports this end.
+	CutShort string `json:",omitempty"`
+	// PaidAfterEnd lists the invoices for a review: paid after the end, or for a subscription that never started, for a
+	// period beyond the end.
+	PaidAfterEnd []string `json:",omitempty"`
+	// Review is the reason for a review of the subscription, or empty: [ReviewImport].
+	Review string `json:",omitempty"`
+}
+
+// ReviewImport is the review of a subscription that an import shows as active after an event with its end.
+const ReviewImport = "import_disagrees"
+
+// Ended reports whether the subscription has ended for good.
+func (s Subscription) Ended() bool { return !s.EndedAt.IsZero() }
+
+// NeverBegan reports whether the subscription expired because its first payment failed.
+func (s Subscription) NeverBegan() bool { return s.Status == "incomplete_expired" }
+
+// Granting reports whether the status of the subscription grants access. It ignores ends by scheduled actions.
+func (s Subscription) Granting() bool { return !s.Ended() && fact.Granting(s.Status) }
+
+// Taken returns why a subscription that has not ended grants nothing: "lost" or "disputed" for its payment, "refunded",
+// "unpaid" or "paused". It returns "" for a reason that customers do not receive an email about.
+func (s Subscription) Taken() string {
+	byStatus := map[string]string{"past_due": "unpaid", "unpaid": "unpaid", "paused": "paused"}[s.Status]
+	return cmp.Or(taken(s.Held, s.LostBy, s.PaidBack), byStatus, s.CutShort)
+}
+
+func taken(held bool, lostBy fact.Cause, paidBack bool) string {
+	switch {
+	case lostBy != (fact.Cause{}):
+		return "lost"
+	case held:
+		return "disputed"
+	case paidBack:
+		return "refunded"
+	}
+	return ""
+}
+
+// TrialEndsOn reports whether the subscription is in a trial until a time and continues after it.
+func (s Subscription) TrialEndsOn(at time.Time) bool {
+	return s.Status == "trialing" && !s.Ended() && !at.IsZero() && s.TrialEnd.Equal(at) && s.PlannedEnd.IsZero()
+}
+
+// ChangedFrom reports whether the granted plan, its quantity or the planned end differ from before. before is nil for a
+// new subscription.
+func (s Subscription) ChangedFrom(before *Subscription) bool {
+	return before == nil || !s.GivesAs(*before) || !s.PlannedEnd.Equal(before.PlannedEnd)
+}
+
+// GivesAs reports whether both grant the same plan and quantity.
+func (s Subscription) GivesAs(o Subscription) bool {
+	a, b := s.Given(), o.Given()
+	return a.Plan == b.Plan && a.Quantity == b.Quantity
+}
+
+// after returns the subscription with its version, derived from the state before.
+func (s Subscription) after(before *Subscription) Subscription {
+	if before != nil {
+		s.Version = before.Version
+	}
+	if s.ChangedFrom(before) {
+		s.Version++
+	}
+	return s
+}
+
+// SubscriptionOf folds the facts about a subscription and its folded invoices. [fact.LinkOf] decides its account, and
+// its state before decides its version.
+func SubscriptionOf(id string, facts []fact.Fact, invoices []Invoice, p fact.Policy) Subscription {
+	invoices = slices.Clone(invoices)
+	slices.SortFunc(invoices, compareInvoices)
+	facts = fact.InOrder(facts)
+	snapshots, whole := fact.Completed(fact.InOrder(facts, fact.SubscriptionSeen))
+	certain := fact.SortChanges(snapshots, p)
+	s := Subscription{Ref: Ref{ID: id, Customer: customerOf(facts, invoices)},
+		Named: cmp.Or(p.AccountOf(facts), namedBy(facts, snapshots, invoices))}
+
+	ended := slices.IndexFunc(snapshots, func(f fact.Fact) bool { return fact.Terminal(f.Subscription.Status) })
+	switch {
+	case ended >= 0:
+		s.see(snapshots[:ended+1], p)
+		s.end(snapshots[ended:], invoices)
+	case len(snapshots) > 0:
+		s.see(snapshots, p)
+		s.Uncertain = !certain
+	}
+	switch s.Status {
+	case "", "incomplete":
+		s.believe(invoices, p)
+	case "past_due", "unpaid":
+		// The provider sends an event with the active status after all open amounts are paid.
+		owes := func(i Invoice) bool { return i.Status == "open" || i.Status == "draft" }
+		if newest := newestPaid(invoices); newest.PaidAt.After(s.Cause.At) && !slices.ContainsFunc(invoices, owes) {
+			s.Unsettled = newest.Cause
+		}
+	}
+	if s.NotOurs = sellsNothing(snapshots, invoices, p); s.NotOurs {
+		return s
+	}
+	s.GrantedAt = grantedAt(snapshots)
+	s.EverGranted = !s.GrantedAt.IsZero() ||
+		slices.ContainsFunc(invoices, func(i Invoice) bool { return i.IsPaid() && !s.paidAfterEnd(i) })
+	if s.Ended() || p.LeaveUnknown {
+		s.Asks = nil
+	}
+	s.give(facts, snapshots, invoices, p)
+	if s.Withheld { // the task correction is about this purchase; a missing event changes nothing
+		s.Unsettled = fact.Cause{}
+	} else {
+		s.RenewsBy = s.renewsBy(invoices, p)
+	}
+	s.Partial = !whole && !s.Ended() && snapshots[len(snapshots)-1].Subscription.Partial
+	return s
+}
+
+// sellsNothing reports whether the subscription never sold anything of ours, by its snapshots, or else by its invoices.
+func sellsNothing(snapshots []fact.Fact, invoices []Invoice, p fact.Policy) bool {
+	if len(snapshots) > 0 {
+		return !slices.ContainsFunc(
+			snapshots, func(f fact.Fact) bool { return !p.LinesNotOurs(f.Subscription.Lines()) })
+	}
+	return len(invoices) > 0 && !slices.ContainsFunc(invoices, func(i Invoice) bool { return !i.Others })
+}
+
+// namedBy returns the account that the facts and invoices of a subscription name: the last link by a person, or else
+// the metadata of the last snapshot, or of the newest invoice, or the checkout session that created it.
+func namedBy(facts, snapshots []fact.Fact, invoices []Invoice) string {
+	var own, newest string
+	if len(snapshots) > 0 {
+		own = snapshots[len(snapshots)-1].Subscription.Account
+	}
+	for _, i := range invoices {
+		newest = cmp.Or(i.Named, newest)
+	}
+	return cmp.Or(fact.LinkedTo(facts), own, newest, fact.LinkedByCheckout(facts))
+}
+
+// customerOf returns the customer of the facts, or else of the invoices.
+func customerOf(facts []fact.Fact, invoices []Invoice) (customer string) {
+	for _, i := range invoices {
+		customer = cmp.Or(i.Customer, customer)
+	}
+	for _, f := range facts {
+		customer = cmp.Or(f.Customer, customer)
+	}
+	return customer
+}
+
+func foldSubscription(id string, with Related) Object {
+	facts := with.withHolds(with.Facts[id], func(d *Dispute) bool {
+		i := Find[*Invoice](with.Objects, with.disputed(d))
+		return d.Subscription == id || i != nil && i.Subscription == id
+	})
+	s := SubscriptionOf(id, facts, with.InvoicesOf(id), with.Policy).after(Find[*Subscription](with.Objects, id))
+	return &s
+}
+
+// InvoicesOf returns the invoices of a subscription.
+func (w Related) InvoicesOf(subscription string) (list []Invoice) {
+	for _, i := range Each[*Invoice](w.Objects) {
+		if i.Subscription == subscription {
+			list = append(list, *i)
+		}
+	}
+	return list
+}
+
+// Kind implements [Object].
+func (*Subscription) Kind() Kind { return KindSubscription }
+
+// Assign implements [Object].
+func (s *Subscription) Assign(with Related) {
+	if s.Account = with.AccountOf(s.Named, s.Customer); s.NotOurs {
+		s.Account = ""
+	}
+}
+
+// Grants implements [Object].
+func (s *Subscription) Grants() []Grant {
+	if !s.gives() {
+		return nil
+	}
+	is := s.Given()
+	return []Grant{{Object: s.ID, Plan: is.Plan, Quantity: is.Quantity, AddOns: is.AddOns, Until: s.Until,
+		Ends: s.EndsAt, Because: s.Cause.EventID, Ended: s.Ended()}}
+}
+
+// gives reports whether the subscription grants anything. It ignores ends by scheduled actions.
+func (s *Subscription) gives() bool {
+	switch {
+	case s.Held || s.Withheld || s.PaidBack || s.NotOurs:
+		return false
+	case s.Ended():
+		return !s.EndsAt.IsZero()
+	}
+	return fact.Granting(s.Status)
+}

@@ -1,0 +1,38 @@
+package fold
+
+import "time"
+
+// The states of a task.
+const (
+	TaskOpen      = "open"
+	TaskDone      = "done"
+	TaskCancelled = "cancelled"
+)
+
+// The kinds of tasks that depend on facts alone. Such a task is open while the facts require it.
+const (
+	// TaskDispute is to submit evidence. TaskInquiry is to answer before a dispute starts. TaskWarning is to refund a
+	// charge that the card issuer suspects as fraud.
+	TaskDispute = "dispute"
+	TaskInquiry = "inquiry"
+	TaskWarning = "fraud_warning"
+	// TaskStuck is to correct a draft that the provider cannot finalize. Nobody collects the invoice until then.
+	TaskStuck = "finalization_failed"
+)
+
+// Task is the desired state of a task that depends on facts: open or cancelled. A task that a person has done stays
+// done.
+type Task struct {
+	Kind, Object, Account, State, Title string
+	// DueBy is the deadline of the task. It is zero if there is none.
+	DueBy time.Time
+}
+
+// taskWhile returns a task about an object. It is open if is is set, otherwise cancelled.
+func taskWhile(open bool, kind string, about Ref, title string) Task {
+	t := Task{Kind: kind, Object: about.ID, Account: about.Account, State: TaskCancelled, Title: title}
+	if open {
+		t.State = TaskOpen
+	}
+	return t
+}

@@ -1,0 +1,123 @@
+package billing_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// inParts are the facts of in_1 that two payments pay, ch_1 at second 20 and ch_2 at second 40.
+func inParts(first int64) []fact.Fact {
+	second := changed(partOf(40, 1000-first), func(f *fact.Fact) { f.Object, f.Payment.Charge = "ch_2", "ch_2" })
+	return events([]fact.Fact{
+		invoice(1, 1, "open", "pro"), partOf(20, first), invoice(1, 21, "open", "pro", paidSoFar(first)), second, paid(1, 41, "pro"),
+	}, true)
+}
+
+// With a key, every payment of an invoice is one part with its own amount and time, in every order of delivery: a sum
+// that the invoice alone reports is looked up at Stripe. Stripe shows both payments.
+func TestApply_PartsOfAnInvoice_WithKey_OnePerPayment(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	p := policy
+	p.Asks = true
+	for _, first := range []int64{400, 500, 600} {
+		facts := inParts(first)
+		want := fmt.Sprintf("ch_1 %d@20, ch_2 %d@40", first, 1000-first)
+		ordersOfRows(facts, func(delivered []fact.Fact) {
+			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+				for n, f := range delivered {
+					change, err := billing.Apply(t.Context(), tx, []fact.Fact{f}, p, fmt.Sprintf("apply:%d", n), at(1000))
+					for _, shown := range []int{1, 3} {
+						if err == nil && change.AsksPayment() {
+							answer := facts[shown]
+							answer.EventID, answer.Origin, answer.OccurredAt = "fetched:"+f.EventID, fact.FromFetch, at(900)
+							answer.Payment = new(*answer.Payment)
+							answer.Payment.PaidAt = facts[shown].OccurredAt
+							_, err = billing.Apply(t.Context(), tx, []fact.Fact{answer}, p, fmt.Sprintf("apply:%d:%d", n, shown), at(1000))
+						}
+					}
+					if err != nil {
+						return err
+					}
+				}
+				if got := strings.Join(partsOf(t, tx), ", "); got != want {
+					t.Fatalf("after %s\n got %s\nwant %s", told(delivered), got, want)
+				}
+				return errUndo
+			})
+			if !errors.Is(err, errUndo) {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// Without a key, the parts add up to the invoice in every order, each payment has one part of its own amount at most,
+// and a sum that the invoice reported first is one part.
+func TestApply_PartsOfAnInvoice_WithoutKey_AddUp(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	for _, first := range []int64{400, 500, 600} {
+		facts := inParts(first)
+		ordersOfRows(facts, func(delivered []fact.Fact) {
+			paidBy := map[string]fact.Fact{"ch_1": facts[1], "ch_2": facts[3], "?": {}}
+			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+				for n, f := range delivered {
+					if _, err := billing.Apply(t.Context(), tx, []fact.Fact{f}, policy, fmt.Sprintf("apply:%d", n), at(1000)); err != nil {
+						return err
+					}
+				}
+				sum := int64(0)
+				for _, part := range partsOf(t, tx) {
+					var by string
+					var amount, second int64
+					if _, err := fmt.Sscanf(part, "%s %d@%d", &by, &amount, &second); err != nil {
+						t.Fatal(err)
+					}
+					sum += amount
+					if of := paidBy[by]; by != "?" && (of.Payment == nil || of.Payment.Amount != amount || second < int64(of.OccurredAt.Sub(begin).Seconds())) {
+						t.Errorf("after %s: %s is not its payment", told(delivered), part)
+					}
+					delete(paidBy, by)
+				}
+				if sum != 1000 {
+					t.Errorf("after %s: %q do not add up to 1000", told(delivered), partsOf(t, tx))
+				}
+				return errUndo
+			})
+			if !errors.Is(err, errUndo) {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// partsOf lists the parts of the one invoice by their payments.
+func partsOf(t *testing.T, tx pgx.Tx) (parts []string) {
+	t.Helper()
+	var i fold.Invoice
+	if err := tx.QueryRow(t.Context(), `select state from invoices`).Scan(&i); err != nil {
+		t.Fatal(err)
+	}
+	before := int64(0)
+	for n, sum := range i.PaidSums {
+		by := i.PartPaidBy(n).Payment
+		if by == "" {
+			by = "?"
+		}
+		parts = append(parts, fmt.Sprintf("%s %d@%.0f", by, sum-before, i.PaidTime(n).Sub(at(0)).Seconds()))
+		before = sum
+	}
+	slices.Sort(parts)
+	return parts
+}

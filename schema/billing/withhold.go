@@ -1,0 +1,143 @@
+package billing
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/schema/outbox"
+	"github.com/pawlhq/pawl/schema/withheld"
+)
+
+// withhold records a task that would be opened. An import opens no task.
+func (a *applying) withhold(t fold.Task) error {
+	if a.facts[0].Origin == fact.FromImport {
+		return nil
+	}
+	detail, err := json.Marshal(withheldTask{t, a.key})
+	a.withheld = append(a.withheld, withheld.Record{
+		Key: "task:" + t.Kind + ":" + a.subject.Mode + ":" + t.Object, Kind: withheld.Task, Account: t.Account,
+		Detail: detail,
+	})
+	return err
+}
+
+// withholdNews records published events in their order.
+func (a *applying) withholdNews(told []outbox.News) error {
+	for i, n := range told {
+		detail, err := json.Marshal(withheldNews{n, a.key})
+		if err != nil {
+			return err
+		}
+		a.withheld = append(a.withheld, withheld.Record{
+			Key: fmt.Sprintf("%s#%03d", a.key, i), Kind: withheld.Event, Account: n.Account, Detail: detail,
+		})
+	}
+	return nil
+}
+
+// hasEffects reports whether a scheduled action has effects: it became due after the start of effects, or a person
+// asked for it. An action without a time is due at once, because a person assigned money to an account or corrected an
+// entry.
+func (a *applyingDue) hasEffects(d fold.Due) bool {
+	switch d.Why {
+	case fold.DueHold, fold.DueRefold, fold.DueChanged, fold.DueEnded, fold.DueTaken:
+		return true
+	}
+	return d.At.IsZero() || !d.At.Before(a.policy.EffectsFrom)
+}
+
+// withholdDue records the scheduled actions of an account that have no effects.
+func (a *applyingDue) withholdDue(b *pgx.Batch, account string, taken []fold.Due) error {
+	for _, d := range taken {
+		if a.hasEffects(d) {
+			continue
+		}
+		d.Invoice, d.Subscription, d.Money = nil, nil, fold.State{}
+		detail, err := json.Marshal(withheldDue{d, account})
+		if err != nil {
+			return err
+		}
+		withheld.Write(b, a.subject.Mode, d.Cause.ReceiptID, []withheld.Record{{
+			Key:  fmt.Sprintf("due:%s:%s:%s:%d", a.subject.Mode, d.Object, d.Why, d.At.UnixMicro()),
+			Kind: dueKind + string(d.Why), Account: account, Detail: detail,
+		}})
+	}
+	return nil
+}
+
+// dueKind is the prefix of the kind of a withheld scheduled action.
+const dueKind = "due-"
+
+// withheldNews and withheldTask hold the key of the effect that would have written them.
+type (
+	withheldDue struct {
+		fold.Due
+		Account string
+	}
+	withheldNews struct {
+		outbox.News
+		EffectKey string
+	}
+	withheldTask struct {
+		fold.Task
+		EffectKey string
+	}
+)
+
+// Release writes the withheld records of the event of a receipt. Published events go to the outbox. Tasks are opened
+// unless a later event has settled them. Scheduled actions are due now. A run of the event executes the effects.
+func Release(ctx context.Context, tx pgx.Tx, mode, receiptID string) error {
+	records, err := withheld.Release(ctx, tx, receiptID)
+	if err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	news := map[string][]outbox.News{}
+	var keys []string
+	for _, r := range records {
+		switch {
+		case strings.HasPrefix(r.Kind, dueKind):
+			var d withheldDue
+			if err := json.Unmarshal(r.Detail, &d); err != nil {
+				return fmt.Errorf("read %s: %w", r.Key, err)
+			}
+			d.At = time.Now().UTC()
+			await(b, mode, d.Object, d.Account, d.Due)
+			await(b, mode, d.Account, d.Account, fold.Due{At: d.At, Why: fold.DueRefold, Object: d.Account,
+				Cause: d.Cause})
+		case r.Kind == withheld.Event:
+			var n withheldNews
+			if err := json.Unmarshal(r.Detail, &n); err != nil {
+				return fmt.Errorf("read %s: %w", r.Key, err)
+			}
+			if len(news[n.EffectKey]) == 0 {
+				keys = append(keys, n.EffectKey)
+			}
+			news[n.EffectKey] = append(news[n.EffectKey], n.News)
+		case r.Kind == withheld.Task:
+			var t withheldTask
+			if err := json.Unmarshal(r.Detail, &t); err != nil {
+				return fmt.Errorf("read %s: %w", r.Key, err)
+			}
+			b.Queue(releaseTaskSQL, mode, t.Kind, t.Object, t.Account, t.Title, t.EffectKey, orNull(t.DueBy))
+		}
+	}
+	for _, key := range keys {
+		outbox.Write(b, mode, receiptID, key, news[key])
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	return tx.SendBatch(ctx, b).Close()
+}
+
+const releaseTaskSQL = wasTask + `
+insert into tasks as t (mode, kind, object, account, state, title, effect_key, due_by) values ($1, $2, $3, $4, 'open', $5, $6, $7)
+    on conflict (mode, kind, object) do nothing` + taskWritten
