@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
 // What a connected account says, its own metadata included, is about an account of ours only where the source that took
@@ -15,16 +16,16 @@ func TestLoadFacts_ConnectedAccount_AsItsSourceMapsIt(t *testing.T) {
 	body := strings.Replace(invoice("ada@example.com"), `"livemode":true`, `"account":"acct_9","livemode":true`, 1)
 	id := b.keepOf("acct_9", strings.Replace(body, `"id":"in_1"`, `"id":"in_1","object":"invoice","amount_due":4900,"amount_remaining":0,"billing_reason":"subscription_cycle"`, 1))
 	for name, c := range map[string]struct {
-		accounts map[billing.Connected]string
+		accounts map[fact.Connected]string
 		mapped   bool
 	}{
-		"mapped":                   {map[billing.Connected]string{{Mode: "live", ID: "acct_9"}: "umbrella"}, true},
-		"another account is":       {map[billing.Connected]string{{Mode: "live", ID: "acct_8"}: "umbrella"}, false},
-		"in another mode":          {map[billing.Connected]string{{Mode: "test", ID: "acct_9"}: "umbrella"}, false},
+		"mapped":                   {map[fact.Connected]string{{Mode: "live", ID: "acct_9"}: "umbrella"}, true},
+		"another account is":       {map[fact.Connected]string{{Mode: "live", ID: "acct_8"}: "umbrella"}, false},
+		"in another mode":          {map[fact.Connected]string{{Mode: "test", ID: "acct_9"}: "umbrella"}, false},
 		"nothing is mapped at all": {nil, false},
 	} {
 		load := &activities.Billing{
-			Receipts: b.receipts, Facts: billing.New(b.pool), Policy: billing.Policy{Accounts: c.accounts},
+			Receipts: b.receipts, Facts: billing.New(b.pool), Policy: fact.Policy{Accounts: c.accounts},
 			Consumers: &activities.Consumers{},
 		}
 		held, err := b.receipts.Get(t.Context(), id)

@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
-// cloudEvent is the header of a request that carries an event in the binary mode of the CloudEvents HTTP binding 1.0.2,
-// with the event's data as the body. Empty values are left out.
+// cloudEvent returns the headers of an event in the binary mode of the CloudEvents HTTP binding 1.0.2. The event's
+// data is the body. Headers with empty values are omitted by the caller.
 func cloudEvent(e outbox.Event, api string) map[string]string {
 	return map[string]string{
 		"Ce-Specversion":   "1.0",
@@ -25,14 +25,14 @@ func cloudEvent(e outbox.Event, api string) map[string]string {
 	}
 }
 
-// resource is where the API shows what an event is about: the tasks about an object, an invoice, or what the account
-// may use. It is "" without an API, and for an event of no account.
+// resource returns the API URL of an event's subject: the tasks of an object, an invoice, or the access of an
+// account. It returns "" without an API, and for an event without an account.
 func resource(api string, e outbox.Event) string {
 	if api == "" || e.Account == "" {
 		return ""
 	}
 	var data struct{ Invoice string }
-	_ = json.Unmarshal(e.Data, &data) // one that cannot be read names no invoice
+	_ = json.Unmarshal(e.Data, &data) // data that cannot be decoded has no invoice
 	switch noun, _, _ := strings.Cut(e.Type, "."); {
 	case noun == "task":
 		return api + "/tasks/" + url.PathEscape(e.Account)
@@ -42,8 +42,8 @@ func resource(api string, e outbox.Event) string {
 	return api + "/accounts/" + url.PathEscape(e.Account) + "/access?mode=" + e.Mode
 }
 
-// headerValue writes s as §3.1.3.2 of the binding wants it: the UTF-8 of all but printable ASCII, of spaces, quotes and
-// the percent sign itself is percent-encoded.
+// headerValue encodes s as required by §3.1.3.2 of the binding: spaces, quotes, percent signs and bytes outside of
+// printable ASCII are percent-encoded.
 func headerValue(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {

@@ -18,22 +18,22 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// RecallDecisionInput names a decision about a receipt's run by its request.
+// RecallDecisionInput identifies a decision by the receipt and the request.
 type RecallDecisionInput struct {
 	event.Ref
 	RequestID string
 }
 
-// RecallDecisionResult is what the audit trail holds of a decision.
+// RecallDecisionResult is a decision in the audit trail.
 type RecallDecisionResult struct {
 	Found bool
-	// Effects are the keys that were not done when it was decided, and Code is that of the reason why the run was
-	// parked.
+	// Effects are the keys of the effects that were open at the time of the decision. Code is the reason code of the
+	// park.
 	Effects []string
 	Code    string
 }
 
-// RecallDecision reads what a decision was taken for, before a reset re-applies it.
+// RecallDecision reads the circumstances of a decision, before a reset re-applies it.
 func (r *Runs) RecallDecision(ctx context.Context, in RecallDecisionInput) (RecallDecisionResult, error) {
 	recorded, err := r.Audit.Recorded(ctx, audit.DecisionID(in.ReceiptID, in.RequestID))
 	if err != nil || recorded == nil {
@@ -50,7 +50,7 @@ func (r *Runs) RecallDecision(ctx context.Context, in RecallDecisionInput) (Reca
 	return RecallDecisionResult{Found: true, Effects: seen.Effects, Code: code}, nil
 }
 
-// RecordDecisionInput is an operator's decision, as a run was told of it.
+// RecordDecisionInput is an operator's decision as received by a run.
 type RecordDecisionInput struct {
 	event.Ref
 	// RequestID is the update's ID.
@@ -58,25 +58,25 @@ type RecordDecisionInput struct {
 	Action    string
 	Who       string
 	Why       string
-	// Effects are the keys that are not done in the run.
+	// Effects are the keys of the open effects of the run.
 	Effects   []string
 	Effect    string `json:",omitempty"`
 	Reference string `json:",omitempty"`
-	// AsOf is when the workflow task began that took the decision.
+	// AsOf is the start of the workflow task that accepted the decision.
 	AsOf time.Time
 }
 
-// RecordDecisionResult says why the decision comes too late, "" for one that is followed.
+// RecordDecisionResult is empty for a decision that is executed. DoneMeanwhile explains why it is too late.
 type RecordDecisionResult struct {
 	DoneMeanwhile string `json:",omitempty"`
 }
 
-// ErrTypeNotRecorded is the type of the error that refuses a decision which the audit trail does not hold.
+// ErrTypeNotRecorded is the type of the error for a decision that the audit trail does not contain.
 const ErrTypeNotRecorded = "DecisionNotRecorded"
 
-// RecordDecision shows on the receipt that its run goes on. It takes a decision only as the audit trail holds it:
-// pawl records a decision before it tells the run, so that whoever can write to Temporal alone decides in nobody's
-// name. If the ledger holds all that the run waits for as done or skipped by now, the decision is not followed: see
+// RecordDecision sets the receipt to processing again. It accepts a decision only if the audit trail contains it.
+// pawl records each decision before it sends the update, so access to Temporal alone is not enough to decide in
+// the name of a person. If other runs have settled every effect in the meantime, the decision is not executed: see
 // [DoneMeanwhile].
 func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (RecordDecisionResult, error) {
 	before, err := r.own(ctx, in.Ref)
@@ -96,7 +96,8 @@ func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (Reco
 	if recorded == nil || recorded.Action != in.Action || recorded.Actor != in.Who || recorded.Reason != in.Why ||
 		after.Effect != in.Effect || after.Reference != in.Reference {
 		return RecordDecisionResult{}, temporal.NewNonRetryableApplicationError(
-			fmt.Sprintf("the audit trail does not hold this %s under request %s: decide with pawl events %[1]s", in.Action, in.RequestID), ErrTypeNotRecorded, nil)
+			fmt.Sprintf("the audit trail contains no %s under request %s: use pawl events %[1]s", in.Action,
+				in.RequestID), ErrTypeNotRecorded, nil)
 	}
 	found, err := r.Ledger.Read(ctx, in.Effects)
 	if err != nil {
@@ -109,25 +110,26 @@ func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (Reco
 		before.LastError); err != nil && !settledOtherwise(err) {
 		return RecordDecisionResult{}, fmt.Errorf("resume receipt %s: %w", in.ReceiptID, err)
 	}
-	r.tell(ctx, slog.LevelInfo, "run decided", in.Ref, "action", in.Action, "effect_key", in.Effect, "request_id",
+	r.logState(ctx, slog.LevelInfo, "run decided", in.Ref, "action", in.Action, "effect_key", in.Effect, "request_id",
 		in.RequestID)
 	return RecordDecisionResult{}, nil
 }
 
-// SkipEffectInput says which effect shall not be done, and why.
+// SkipEffectInput identifies an effect to skip, and the reason.
 type SkipEffectInput struct {
 	Effect effect.Call
 	Reason string
 }
 
-// SkipEffectResult says what the effect had come to before it could be skipped.
+// SkipEffectResult is empty if the effect was skipped.
 type SkipEffectResult struct {
-	// Met is set where another run has done the effect, or taken it back, meanwhile: it is not skipped then.
+	// Met is set if another run has executed or compensated the effect in the meantime. The effect is then not
+	// skipped.
 	Met *effect.Result `json:",omitempty"`
 }
 
-// SkipEffect records in the ledger that an effect shall not be done. One that has been done meanwhile
-// stays done; one that is being done is waited for.
+// SkipEffect marks an effect as skipped in the ledger. An effect that was executed in the meantime stays done. While
+// an attempt is in progress, SkipEffect returns an error and is retried.
 func (r *Runs) SkipEffect(ctx context.Context, in SkipEffectInput) (SkipEffectResult, error) {
 	key := in.Effect.Key
 	err := r.Ledger.Skip(ctx, effect.ClaimOf(ctx, in.Effect, 0), in.Reason)
@@ -148,5 +150,5 @@ func (r *Runs) SkipEffect(ctx context.Context, in SkipEffectInput) (SkipEffectRe
 		met := effect.Recorded(now, in.Effect.EventID)
 		return SkipEffectResult{Met: &met}, nil
 	}
-	return SkipEffectResult{}, fmt.Errorf("%s is being done at this moment: it is skipped when that has failed", key)
+	return SkipEffectResult{}, fmt.Errorf("%s is being executed: it will be skipped if this attempt fails", key)
 }

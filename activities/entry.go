@@ -12,84 +12,94 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// EntryKind says what an entry books, and so which way the money went: amounts are not negative, but for those of a
-// dispute that were withdrawn, and for a correction of too high an entry.
+// EntryKind is the kind of movement that an entry books. Amounts are positive or 0, except for a withdrawal of a
+// dispute and a correction of an entry that was too high.
 type EntryKind string
 
 // The kinds of entries.
 const (
 	PaymentEntry        EntryKind = "payment"
-	ReversalEntry       EntryKind = "reversal" // takes back what a payment was booked for; the cash stays
+	ReversalEntry       EntryKind = "reversal" // reverses the sale of a payment; the cash stays until a refund
 	RefundEntry         EntryKind = "refund"
-	RefundReversalEntry EntryKind = "refund_reversal" // a refund that failed after all
+	RefundReversalEntry EntryKind = "refund_reversal" // a refund that failed after its success
 	CreditEntry         EntryKind = "credit"
 	CreditReversalEntry EntryKind = "credit_reversal"
 	DisputeEntry        EntryKind = "dispute"
-	CorrectionEntry     EntryKind = "correction" // of an entry that was read, or mapped, wrongly
+	CorrectionEntry     EntryKind = "correction" // corrects an entry that was parsed or mapped wrongly
 )
 
-// Entry is what finance books: the body of POST {base}/entries.
+// Entry is a finance entry: the body of POST {base}/entries.
 type Entry struct {
 	Kind EntryKind `json:"kind"`
 	Mode string    `json:"mode"`
-	// Account is the one that it is booked under; it stays where it was booked.
+	// Account is the account at the time of the booking. It does not change if the customer is linked to another
+	// account.
 	Account string `json:"account"`
-	// ProviderAccount is the connected account that the money moved on, "" for the provider's own.
+	// ProviderAccount is the connected account that received or paid the money, or "" for the provider's own account.
 	ProviderAccount string `json:"provider_account,omitempty"`
-	// Object is what the entry is about: an invoice, a refund, a credit note, a balance transaction of a dispute.
+	// Object is the ID of an invoice, a refund, a credit note, or a balance transaction of a dispute.
 	Object       string `json:"object"`
 	Invoice      string `json:"invoice,omitempty"`
 	Subscription string `json:"subscription,omitempty"`
-	Plan         string `json:"plan,omitempty"`
-	// Amount and Tax, which is a part of it, are in minor units of Currency.
+	// Payment is the booked payment of an invoice: a payment intent, or a charge without one. It is "" if only the
+	// invoice has reported the amount. It selects the settlement and is not sent, because the order of delivery decides
+	// whether it is known.
+	Payment string `json:"payment,omitempty"`
+	Plan    string `json:"plan,omitempty"`
+	// Amount and Tax are in minor units of Currency. Amount includes Tax.
 	Amount   int64  `json:"amount"`
 	Tax      int64  `json:"tax"`
 	Currency string `json:"currency"`
-	// Due is what was to be paid of an invoice: more or less than Amount where more or less of it was paid. Balance is
-	// what the customer's balance has paid beside it; negative for what it has added to Due.
+	// Cash is the money that moved: [Entry.Net], set when the entry is sent.
+	Cash int64 `json:"cash"`
+	// Due is the amount due of an invoice. It differs from Amount if more or less was paid. Balance is the part that
+	// the customer's balance paid; it is negative if the invoice transferred an amount from the balance to Due.
 	Due     int64 `json:"due,omitempty"`
 	Balance int64 `json:"balance,omitempty"`
-	// How says how the money moved: [ByCharge] and so on, "" where the kind says it.
+	// How is the way the money moved, e.g. [ByCharge], or "" if Kind implies it.
 	How string `json:"how,omitempty"`
-	// Settlement is how the money moved on the provider's balance, nil where nothing has told.
-	Settlement *billing.Settlement `json:"settlement,omitempty"`
-	// SettlementUnknown says why it is not known, though it was asked for: [SettlementLate] and so on.
+	// Settlement is the movement on the provider's balance. It is nil if unknown.
+	Settlement *fold.Settlement `json:"settlement,omitempty"`
+	// SettlementUnknown is the reason why the requested settlement is unknown, e.g. [SettlementLate].
 	SettlementUnknown string `json:"settlement_unknown,omitempty"`
-	// PeriodStart and PeriodEnd bound the paid period, zero for a payment of none.
+	// PeriodStart and PeriodEnd bound the paid period. They are zero for a payment without a period.
 	PeriodStart time.Time `json:"period_start,omitzero"`
 	PeriodEnd   time.Time `json:"period_end,omitzero"`
 	OccurredAt  time.Time `json:"occurred_at"`
-	// Reverses is the key of the entry that this one takes back; "" stands for the key that the effect undoes.
+	// Reverses is the key of the entry that this one reverses. If it is "", the key of the compensated effect is
+	// used.
 	Reverses string `json:"reverses,omitempty"`
-	// Corrects is the key of the entry that a correction is about.
+	// Corrects is the key of the entry that a correction concerns.
 	Corrects string `json:"corrects,omitempty"`
 }
 
-// How money moved. What moved out of band is not on the provider's balance, and what moved on the customer's balance is
-// no cash.
+// Ways in which money moves. Out-of-band money is not on the provider's balance, and the customer's balance is not
+// cash.
 const (
 	ByCharge  = "charge"
 	OutOfBand = "out_of_band"
 	ByBalance = "balance"
-	Unknown   = "unknown" // nothing has told, until it was booked
+	Unknown   = "unknown" // no event had reported it before the booking
 )
 
-// Request is how the entry is sent.
+// Request returns the request that posts the entry, with its cash.
 func (e Entry) Request() Request {
+	e.Cash = e.Net()
 	return Request{http.MethodPost, "/entries", map[string]string{"Pawl-Mode": e.Mode}, e}
 }
 
-// Net is the cash that the entry brings in, negative for what it takes away: 0 for what only moves the customer's
-// balance.
+// Net returns the cash that the entry brings in, negative for outgoing cash. It is 0 if only the customer's balance
+// moved, and for a reversal, because the money stays until a refund. The sum over an account's entries equals the
+// movements on the provider's balance before fees, plus out-of-band payments.
 func (e Entry) Net() int64 {
-	if e.How == ByBalance {
+	switch {
+	case e.How == ByBalance || e.Kind == ReversalEntry:
 		return 0
-	}
-	switch e.Kind {
-	case ReversalEntry, RefundEntry, CreditEntry:
+	case e.Kind == RefundEntry || e.Kind == CreditEntry:
 		return -e.Amount
 	}
 	return e.Amount
@@ -98,17 +108,17 @@ func (e Entry) Net() int64 {
 // Finance exports entries to the accounting system.
 type Finance struct {
 	Effects *effect.Runner
-	// Facts knows which entries were booked, and which are still to be.
+	// Facts reports which entries were booked and which are pending.
 	Facts *billing.Store
-	// Objects are asked how money has settled, nil for not at all. Settle is how long an entry waits for that.
+	// Objects fetches settlements; nil disables that. Settle is the maximum wait for a settlement.
 	Objects *Objects
 	Settle  time.Duration
-	// Sinks are the finance APIs by mode. A mode without one has its effects left out.
+	// Sinks are the finance APIs by mode. Without an API for the mode, the effects are skipped.
 	Sinks map[string]Sink
 }
 
-// PostEntry books an entry, once those that it comes after are settled, and it is known how its money has settled, or
-// the time for that is over. A run that waits for it goes on then.
+// PostEntry books an entry after the entries that must come first, and after its settlement is known or
+// [Finance.Settle] has passed. It then wakes runs that wait for this entry.
 func (f *Finance) PostEntry(ctx context.Context, in EffectInput[Entry]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
@@ -121,7 +131,8 @@ func (f *Finance) PostEntry(ctx context.Context, in EffectInput[Entry]) (effect.
 		result, err = f.post(ctx, in)
 	}
 	if err == nil && result.State.Settled() {
-		// After the commit: a run that begins to wait now reads it. A worker that dies here does this again.
+		// Wake after the commit: a run that starts to wait now reads the committed state. If the worker dies here,
+		// the retry wakes again.
 		err = effect.Infrastructure(wakeNext(ctx, f.Effects.Ledger, []string{in.Effect.Key, in.Effect.Compensates}))
 	}
 	return result, err
@@ -136,20 +147,22 @@ func (f *Finance) post(ctx context.Context, in EffectInput[Entry]) (effect.Resul
 	if err != nil {
 		return effect.Result{}, effect.Infrastructure(err)
 	}
+	entry.Cash, entry.Payment = entry.Net(), ""
 	body, err := json.Marshal(entry)
 	if err != nil {
 		return effect.Result{}, fmt.Errorf("encode entry of %s: %w", entry.Object, err)
 	}
 	booked := func(a *effect.Attempt, ref string) any {
 		sent := entry
-		if len(a.Request) > 0 { // an earlier attempt may have known less
+		if len(a.Request) > 0 { // an earlier attempt may have sent a different entry
 			sent = Entry{}
 			_ = json.Unmarshal(a.Request, &sent) // our own encoding
 		}
-		a.Also(billing.RecordEntry(billing.Entry{
+		a.Also(billing.RecordEntry(fold.Entry{
 			EffectKey: in.Effect.Key, Mode: sent.Mode, Account: sent.Account, ProviderAccount: sent.ProviderAccount,
 			Object: sent.Object, Invoice: sent.Invoice, Kind: string(sent.Kind), Amount: sent.Amount, Tax: sent.Tax,
-			Currency: sent.Currency, Settlement: sent.Settlement, SettlementUnknown: sent.SettlementUnknown,
+			Currency: sent.Currency, Cash: sent.Cash,
+			Settlement: sent.Settlement, SettlementUnknown: sent.SettlementUnknown,
 			Reference: ref,
 		}))
 		return map[string]string{"reference": ref}
@@ -168,9 +181,8 @@ func (f *Finance) post(ctx context.Context, in EffectInput[Entry]) (effect.Resul
 	})
 }
 
-// exact returns the entry as it is sent. One that takes back another takes back what that has booked, under its
-// account: facts that have come since may tell more of it. inVain says why there is nothing to take back, "" if there
-// is something.
+// exact returns the entry as it is sent. An entry that reverses another uses the account and currency of the booked
+// entry, because later facts may differ. inVain is the reason why there is nothing to reverse, or "".
 func (f *Finance) exact(ctx context.Context, in EffectInput[Entry]) (entry Entry, inVain string, err error) {
 	entry = in.For
 	entry.Reverses = cmp.Or(entry.Reverses, in.Effect.Compensates)
@@ -183,26 +195,26 @@ func (f *Finance) exact(ctx context.Context, in EffectInput[Entry]) (entry Entry
 	if of == nil && err == nil {
 		found, err := f.Effects.Ledger.Read(ctx, []string{entry.Reverses})
 		if found[entry.Reverses].State == ledger.Skipped {
-			inVain = entry.Reverses + " was skipped: there is nothing to take back"
+			inVain = entry.Reverses + " was skipped: there is nothing to reverse"
 		}
 		return entry, inVain, err
 	}
 	if err != nil {
 		return entry, "", err
 	}
-	entry.Account, entry.Currency, entry.Tax = of.Account, of.Currency, billing.TaxOf(entry.Amount, of.Amount, of.Tax)
+	entry.Account, entry.Currency, entry.Tax = of.Account, of.Currency, fold.TaxOf(entry.Amount, of.Amount, of.Tax)
 	entry.Settlement = nil
-	if entry.Amount = min(entry.Amount, of.Amount); entry.Amount == of.Amount { // else it takes back a part
+	entry.Amount = min(entry.Amount, of.Amount)
+	if entry.Kind != ReversalEntry && entry.Amount == of.Amount { // the whole movement is reversed
 		entry.Settlement, entry.SettlementUnknown = of.Settlement.Reversed(), of.SettlementUnknown
 	}
 	return entry, "", nil
 }
 
-// waits returns the result of an entry that comes after another one, as long as that is to be booked; the zero result
-// for any other. It takes no place at the sink, and claims nothing. An entry that a person says has happened does not
-// wait.
+// waits returns a waiting result if another entry must be booked first, and the zero result otherwise. It takes no
+// place at the sink and claims nothing. An entry that a person confirmed does not wait.
 //
-// It reads once more after it has said that the run waits, since the first may be settled between the two.
+// It checks again after it has recorded the wait, because the first entry may be settled between the two.
 func (f *Finance) waits(ctx context.Context, c effect.Call) (effect.Result, error) {
 	if len(c.After) == 0 || c.ByHand != nil {
 		return effect.Result{}, nil
@@ -225,9 +237,9 @@ func (f *Finance) waits(ctx context.Context, c effect.Call) (effect.Result, erro
 
 const waitsFor = "waits for "
 
-// An entry looks again by itself after a while. It is told when the first is settled, and when the run of that ends
-// otherwise; nobody tells it only of a run that was ended in Temporal. Each look stands in the run's history: the
-// longer it has waited, the seldomer.
+// Limits of the wait between two checks. The run is woken if the first entry is settled, or if the run of that entry
+// ends. A run that was terminated in Temporal sends no signal, so the entry also polls. Each poll adds events to
+// the history, so the interval grows with the time waited.
 const (
 	leastWait = 5 * time.Second
 	mostWait  = 10 * time.Minute

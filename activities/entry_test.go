@@ -11,6 +11,7 @@ import (
 	"github.com/pawlhq/pawl/activities/activitiestest"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
 func (b *bundle) finance(url string) *activities.Finance {
@@ -35,7 +36,7 @@ func TestPostEntry_WhatIsSent(t *testing.T) {
 		Method: "POST", Path: "/entries", Key: in.Effect.Key, Authorization: "Bearer token", ContentType: "application/json", Applied: true,
 		Pawl: map[string]string{"Pawl-Mode": "live"}, CloudEvent: map[string]string{},
 		Body: `{"kind":"payment","mode":"live","account":"acme","object":"in_1","invoice":"in_1","subscription":"sub_1","plan":"pro",` +
-			`"amount":4900,"tax":783,"currency":"usd","how":"charge",` +
+			`"amount":4900,"tax":783,"currency":"usd","cash":4900,"how":"charge",` +
 			`"period_start":"2026-03-01T00:00:00Z","period_end":"2026-04-01T00:00:00Z","occurred_at":"2026-03-01T00:01:00Z"}`,
 	}
 	if got := s.Requests(); !reflect.DeepEqual(got, []activitiestest.Request{want}) {
@@ -64,7 +65,7 @@ func TestPostEntry_Reversal_TakesBackWhatWasBooked(t *testing.T) {
 	refund := payment("re_1")
 	refund.Effect = call("refund-entry", "re_1")
 	refund.For.Kind, refund.For.Amount, refund.For.Tax = activities.RefundEntry, 5831, 0 // its invoice was not known
-	refund.For.Settlement = billing.Settled(-6400, 10, "eur")
+	refund.For.Settlement = fold.Settled(-6400, 10, "eur")
 	must(b, effect.Done, b.finance(s.URL).PostEntry, refund)
 	reversal := func(object string, amount int64) activities.EffectInput[activities.Entry] {
 		in := refund

@@ -11,74 +11,101 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Objects asks the provider for objects that events do not tell for sure.
+// Objects fetches objects from the provider if events do not contain enough data.
 type Objects struct {
 	Effects  *effect.Runner
 	Receipts Receipts
 	Facts    *billing.Store
-	// APIs are the clients by source; a source without a key has none.
+	// APIs are the clients by source. A source without a key has no entry.
 	APIs   map[string]*stripe.Client
 	Policy effect.Policy
 	Now    func() time.Time
 
-	// denied says by source when its key was last refused how money has settled.
+	// denied holds, by source, the time at which Stripe last refused its key access to settlements.
 	denied sync.Map
 }
 
-// api returns the client of a receipt's source, nil where that has no key.
+// api returns the client of a receipt's source. It is nil if the source has no key.
 func (o *Objects) api(ctx context.Context, receiptID string) (api *stripe.Client, source string, err error) {
 	held, err := o.Receipts.Get(ctx, receiptID)
 	return o.APIs[held.Source], held.Source, effect.Infrastructure(err)
 }
 
-// Wanted is an object that is asked for.
+// Wanted identifies an object to fetch.
 type Wanted struct {
-	billing.Subject
-	// Kind is what shall be known: SubscriptionSeen, InvoiceSeen, PaymentSeen, which is the invoice of a payment
-	// intent, or RefundSeen, which are the refunds of a charge.
-	Kind   billing.Kind
+	fact.Subject
+	// Kind is the kind of facts to fetch: SubscriptionSeen, InvoiceSeen, PaymentSeen (the invoice of a payment intent)
+	// or RefundSeen (the refunds of a charge).
+	Kind   fact.Kind
 	Object string
-	// Tag is what a thin event calls the object that it is about, in the place of a kind.
+	// Tag is the type of the related object of a thin event. It replaces Kind.
 	Tag string `json:",omitempty"`
-	// OfInvoice is set if Object is an invoice, and its payment is asked for.
+	// List is set if the event contains only a part of a list. If the rest cannot be fetched within [listPatience],
+	// the known part is used.
+	List bool `json:",omitempty"`
+	// Shown is the fact of the event about a subscription. The fetched state must not be older.
+	Shown *fact.Fact `json:",omitempty"`
+	// OfInvoice is set if Object is an invoice and its payments are wanted.
 	OfInvoice bool `json:",omitempty"`
-	// After is a second that shall be over when it is asked for; zero where any time will do.
+	// After is a second that must have passed before the request. Zero means no wait.
 	After time.Time
 }
 
-// FetchedObject is what the ledger keeps of an answer.
-type FetchedObject struct{ Facts []billing.Fact }
+// FetchedObject is the part of an answer that the ledger keeps.
+type FetchedObject struct{ Facts []fact.Fact }
 
-// settled is how long after a second its last state is asked for: clocks differ, and a copy of the provider's data
-// needs its time to catch up.
+// settled is the wait after a second has passed, before its final state is fetched: clocks differ, and Stripe's
+// replicas need time to catch up.
 const settled = 2 * time.Second
 
-// FetchObject asks for one object. The result's Value is a [FetchedObject]. One that the provider does not have is left
-// out; but an invoice whose event we hold is there, and a key that does not see it is the wrong one. An answer that is
-// older than a known state is asked for again, like one that did not come.
+// lag is how long FetchObject retries if Stripe does not return the object: the API can lag behind the events and
+// return 404.
+const lag = 5 * time.Minute
+
+// listPatience is how long an event waits for the rest of a list. The effects of the known part have priority.
+const listPatience = 30 * time.Second
+
+// FetchObject fetches one object. The result's Value is a [FetchedObject]. If the response is older than the known
+// state, FetchObject retries.
+//
+// If Stripe still does not return the object after [lag], the effect is refused: the key may belong to another
+// account or mode, which only a person can check. [Wanted.mayBeAbsent] lists the exceptions.
 func (o *Objects) FetchObject(ctx context.Context, in EffectInput[Wanted]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
 	}
-	return o.Effects.Do(ctx, in.Effect, o.Policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
+	policy := o.Policy
+	if in.For.List { // the breaker must not delay it
+		policy.Gate = nil
+	}
+	return o.Effects.Do(ctx, in.Effect, policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
 		api, source, err := o.api(ctx, in.Effect.ReceiptID)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if api == nil {
+		case api == nil && in.For.Tag != "":
+			return nil, effect.Refuse("source %s has no api_key to fetch %s", source, in.For.Object)
+		case api == nil:
 			return nil, &effect.NotWanted{Reason: "source " + source + " has no api_key"}
 		}
 		if err := o.wait(ctx, in.For.After); err != nil {
 			return nil, err
 		}
-		return o.fetch(ctx, api, in.For, a)
+		fetched, err := o.fetch(ctx, api, in.For, a)
+		if class, _ := effect.Classify(err); in.For.List && err != nil &&
+			(class != ledger.Transient || a.Trying > listPatience) {
+			return nil, &effect.NotWanted{Reason: "the rest of the list could not be fetched, so the known part is " +
+				"used: " + err.Error()}
+		}
+		return fetched, err
 	})
 }
 
-// wait waits until the second is over for good.
+// wait waits until the second and the margin [settled] have passed.
 func (o *Objects) wait(ctx context.Context, second time.Time) error {
 	if second.IsZero() {
 		return nil
@@ -92,63 +119,82 @@ func (o *Objects) wait(ctx context.Context, second time.Time) error {
 }
 
 func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted, a *effect.Attempt) (FetchedObject, error) {
-	fetched, err := w.ask(ctx, api)
+	answers, err := w.ask(ctx, api)
 	switch {
-	case errors.Is(err, stripe.ErrNotFound) && w.Kind == billing.InvoiceSeen:
-		return FetchedObject{}, effect.Fault("Stripe shows no %s to the key of the source: is it of the same account and mode?", w.Object)
-	case errors.Is(err, stripe.ErrNotFound) && w.Kind == billing.PaymentSeen && !w.OfInvoice:
-		return FetchedObject{[]billing.Fact{w.noInvoice(o.Now())}}, nil
-	case errors.Is(err, stripe.ErrNotFound) && w.OfInvoice:
-		return FetchedObject{}, &effect.NotWanted{Reason: "Stripe shows no payment of " + w.Object}
-	case errors.Is(err, stripe.ErrNotFound):
+	case errors.Is(err, stripe.ErrNoPayment) && w.OfInvoice:
+		return FetchedObject{}, &effect.NotWanted{Reason: "Stripe has no payment of " + w.Object}
+	case errors.Is(err, stripe.ErrNoPayment):
+		return FetchedObject{[]fact.Fact{w.noInvoice(o.Now())}}, nil
+	case errors.Is(err, stripe.ErrNotFound) && w.mayBeAbsent():
 		return FetchedObject{}, &effect.NotWanted{Reason: "Stripe has no " + w.Object}
+	case errors.Is(err, stripe.ErrNotFound) && a.Trying < lag:
+		return FetchedObject{}, &effect.Failure{Class: ledger.Transient,
+			Err: fmt.Errorf("read %s: Stripe does not return it yet", w.Object)}
+	case errors.Is(err, stripe.ErrNotFound):
+		return FetchedObject{}, effect.Refuse("Stripe returns no %s for the source's api_key: check that the key "+
+			"belongs to the account and mode of the event", w.Object)
 	}
 	if class, _ := effect.Classify(err); w.OfInvoice && err != nil && class != ledger.Transient {
-		// Everything else is known: that a key may not read this holds nothing back.
-		return FetchedObject{}, &effect.NotWanted{Reason: "what " + w.Object + " was paid by cannot be read: " + err.Error()}
+		// Everything else is known, so a missing permission must not block the entry.
+		reason := "the payments of " + w.Object + " cannot be read: " + err.Error()
+		return FetchedObject{}, &effect.NotWanted{Reason: reason}
 	}
 	if err != nil {
 		return FetchedObject{}, err
 	}
-	facts, err := fetched.Facts(w.subject())
-	if err != nil {
-		return FetchedObject{}, effect.Fault("%s as Stripe shows it: %w", w.Object, err)
-	}
-	if w.Tag != "" { // the event's body has no address
-		for _, keep := range billing.AddressKept(fetched.Address(w.Subject)) {
-			a.Also(keep)
+	var facts []fact.Fact
+	for _, fetched := range answers {
+		some, err := fetched.Facts(w.subject())
+		if err != nil {
+			return FetchedObject{}, effect.Fault("read %s as fetched from Stripe: %w", w.Object, err)
+		}
+		facts = append(facts, some...)
+		if w.Tag != "" { // the event's body has no address
+			for _, keep := range billing.AddressKept(fetched.Address(w.Subject)) {
+				a.Also(keep)
+			}
 		}
 	}
 	switch {
 	case len(facts) == 0 && w.Tag != "":
-		return FetchedObject{}, &effect.NotWanted{Reason: w.Object + " as Stripe shows it tells nothing"}
+		return FetchedObject{}, nil
 	case len(facts) == 0:
-		return FetchedObject{}, effect.Fault("%s as Stripe shows it tells nothing", w.Object)
-	case facts[0].Invoice != nil && facts[0].Invoice.Partial:
-		return FetchedObject{}, effect.Fault("%s has more lines than can be read", w.Object)
+		return FetchedObject{}, effect.Fault("%s as fetched from Stripe contains no facts", w.Object)
 	}
 	return FetchedObject{facts}, o.caughtUp(ctx, w, facts[0])
 }
 
-func (w Wanted) ask(ctx context.Context, api *stripe.Client) (stripe.Fetched, error) {
-	object := cmp.Or(w.Tag, "subscription")
-	switch {
-	case w.Kind == billing.PaymentSeen && w.OfInvoice:
-		return api.PaymentOf(ctx, w.Object, w.ProviderAccount)
-	case w.Kind == billing.PaymentSeen:
-		return api.InvoicePayment(ctx, w.Object, w.ProviderAccount)
-	case w.Kind == billing.RefundSeen:
-		return api.Refunds(ctx, w.Object, w.ProviderAccount)
-	case w.Kind == billing.InvoiceSeen:
-		object = "invoice"
+// mayBeAbsent reports whether the run continues without the object: the fold can order the changes of a subscription
+// by itself, the payment of an invoice only completes an entry, and Stripe deletes draft invoices.
+func (w Wanted) mayBeAbsent() bool {
+	if w.Tag != "" {
+		return w.EventType == "invoice.deleted"
 	}
-	found, err := api.Object(ctx, object, w.Object, w.ProviderAccount)
-	return found.Fetched, err
+	return w.Kind == fact.SubscriptionSeen || w.OfInvoice
 }
 
-// subject is that of the fetched facts: the event's own fact about the object stays beside them. A thin event has
-// none, and the fetched ones are its own.
-func (w Wanted) subject() billing.Subject {
+func (w Wanted) ask(ctx context.Context, api *stripe.Client) ([]stripe.Fetched, error) {
+	one := func(found stripe.Fetched, err error) ([]stripe.Fetched, error) { return []stripe.Fetched{found}, err }
+	object := cmp.Or(w.Tag, "subscription")
+	switch {
+	case w.Kind == fact.PaymentSeen && w.OfInvoice:
+		return api.PaymentsOf(ctx, w.Object, w.ProviderAccount)
+	case w.Kind == fact.PaymentSeen:
+		return one(api.InvoicePayment(ctx, w.Object, w.ProviderAccount))
+	case w.Kind == fact.RefundSeen:
+		return one(api.Refunds(ctx, w.Object, w.ProviderAccount))
+	case w.Kind == fact.InvoiceSeen:
+		object = "invoice"
+	case w.Kind == fact.CheckoutSeen:
+		object = "checkout.session"
+	}
+	found, err := api.Object(ctx, object, w.Object, w.ProviderAccount)
+	return one(found.Fetched, err)
+}
+
+// subject returns the subject of the fetched facts. They get an event ID of their own if the event has facts, so that
+// both are stored. A thin event has no other facts.
+func (w Wanted) subject() fact.Subject {
 	s := w.Subject
 	if w.Tag != "" {
 		return s
@@ -157,23 +203,26 @@ func (w Wanted) subject() billing.Subject {
 	return s
 }
 
-// noInvoice is the fact that a payment has paid no invoice.
-func (w Wanted) noInvoice(at time.Time) billing.Fact {
-	f := billing.Fact{Subject: w.subject(), Kind: billing.PaymentSeen, Object: w.Object, Rank: billing.RankFetched,
-		Origin: billing.FromFetch, Data: billing.Data{Payment: &billing.PaymentFact{NoInvoice: true}}}
+// noInvoice returns the fact that a payment belongs to no invoice.
+func (w Wanted) noInvoice(at time.Time) fact.Fact {
+	f := fact.Fact{Subject: w.subject(), Kind: fact.PaymentSeen, Object: w.Object, Rank: fact.RankFetched,
+		Origin: fact.FromFetch, Data: fact.Data{Payment: &fact.Payment{NoInvoice: true}}}
 	f.OccurredAt = at.UTC().Truncate(time.Second)
 	return f
 }
 
-// caughtUp returns an error if the answer is older than the event that it was asked for.
-func (o *Objects) caughtUp(ctx context.Context, w Wanted, answer billing.Fact) error {
+// caughtUp returns an error if the fetched state is older than the known state.
+func (o *Objects) caughtUp(ctx context.Context, w Wanted, answer fact.Fact) error {
 	known, err := o.Facts.About(ctx, w.Subject, w.Object)
 	if err != nil {
 		return effect.Infrastructure(err)
 	}
-	if billing.Behind(answer, known) {
+	if w.Shown != nil {
+		known = append(known, *w.Shown)
+	}
+	if fact.Behind(answer, known) {
 		return &effect.Failure{Class: ledger.Transient, RetryAfter: settled,
-			Err: fmt.Errorf("%s was shown as it had been before what is known already", w.Object)}
+			Err: fmt.Errorf("read %s: Stripe returned an older state than the known one", w.Object)}
 	}
 	return nil
 }

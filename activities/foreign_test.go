@@ -12,6 +12,7 @@ import (
 	"github.com/pawlhq/pawl/activities/activitiestest"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -65,7 +66,7 @@ func TestActivities_InputNotOfItsReceipt_Refused(t *testing.T) {
 		},
 		"facts of the other mode": func() error {
 			_, err := do(b, load.ApplyFacts, activities.EffectInput[activities.Facts]{Effect: live, For: activities.Facts{
-				Facts: []billing.Fact{{Subject: billing.Subject{Mode: "live"}}},
+				Facts: []fact.Fact{{Subject: fact.Subject{Mode: "live"}}},
 			}})
 			return err
 		},

@@ -16,78 +16,87 @@ import (
 	"github.com/pawlhq/pawl/activities/letters"
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Letter is what a customer is written.
+// Letter is an e-mail to a customer.
 type Letter struct {
-	// Template is the letter's name; see package letters.
+	// Template is the name of the template; see package letters.
 	Template string
 	Mode     string
 	Account  string
-	// Object is the provider's ID of its subject. A letter shows it only where that has no Number.
+	// Object is the provider's ID of the subject. The e-mail shows it only if there is no Number.
 	Object string
 	Number string `json:",omitempty"`
-	// Customer is the provider's, or the checkout session of a guest. The address is read when the letter is sent.
+	// Customer is the provider's customer ID, or the checkout session of a guest. The address is read when the e-mail
+	// is sent.
 	Customer string `json:",omitempty"`
 	// Amount is in minor units of Currency.
 	Amount   int64  `json:",omitempty"`
 	Currency string `json:",omitempty"`
 	Plan     string `json:",omitempty"`
 	Quantity int64  `json:",omitempty"`
-	// PeriodStart and PeriodEnd are zero for a letter that is about no period.
+	// PeriodStart and PeriodEnd are zero if the e-mail concerns no period.
 	PeriodStart time.Time `json:",omitzero"`
 	PeriodEnd   time.Time `json:",omitzero"`
-	// EndsAt is the end that it tells of, zero for none.
+	// EndsAt is the announced end of access or of the trial. It is zero in other e-mails.
 	EndsAt time.Time `json:",omitzero"`
-	// Because is why access ends; see [letters.Content].
+	// Because is the reason why access ends; see [letters.Content].
 	Because string `json:",omitempty"`
-	// Unpaid is what becomes of a trial that has no payment method by its end; see [letters.Content].
+	// Unpaid is the outcome of a trial without a payment method; see [letters.Content].
 	Unpaid string `json:",omitempty"`
 	// DueAt is the due date of an invoice without an attempt to pay it. It is zero in other letters.
 	DueAt time.Time `json:",omitzero"`
-	// OccurredAt is when it happened; the letter has this date.
+	// OccurredAt is the time of the event. It is the date of the e-mail.
 	OccurredAt time.Time
-	// Notice is set for a letter that is true for a while.
+	// Notice is set if the e-mail is sent only while a condition holds.
 	Notice *Notice `json:",omitempty"`
 }
 
-// MailSink is a mail server and how letters are handed to it.
+// MailSink configures a mail server and the delivery guarantee.
 //
-// SMTP cannot say whether a mail was accepted when the connection breaks after the final dot (RFC
-// 1047), so the guarantee is a choice: at most once by default (a broken attempt is uncertain, and a
-// person decides), at least once where configured (it is sent again, with the same Message-ID).
+// If the connection breaks after the final dot, SMTP does not reveal whether the server accepted the e-mail (RFC
+// 1047). The guarantee is therefore configurable. By default it is at most once: such an attempt is uncertain, and a
+// person decides. With AtLeastOnce the e-mail is sent again with the same Message-ID. A relay that deduplicates by a
+// header delivers once: the same e-mail is sent again under the same key during the lifetime of the key.
 type MailSink struct {
 	Mailer *Mailer
 	From   string
-	// AtLeastOnce sends again when nobody knows.
+	// AtLeastOnce repeats an attempt with an unknown outcome.
 	AtLeastOnce bool
-	Policy      effect.Policy
+	// KeyHeader is the header in which the relay expects the idempotency key, or "". The policy contains the lifetime
+	// of the key.
+	KeyHeader string
+	Policy    effect.Policy
 }
 
-// Mail sends letters to customers.
+// repeats reports whether an attempt with an unknown outcome is repeated.
+func (s MailSink) repeats() bool { return s.AtLeastOnce || s.KeyHeader != "" }
+
+// Mail sends e-mails to customers.
 type Mail struct {
 	Effects  *effect.Runner
 	Receipts Receipts
-	// Facts knows how customers are written to, and whether notices are still true.
+	// Facts reads addresses, and the state that notices depend on.
 	Facts   *billing.Store
 	Letters *letters.Set
-	// Sinks are the mail servers by mode. A mode without one has its letters left out.
+	// Sinks are the mail servers by mode. Without a server for the mode, e-mails are skipped.
 	Sinks map[string]MailSink
 	Now   func() time.Time
-	// Settle is how long a letter that tells a state waits for other events about that; see [Notice.settles].
+	// Settle is how long an e-mail about a state waits for other events about the same state; see [Notice.settles].
 	Settle time.Duration
-	// Apart is how long no other letter of a [Notice.Series] goes out after one.
+	// Apart is the minimum time between two e-mails of a [Notice.Series].
 	Apart time.Duration
 }
 
-// sentMail is what the ledger keeps of a mail: no address.
+// sentMail is the ledger's record of an e-mail. It contains no address.
 type sentMail struct {
 	MessageID string
 }
 
-// SendLetter sends a letter to the customer. A letter that is off, one that is not true any more, and one to a customer
-// without an address, is skipped. One that tells a state waits first, and has claimed nothing then.
+// SendLetter sends an e-mail to the customer. It skips an e-mail that is switched off, that is no longer true, or
+// that has no recipient address. An e-mail about a state first waits for the state to settle, without a claim.
 func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
@@ -100,22 +109,34 @@ func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.R
 		return effect.Result{State: effect.Waits, Wait: rest, Reason: settling}, err
 	}
 	policy := sink.Policy
-	policy.About, policy.Marks = in.For.Mode+":"+in.For.Account, !sink.AtLeastOnce
+	policy.About, policy.Marks = in.For.Mode+":"+in.For.Account, !sink.repeats()
 	if in.For.Notice != nil {
 		policy.Exclusive = in.For.about()
 	}
-	return m.Effects.Do(ctx, in.Effect, policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
-		to, err := m.wanted(ctx, in)
+	var sum []byte
+	if sink.KeyHeader != "" {
+		var err error
+		if sum, err = m.sum(ctx, in, sink); err != nil {
+			return effect.Result{}, err
+		}
+	}
+	return m.Effects.Do(ctx, in.Effect, policy, sum, func(ctx context.Context, a *effect.Attempt) (any, error) {
+		letter := in.For
+		to, err := m.wanted(ctx, in.Effect, &letter)
 		if err != nil {
 			return nil, err
 		}
 		id := messageID(a.IdempotencyKey, sink.From)
-		message, err := m.compose(in.For, to, sink.From, id)
+		message, err := m.compose(letter, to, sink, id, a.IdempotencyKey)
 		if err != nil {
 			return nil, err
 		}
+		if a.Repeat && sink.KeyHeader != "" && !bytes.Equal(a.Request, sum) {
+			return nil, effect.Doubt("the e-mail, its sender or its address has changed since the first attempt: the " +
+				"relay may refuse it under the same key")
+		}
 		pointOfNoReturn := a.Commit
-		if sink.AtLeastOnce {
+		if sink.repeats() {
 			pointOfNoReturn = func() error { return nil }
 		}
 		if err := sink.Mailer.Send(ctx, Message{From: sink.From, To: to.Email, Data: message},
@@ -126,11 +147,11 @@ func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.R
 	})
 }
 
-// settling is why a letter waits.
-const settling = "a letter waits until the state has settled"
+// settling is the reason why an e-mail waits.
+const settling = "the e-mail waits until the state has settled"
 
-// unsettled returns for how long a letter still waits for its state to settle. That counts from when the event was
-// received, or from when the clock's time had come, which is later.
+// unsettled returns how long an e-mail still waits for its state to settle. The wait begins at the receipt of the
+// event or at the due time of a scheduled action, whichever is later.
 func (m *Mail) unsettled(ctx context.Context, in EffectInput[Letter]) (time.Duration, error) {
 	if m.Settle == 0 || in.Effect.ByHand != nil || !in.For.Notice.settles() || m.Letters.Off(in.For.Template) {
 		return 0, nil
@@ -146,11 +167,11 @@ func (m *Mail) unsettled(ctx context.Context, in EffectInput[Letter]) (time.Dura
 	return min(m.Settle-now.Sub(since), m.Settle), nil
 }
 
-// wanted returns whom a letter is sent to. Its error is an [effect.NotWanted] where it is sent to nobody.
-func (m *Mail) wanted(ctx context.Context, in EffectInput[Letter]) (to billing.Address, err error) {
-	l := in.For
+// wanted returns the recipient and updates the amount of the e-mail. Its error is an [effect.NotWanted] if the e-mail
+// must not be sent.
+func (m *Mail) wanted(ctx context.Context, call effect.Call, l *Letter) (to billing.Address, err error) {
 	if m.Letters.Off(l.Template) {
-		return to, &effect.NotWanted{Reason: "the letter " + l.Template + " is off"}
+		return to, &effect.NotWanted{Reason: "the e-mail " + l.Template + " is switched off"}
 	}
 	switch why, err := m.untrue(ctx, l); {
 	case err != nil:
@@ -158,53 +179,76 @@ func (m *Mail) wanted(ctx context.Context, in EffectInput[Letter]) (to billing.A
 	case why != "":
 		return to, &effect.NotWanted{Reason: why}
 	}
-	of := billing.Subject{Provider: in.Effect.Provider, ProviderAccount: in.Effect.Account, Mode: l.Mode,
-		Customer: l.Customer}
+	of := fact.Subject{Provider: call.Provider, ProviderAccount: call.Account, Mode: l.Mode, Customer: l.Customer}
 	switch to, err = m.Facts.Address(ctx, of, l.Object); {
 	case err != nil:
 		return to, effect.Infrastructure(err)
 	case !to.Forgotten.IsZero():
 		return to, &effect.NotWanted{Reason: "the customer was forgotten at " + to.Forgotten.Format(time.RFC3339)}
+	case !to.Deleted.IsZero():
+		return to, &effect.NotWanted{Reason: "the customer was deleted at " + to.Deleted.Format(time.RFC3339)}
 	case to.Email == "":
-		return to, &effect.NotWanted{Reason: "no address is held: nothing that came tells a usable one of the customer"}
+		return to, &effect.NotWanted{Reason: "no usable e-mail address of the customer is known"}
 	}
 	return to, nil
 }
 
-// failure makes an unknown outcome a repeatable one where the guarantee is at least once. It stays known
-// that the mail may have been taken: when a later attempt is refused, a correction has to follow it.
+// sum returns the hash of the e-mail with its sender and address, for the first attempt. It is nil if the e-mail is
+// not sent.
+func (m *Mail) sum(ctx context.Context, in EffectInput[Letter], sink MailSink) ([]byte, error) {
+	letter := in.For
+	to, err := m.wanted(ctx, in.Effect, &letter)
+	if _, unwanted := errors.AsType[*effect.NotWanted](err); unwanted {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	message, err := m.compose(letter, to, sink, messageID(in.Effect.Key, sink.From), in.Effect.Key)
+	if err != nil {
+		return nil, nil // the attempt fails with the same error
+	}
+	hash := sha256.Sum256(message)
+	return []byte(`"` + hex.EncodeToString(hash[:]) + `"`), nil
+}
+
+// failure makes an unknown outcome retryable if the guarantee is at least once. The failure stays unanswered, so that
+// a correction follows even if a later attempt is refused.
 func (s MailSink) failure(err error) error {
-	if class, _ := effect.Classify(err); class == ledger.Ambiguous && s.AtLeastOnce {
+	if class, _ := effect.Classify(err); class == ledger.Ambiguous && s.repeats() {
 		return &effect.Failure{Class: ledger.Transient, Unanswered: true,
-			Err: errors.New("outcome unknown, sent again"), Said: err.Error()}
+			Err: errors.New("outcome unknown, sending again"), Detail: err.Error()}
 	}
 	return err
 }
 
-// compose writes the message. Everything in it follows from the letter and the address, so that a repeat is the same
-// mail; go-mail refuses addresses that would smuggle in headers.
-func (m *Mail) compose(l Letter, to billing.Address, from, messageID string) ([]byte, error) {
+// compose renders the message. It depends only on the e-mail and the address, so a repeat has the same bytes. go-mail
+// rejects addresses that would inject headers.
+func (m *Mail) compose(l Letter, to billing.Address, sink MailSink, messageID, key string) ([]byte, error) {
 	subject, text, err := m.write(l, to)
 	if err != nil {
-		return nil, effect.Fault("compose letter: %w", err)
+		return nil, effect.Fault("compose e-mail: %w", err)
 	}
 	msg := mail.NewMsg()
-	if err := msg.From(from); err != nil {
+	if err := msg.From(sink.From); err != nil {
 		return nil, effect.Fault("from address of the configuration: %w", err)
 	}
 	if err := msg.To(to.Email); err != nil {
 		// The address is personal data and stays out of the error.
-		return nil, effect.Refuse("the recipient's is no valid address")
+		return nil, effect.Refuse("the recipient's address is not valid")
 	}
 	msg.Subject(subject)
 	msg.SetMessageIDWithValue(messageID)
 	msg.SetDateWithValue(l.OccurredAt.UTC())
 	msg.SetGenHeader("X-Pawl-Account", l.Account)
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
+	if sink.KeyHeader != "" {
+		msg.SetGenHeader(mail.Header(sink.KeyHeader), key)
+	}
 	msg.SetBodyString(mail.TypeTextPlain, text)
 	var out bytes.Buffer
 	if _, err := msg.WriteTo(&out); err != nil {
-		return nil, effect.Fault("write letter: %w", err)
+		return nil, effect.Fault("write e-mail: %w", err)
 	}
 	return out.Bytes(), nil
 }
@@ -222,7 +266,7 @@ func (m *Mail) write(l Letter, to billing.Address) (subject, text string, err er
 	return m.Letters.Write(l.Template, content)
 }
 
-// messageID derives the stable Message-ID from the effect's key: readable, and unique by its hash.
+// messageID derives a stable Message-ID from the effect's key. The hash makes it unique.
 func messageID(key, from string) string {
 	sum := sha256.Sum256([]byte(key))
 	readable := strings.Map(func(r rune) rune {

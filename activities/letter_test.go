@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"mime/quotedprintable"
 	"net"
@@ -22,6 +23,7 @@ import (
 	"github.com/pawlhq/pawl/activities/letters"
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -46,7 +48,7 @@ func (b *bundle) told(email string) { b.toldBy(invoice(email)) }
 
 func (b *bundle) toldBy(body string) {
 	b.Helper()
-	of := billing.Subject{Provider: "stripe", Mode: "live", EventID: uuid.NewString(), EventType: "invoice.paid"}
+	of := fact.Subject{Provider: "stripe", Mode: "live", EventID: uuid.NewString(), EventType: "invoice.paid"}
 	err := pgx.BeginFunc(b.Context(), b.pool, func(tx pgx.Tx) error {
 		return billing.KeepAddress(b.Context(), tx, stripe.ReadAddress([]byte(body), of))
 	})
@@ -72,7 +74,7 @@ func TestSendLetter_WhatArrives(t *testing.T) {
 	must(b, effect.Done, m.SendLetter, letterAbout("receipt"))
 	must(b, effect.AlreadyDone, m.SendLetter, letterAbout("receipt"))
 	must(b, effect.Done, m.SendLetter, letterAbout("correction"))
-	if got := must(b, effect.Skipped, m.SendLetter, letterAbout("subscription-ended")); got.Reason != "the letter subscription-ended is off" {
+	if got := must(b, effect.Skipped, m.SendLetter, letterAbout("subscription-ended")); got.Reason != "the e-mail subscription-ended is switched off" {
 		t.Errorf("result %+v", got)
 	}
 	mails := box.Mails()
@@ -143,6 +145,53 @@ func TestSendLetter_AtLeastOnce_TakenThenRefused_MayHaveHappened(t *testing.T) {
 	must(b, effect.Done, m.SendLetter, in)
 	if mails := box.Mails(); len(mails) != 2 || mails[0].Data != mails[1].Data {
 		t.Errorf("mails %+v, want the same one twice", mails)
+	}
+}
+
+// A relay that deduplicates by a header gets a mail in doubt again, with the same bytes and the same key, and
+// delivers it once. A changed mail, or one whose key the relay has forgotten, waits for a person.
+func TestSendLetter_KeyHeader_SentAgainAndDeliveredOnce(t *testing.T) {
+	t.Parallel()
+	const header = "Resend-Idempotency-Key"
+	for name, tt := range map[string]struct {
+		meanwhile func(b *bundle, in *activities.EffectInput[activities.Letter])
+		state     effect.State
+		mails     int
+	}{
+		"same mail":      {func(*bundle, *activities.EffectInput[activities.Letter]) {}, effect.Done, 2},
+		"changed letter": {func(_ *bundle, in *activities.EffectInput[activities.Letter]) { in.For.Amount++ }, effect.Uncertain, 1},
+		"forgotten key": {func(b *bundle, _ *activities.EffectInput[activities.Letter]) {
+			if _, err := b.pool.Exec(b.Context(), `update effects set claimed_at = claimed_at - interval '13 hours'`); err != nil {
+				b.Fatal(err)
+			}
+		}, effect.Uncertain, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			box := activitiestest.NewMailbox(t, false)
+			box.Next(activitiestest.Break{At: activitiestest.AtDot, Keep: true})
+			m := b.mail(box, false)
+			sink := m.Sinks["live"]
+			sink.KeyHeader, sink.Policy.KeyLifetime = header, 12*time.Hour
+			m.Sinks["live"] = sink
+			b.told("ada@example.com")
+			in := letterAbout("receipt")
+			_, err := do(b, m.SendLetter, in)
+			wantAgain(t, err)
+			tt.meanwhile(b, &in)
+			must(b, tt.state, m.SendLetter, in)
+			mails, delivered := box.Mails(), map[string]string{}
+			for _, mail := range mails { // as the relay does
+				if key := mail.Header(header); delivered[key] == "" {
+					delivered[key] = mail.Data
+				} else if delivered[key] != mail.Data {
+					t.Errorf("another mail came under the key %s", key)
+				}
+			}
+			if len(mails) != tt.mails || len(delivered) != 1 || delivered[in.Effect.Key] == "" {
+				t.Errorf("%d mails under the keys %v, want %d under %s", len(mails), slices.Collect(maps.Keys(delivered)), tt.mails, in.Effect.Key)
+			}
+		})
 	}
 }
 
@@ -317,7 +366,7 @@ func TestSendLetter_NoBodyHeld_Sent(t *testing.T) {
 	in.For.Object, in.For.Number = "sub_1", ""
 	for i, customer := range []string{"", "cus_2"} {
 		in.For.Customer, in.Effect.Key = customer, fmt.Sprintf("notice:stripe:live:%d", i)
-		if got := must(b, effect.Skipped, m.SendLetter, in); !strings.HasPrefix(got.Reason, "no address is held") {
+		if got := must(b, effect.Skipped, m.SendLetter, in); !strings.HasPrefix(got.Reason, "no usable e-mail address") {
 			t.Errorf("customer %q: %+v", customer, got)
 		}
 	}

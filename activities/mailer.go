@@ -16,48 +16,46 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// mailTimeout bounds each SMTP command, the final dot included: RFC 5321 §4.5.3.2.6 grants a server ten
-// minutes for its answer to that one, and a worker does not wait that long.
+// mailTimeout bounds each SMTP command, including the final dot. RFC 5321 §4.5.3.2.6 allows the server ten minutes
+// for that response, but a worker does not wait that long.
 const mailTimeout = 30 * time.Second
 
-// TLSMode says how the connection to the mail server is protected.
+// TLSMode selects how the connection to the mail server is encrypted.
 type TLSMode string
 
 // The TLS modes.
 const (
-	StartTLS    TLSMode = "starttls" // refuse to go on when the server does not offer it
+	StartTLS    TLSMode = "starttls" // fail if the server does not offer it
 	ImplicitTLS TLSMode = "implicit"
 	NoTLS       TLSMode = "none"
 )
 
-// Mailer hands mails to an SMTP server. It uses a protocol client that lets the final dot be sent apart,
-// because that dot is where a mail stops being ours. Connections are kept for the next mail for a moment: the
-// receipts of a month's first day would else be thousands of logins, which servers count. It is safe for
-// concurrent use.
+// Mailer submits e-mails to an SMTP server. It uses a protocol client that can send the final dot separately, because
+// the server takes over the e-mail at the dot. Connections stay open for a short time: the receipts of the first day
+// of a month would otherwise need thousands of logins, which servers limit. A Mailer is safe for concurrent use.
 type Mailer struct {
 	// Address is host:port.
 	Address  string
 	TLS      TLSMode
 	Username string
 	Password string
-	// Roots trusts a mail server of a private authority; nil is the system's.
+	// Roots contains the certificate authorities of a private mail server. Nil means the system's authorities.
 	Roots *x509.CertPool
 
 	idle idleSessions
 }
 
-// Message is one mail to one recipient.
+// Message is one e-mail to one recipient.
 type Message struct {
-	// From and To may carry a display name; only the address goes into the envelope.
+	// From and To may contain a display name. The envelope contains only the address.
 	From, To string
 	// Data is the whole message with its headers.
 	Data []byte
 }
 
-// Send hands the mail over. pointOfNoReturn is called when everything but the final dot has been sent:
-// if it fails, the mail is not sent and its error is returned. Before that point every failure means
-// that the mail was not taken. After it, an answer of the server is a definite answer, and anything
-// else is in doubt; see effect.Classify.
+// Send submits an e-mail. It calls pointOfNoReturn after everything but the final dot was sent. If that fails, the
+// e-mail is not sent and Send returns the error. Every failure before that point means that the server did not accept
+// the e-mail. After it, an SMTP response is definite, and any other failure is uncertain; see effect.Classify.
 func (m *Mailer) Send(ctx context.Context, msg Message, pointOfNoReturn func() error) error {
 	from, err := mail.ParseAddress(msg.From)
 	if err != nil {
@@ -65,14 +63,14 @@ func (m *Mailer) Send(ctx context.Context, msg Message, pointOfNoReturn func() e
 	}
 	to, err := mail.ParseAddress(msg.To)
 	if err != nil {
-		return effect.Refuse("the recipient is no valid address") // the address stays out of the error
+		return effect.Refuse("the recipient's address is not valid") // the address stays out of the error
 	}
 	s, err := m.begin(ctx, from.Address)
 	if err != nil {
 		return err
 	}
-	taken := false
-	defer func() { m.idle.release(s, taken) }()
+	accepted := false
+	defer func() { m.idle.release(s, accepted) }()
 	if err := s.Rcpt(to.Address, nil); err != nil {
 		return definite(rcpt, err)
 	}
@@ -88,19 +86,19 @@ func (m *Mailer) Send(ctx context.Context, msg Message, pointOfNoReturn func() e
 	}
 	if err := body.Close(); err != nil {
 		_, answered := errors.AsType[*smtp.SMTPError](err)
-		// A write that fails has not handed over its last byte, so that the server has not seen the whole dot.
+		// If the write failed, the server has not received the complete final dot.
 		if op, ok := errors.AsType[*net.OpError](err); answered || ok && op.Op == "write" {
 			return definite(finalDot, err)
 		}
 		doubt := effect.Doubt("no answer to the final dot")
-		doubt.Said = err.Error()
+		doubt.Detail = err.Error()
 		return doubt
 	}
-	taken = true
+	accepted = true
 	return nil
 }
 
-// Check reaches the server, logs in and says who sends; no mail is sent.
+// Check connects, logs in and sends MAIL FROM. It sends no e-mail.
 func (m *Mailer) Check(ctx context.Context, from string) error {
 	sender, err := mail.ParseAddress(from)
 	if err != nil {
@@ -114,11 +112,11 @@ func (m *Mailer) Check(ctx context.Context, from string) error {
 	if err := s.Mail(sender.Address, nil); err != nil {
 		return definite("MAIL FROM", err)
 	}
-	_ = s.Quit() // it has said all that was asked
+	_ = s.Quit() // the check is complete
 	return nil
 }
 
-// begin returns a session that has taken from as the sender of the next mail.
+// begin returns a session in which the server has accepted the sender of the next e-mail.
 func (m *Mailer) begin(ctx context.Context, from string) (*session, error) {
 	for {
 		s := m.idle.take(ctx)
@@ -134,15 +132,15 @@ func (m *Mailer) begin(ctx context.Context, from string) (*session, error) {
 			return s, nil
 		}
 		s.end()
-		// The server may have ended a kept connection, or be about to (421, RFC 5321 §3.8): some take so many mails on
-		// one.
+		// The server may have closed a kept connection, or close it now (421, RFC 5321 §3.8): some servers limit the
+		// e-mails per connection.
 		if answer, ok := errors.AsType[*smtp.SMTPError](err); !kept || ok && answer.Code != 421 {
 			return nil, definite("MAIL FROM", err)
 		}
 	}
 }
 
-// dial connects, protects and authenticates. The connection ends with ctx.
+// dial connects, starts TLS and authenticates. The connection closes when ctx ends.
 func (m *Mailer) dial(ctx context.Context) (*session, error) {
 	host, _, err := net.SplitHostPort(m.Address)
 	if err != nil {
@@ -160,7 +158,7 @@ func (m *Mailer) dial(ctx context.Context) (*session, error) {
 	case ImplicitTLS:
 		s.Client = smtp.NewClient(tls.Client(conn, config))
 	case StartTLS:
-		// A server without STARTTLS may be a stripped one: nothing is sent to it.
+		// A server without STARTTLS may be the result of a downgrade attack, so send it nothing.
 		if s.Client, err = smtp.NewClientStartTLS(conn, config); err != nil {
 			s.end()
 			return nil, definite("STARTTLS", err)
@@ -178,9 +176,9 @@ func (m *Mailer) dial(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// definite classifies a failure that leaves no doubt that the mail was not taken. A 5xx answer will be given again
-// (RFC 5321 §4.2.1): before there is a recipient it is about us, and a fault, and then about this letter. Everything
-// else may pass; that we are not let in is for everything that would be sent, and waits for its mend.
+// definite classifies a failure that proves that the server did not accept the e-mail. A 5xx response is permanent
+// (RFC 5321 §4.2.1): before the recipient it concerns pawl and is a fault, after that it concerns this e-mail. Every
+// other failure is transient. A failed login affects every e-mail and opens the breaker.
 func definite(step string, err error) error {
 	answer, ok := errors.AsType[*smtp.SMTPError](err)
 	if !ok {
@@ -190,7 +188,7 @@ func definite(step string, err error) error {
 	failure.Health = effect.Answered
 	about := step == rcpt || step == data || step == finalDot
 	switch {
-	case answer.Code == 530 || step == auth && answer.Code >= 500: // RFC 4954 §4 and §6: what we are known by
+	case answer.Code == 530 || step == auth && answer.Code >= 500: // RFC 4954 §4 and §6: credentials
 		failure.Class, failure.Health = ledger.Transient, effect.Denied
 	case answer.Code == 421 || answer.Code < 500 && !about:
 		failure.Class, failure.Health = ledger.Transient, effect.Down
@@ -202,7 +200,7 @@ func definite(step string, err error) error {
 	return failure
 }
 
-// The steps that answers are told apart by: those from the recipient on are about the letter.
+// SMTP steps. A response from RCPT TO on concerns the individual e-mail.
 const (
 	auth     = "AUTH"
 	rcpt     = "RCPT TO"

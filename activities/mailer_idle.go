@@ -11,8 +11,8 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// A connection is kept for mailIdle after a mail, and maxIdleMail of them: longer than a burst has gaps, and
-// shorter than any server waits (RFC 5321 §4.5.3.2.7: five minutes at least).
+// A connection stays open for mailIdle after an e-mail, at most maxIdleMail of them. That is longer than the gaps
+// within a burst and shorter than the timeout of any server (RFC 5321 §4.5.3.2.7: at least five minutes).
 const (
 	mailIdle    = 15 * time.Second
 	maxIdleMail = 8
@@ -21,22 +21,22 @@ const (
 type session struct {
 	*smtp.Client
 	conn *boundedConn
-	// unbind undoes bind; it returns false where the context has ended.
+	// unbind undoes bind. It returns false if the context has ended.
 	unbind func() bool
 	since  time.Time
 }
 
-// bind ends the connection with ctx, and gives the server its allowance of answers for the next mail.
+// bind closes the connection when ctx ends, and resets the limit on responses for the next e-mail.
 func (s *session) bind(ctx context.Context) {
 	s.conn.left = maxAnswers
 	s.unbind = context.AfterFunc(ctx, func() { _ = s.conn.Close() })
 }
 
-// maxAnswers is how much a mail server may answer to one mail, in bytes: its greeting, the certificates of a handshake
-// and its abilities take less than 20 KB. The SMTP client itself keeps a reply of any length in memory.
+// maxAnswers limits the response bytes of a mail server per e-mail. The greeting, the certificates and the
+// capabilities take less than 20 KB. The SMTP client itself would keep a response of any length in memory.
 const maxAnswers = 64 << 10
 
-// boundedConn breaks where the server answers more than is left.
+// boundedConn fails when the server has sent more than left bytes.
 type boundedConn struct {
 	net.Conn
 	left int
@@ -44,7 +44,7 @@ type boundedConn struct {
 
 func (c *boundedConn) Read(p []byte) (int, error) {
 	if c.left == 0 {
-		return 0, fmt.Errorf("it answered more than %d KiB to one mail", maxAnswers>>10)
+		return 0, fmt.Errorf("it sent more than %d KiB in response to one e-mail", maxAnswers>>10)
 	}
 	n, err := c.Conn.Read(p[:min(len(p), c.left)])
 	c.left -= n
@@ -56,13 +56,13 @@ func (s *session) end() {
 	_ = s.conn.Close()
 }
 
-// idleSessions are connections that wait for the next mail, the one used last at the end.
+// idleSessions holds open connections for later e-mails. The last element was used last.
 type idleSessions struct {
 	mu       sync.Mutex
-	sessions []*session // of a process that ends, the kernel closes them
+	sessions []*session // when the process exits, the kernel closes them
 }
 
-// take returns a session, bound to ctx, or nil if none is idle.
+// take returns an idle session bound to ctx, or nil.
 func (i *idleSessions) take(ctx context.Context) *session {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -76,10 +76,10 @@ func (i *idleSessions) take(ctx context.Context) *session {
 	return s
 }
 
-// release keeps s for the next mail where the last one was taken; after anything else, it is not known what
-// the server thinks.
-func (i *idleSessions) release(s *session, taken bool) {
-	if !taken || !s.unbind() {
+// release keeps s for the next e-mail if the server accepted the last one. After any other outcome the state of the
+// session is unknown, so release closes it.
+func (i *idleSessions) release(s *session, accepted bool) {
+	if !accepted || !s.unbind() {
 		s.end()
 		return
 	}
@@ -94,7 +94,7 @@ func (i *idleSessions) release(s *session, taken bool) {
 	time.AfterFunc(mailIdle, i.prune)
 }
 
-// prune ends the sessions that have waited for long enough.
+// prune closes the sessions that were idle for mailIdle.
 func (i *idleSessions) prune() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -107,7 +107,7 @@ func (i *idleSessions) prune() {
 	})
 }
 
-// quit says good-bye to the server. The mails that it has taken stay taken.
+// quit sends QUIT and closes the connection. E-mails that the server has accepted are not affected.
 func (s *session) quit() {
 	s.CommandTimeout = time.Second
 	_ = s.Quit()

@@ -13,22 +13,22 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// SignalSettled tells a parked run that others have settled all that it waits for. It takes nothing: the run reads the
-// ledger.
+// SignalSettled informs a parked run that other runs have settled all of its effects. It has no payload: the run
+// reads the ledger.
 const SignalSettled = "settled"
 
-// SignalTryAgain tells a run that a sink which it waits for is back, or that an effect which comes before one of its
-// own is settled. It takes nothing and decides nothing: the run tries again, and learns from that.
+// SignalTryAgain informs a waiting run that its sink has recovered or that an earlier effect is settled. It has no
+// payload and decides nothing: the run tries again.
 const SignalTryAgain = "try-again"
 
-// DoneMeanwhile says that all effects which a parked run of an event waits for are done or skipped by now, and names
-// the other event that did so. A decision about such a run comes too late: the run ends by itself. DoneMeanwhile
-// returns "" if one of the effects is open, and for a run that waits for none. It also does if the event itself has
-// settled one: its run has followed a decision and lost that with its worker, and follows it again.
-func DoneMeanwhile(eventID string, keys []string, stands map[string]effect.Standing) string {
+// DoneMeanwhile returns a message that names the event that has settled every effect of a parked run, done or
+// skipped. A decision about such a run is too late, because the run ends by itself. DoneMeanwhile returns "" if an
+// effect is open, if keys is empty, or if the run's own event has settled one: its run then lost a decision with its
+// worker and executes it again.
+func DoneMeanwhile(eventID string, keys []string, states map[string]effect.Standing) string {
 	var by string
 	for _, key := range keys {
-		s, ok := stands[key]
+		s, ok := states[key]
 		if !ok || s.EventID == eventID || s.State != ledger.Done && s.State != ledger.Skipped {
 			return ""
 		}
@@ -37,10 +37,10 @@ func DoneMeanwhile(eventID string, keys []string, stands map[string]effect.Stand
 	if len(keys) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("all that it waited for was done meanwhile, by %s: it ends by itself", by)
+	return fmt.Sprintf("event %s has settled every effect that the run waits for: the run ends by itself", by)
 }
 
-// DoneMeanwhileIn is [DoneMeanwhile] by what the ledger holds in a transaction.
+// DoneMeanwhileIn is [DoneMeanwhile] with the ledger state of a transaction.
 func DoneMeanwhileIn(ctx context.Context, db ledger.Tx, eventID string, keys []string) (string, error) {
 	found, err := ledger.Peek(ctx, db, keys)
 	if err != nil {
@@ -49,7 +49,7 @@ func DoneMeanwhileIn(ctx context.Context, db ledger.Tx, eventID string, keys []s
 	return DoneMeanwhile(eventID, keys, found), nil
 }
 
-// WakeWaitingInput names effects that a person's decision has had settled.
+// WakeWaitingInput lists effects that a decision has settled.
 type WakeWaitingInput struct {
 	event.Ref
 	Keys []string
@@ -58,8 +58,8 @@ type WakeWaitingInput struct {
 // WakeWaitingResult is empty.
 type WakeWaitingResult struct{}
 
-// WakeWaiting signals the parked runs of other events that have nothing left to wait for, and the runs whose effects
-// come after the settled ones.
+// WakeWaiting signals parked runs of other events without open effects, and runs with effects that come after the
+// settled ones.
 func (r *Runs) WakeWaiting(ctx context.Context, in WakeWaitingInput) (WakeWaitingResult, error) {
 	if _, err := r.own(ctx, in.Ref); err != nil {
 		return WakeWaitingResult{}, err
@@ -76,7 +76,7 @@ func (r *Runs) WakeWaiting(ctx context.Context, in WakeWaitingInput) (WakeWaitin
 	return WakeWaitingResult{}, wakeNext(ctx, r.Ledger, in.Keys)
 }
 
-// wakeNext signals the runs whose effects come after settled ones.
+// wakeNext signals the runs with effects that come after the settled ones.
 func wakeNext(ctx context.Context, book *ledger.Store, settled []string) error {
 	waiting, err := book.Waiting(ctx, settled)
 	for _, workflowID := range waiting {
@@ -90,7 +90,7 @@ func wakeNext(ctx context.Context, book *ledger.Store, settled []string) error {
 	return err
 }
 
-// wake signals a run. One that has ended needs nothing.
+// wake signals a run. It ignores a run that has ended.
 func wake(ctx context.Context, workflowID, signal string) error {
 	err := activity.GetClient(ctx).SignalWorkflow(ctx, workflowID, "", signal, nil)
 	if _, ended := errors.AsType[*serviceerror.NotFound](err); err != nil && !ended {

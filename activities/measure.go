@@ -11,9 +11,10 @@ import (
 	"github.com/pawlhq/pawl/schema/event"
 )
 
-// Measures are the metrics of runs.
+// Measures holds the metrics of runs.
 type Measures struct {
-	// written reports whether a type has a flow: only those are labels, as anybody can send any number of others.
+	// written reports whether a type has a flow. Only these types are labels, because clients can send any number of
+	// other types.
 	written    func(provider, eventType string) bool
 	run, whole metric.Float64Histogram
 	left       metric.Int64Counter
@@ -23,16 +24,16 @@ type Measures struct {
 // NewMeasures registers the metrics of runs.
 func NewMeasures(m metric.Meter, written func(provider, eventType string) bool) (*Measures, error) {
 	run, err1 := m.Float64Histogram("pawl_processing_lag", metric.WithUnit("s"),
-		metric.WithDescription("From the start of a run to its end, by flow and outcome."))
+		metric.WithDescription("Seconds from the start of a run to its end, by flow and outcome."))
 	whole, err2 := m.Float64Histogram("pawl_event_lag", metric.WithUnit("s"),
-		metric.WithDescription("From receiving an event to the end of its run, by flow and outcome."))
+		metric.WithDescription("Seconds from the receipt of an event to the end of its run, by flow and outcome."))
 	left, err3 := m.Int64Counter("pawl_runs",
-		metric.WithDescription("Runs that ended or wait for a person, by the event's type and API version, and the receipt's status."))
+		metric.WithDescription("Runs that ended or parked, by event type, API version and receipt status."))
 	return &Measures{written: written, run: run, whole: whole, left: left}, errors.Join(err1, err2, err3)
 }
 
-// finished measures a run that has ended. A replay or a reset begins long after its receipt, and says nothing of how
-// long an event takes.
+// finished records the metrics of a run that has ended. A replay or a reset starts long after the receipt, so its
+// event lag is not recorded.
 func (m *Measures) finished(ctx context.Context, in FinishRunInput, apiVersion string) {
 	labels := metric.WithAttributes(attribute.String("flow", in.Flow), attribute.String("outcome", in.Status))
 	m.run.Record(ctx, time.Since(in.StartedAt).Seconds(), labels)
@@ -43,7 +44,7 @@ func (m *Measures) finished(ctx context.Context, in FinishRunInput, apiVersion s
 	m.leaves(ctx, in.Ref, apiVersion, in.Status)
 }
 
-// leaves counts that a run has left its event in a status.
+// leaves counts a run that ended or parked with a status.
 func (m *Measures) leaves(ctx context.Context, of event.Ref, apiVersion, status string) {
 	eventType, version := "other", "other"
 	if m.written(of.Provider, of.Type) {

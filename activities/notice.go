@@ -6,23 +6,24 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Notice says while what a letter is true. It is asked again when the letter is about to be sent, while no other letter
-// about the object is: so none is sent after a fact was known that makes it untrue, and none after a newer one.
+// Notice is the condition under which an e-mail is true. It is checked right before sending, while no other e-mail
+// about the same object is being sent. So no e-mail is sent after a known fact has made it untrue or after a newer
+// e-mail.
 type Notice struct {
 	While While
-	// Subscription is what it is about, or what the invoice belongs to, if any.
+	// Subscription is the subject, or the subscription of the invoice, if any.
 	Subscription string `json:",omitempty"`
 	Invoice      string `json:",omitempty"`
-	// Attempt is the one that failed, of an invoice. Version is the subscription's that is told.
+	// Attempt is the failed attempt of an invoice. Version is the announced version of the subscription.
 	Attempt int   `json:",omitempty"`
 	Version int64 `json:",omitempty"`
-	// Since is when it came true, Until when it stops to be true by itself, zero for never.
+	// Since is when the e-mail became true. Until is when it expires; zero means never.
 	Since time.Time `json:",omitzero"`
 	Until time.Time `json:",omitzero"`
-	// Series lists what the keys of the letters begin with that tell of the same: one of them goes out each day.
+	// Series lists key prefixes of e-mails with the same message. [Mail.Apart] limits how often one of them is sent.
 	Series []string `json:",omitempty"`
 }
 
@@ -35,23 +36,28 @@ const (
 	WhileUnpaid While = "unpaid"
 	// WhileOpen: the invoice is open, its subscription has not ended.
 	WhileOpen While = "open"
-	// WhileOnTrial: the trial goes on to the time that is told, and the subscription goes on after it.
+	// WhileOnTrial: the trial still ends at the announced time, and the subscription continues after it.
 	WhileOnTrial While = "on_trial"
-	// WhileNewest: the subscription has the version that is told.
+	// WhileNewest: the subscription still has the announced version.
 	WhileNewest While = "newest"
-	// WhileAccessEnds: the account has access until the time that is told, and no longer.
+	// WhileAccessEnds: the account's access still ends at the announced time.
 	WhileAccessEnds While = "access_ends"
-	// WhileWithoutAccess: nothing grants the account anything.
+	// WhileWithoutAccess: no purchase grants the account access.
 	WhileWithoutAccess While = "without_access"
 )
 
-// settles reports whether a letter tells how an account stands, which the next event may change: a switch to another
-// subscription is two events, in any order. The others ask for a payment, or tell of a day to come.
+// settles reports whether an e-mail waits for other events about its state. The next event can change the state of an
+// account: a switch to another subscription is two events, in any order. An overdue invoice may have been paid by an
+// event that arrives later. E-mails about a failed attempt or a future date do not wait.
 func (n *Notice) settles() bool {
-	return n != nil && (n.While == WhileNewest || n.While == WhileAccessEnds || n.While == WhileWithoutAccess)
+	if n == nil {
+		return false
+	}
+	overdue := n.While == WhileOpen || n.While == WhileUnpaid && n.Attempt == 0
+	return overdue || n.While == WhileNewest || n.While == WhileAccessEnds || n.While == WhileWithoutAccess
 }
 
-// about names what a letter is about: of one object, one notice is sent at a time.
+// about returns the lock name of an e-mail's subject. One notice per subject is sent at a time.
 func (l Letter) about() string {
 	if len(l.Notice.Series) > 0 {
 		return "notices:" + l.Mode + ":" + l.Notice.Series[0]
@@ -59,22 +65,23 @@ func (l Letter) about() string {
 	return "notices:" + l.Mode + ":" + cmp.Or(l.Notice.Invoice, l.Notice.Subscription)
 }
 
-// untrue returns why a letter is not true any more, "" while it is.
-func (m *Mail) untrue(ctx context.Context, l Letter) (why string, err error) {
+// untrue returns the reason why an e-mail is no longer true, or "". It updates the amount of a payment request:
+// credits and partial payments may have reduced it since it was planned.
+func (m *Mail) untrue(ctx context.Context, l *Letter) (why string, err error) {
 	n := l.Notice
 	if n == nil {
 		return "", nil
 	}
 	if !n.Until.IsZero() && !m.Now().Before(n.Until) {
-		return "its time was over at " + n.Until.UTC().Format(time.RFC3339), nil
+		return "it expired at " + n.Until.UTC().Format(time.RFC3339), nil
 	}
 	if len(n.Series) > 0 {
-		told, err := m.Facts.ToldSince(ctx, n.Series, m.Now().Add(-m.Apart))
-		if err != nil || told {
-			return "the customer was told of it a moment ago: by one letter in policy.apart", err
+		sent, err := m.Facts.ToldSince(ctx, n.Series, m.Now().Add(-m.Apart))
+		if err != nil || sent {
+			return "an e-mail of the same series was sent within policy.apart", err
 		}
 	}
-	var s billing.Subscription
+	var s fold.Subscription
 	if n.Subscription != "" {
 		if s, err = m.Facts.Subscription(ctx, l.Mode, n.Subscription); err != nil {
 			return "", err
@@ -88,11 +95,12 @@ func (m *Mail) untrue(ctx context.Context, l Letter) (why string, err error) {
 			return "", err
 		case s.Ended():
 			return "the subscription has ended", nil
-		case !i.Failing():
+		case !i.Failing() && !i.Overdue(m.Now()):
 			return "the invoice is " + i.Status, nil
 		case n.While == WhileUnpaid && newest > n.Attempt:
 			return fmt.Sprintf("attempt %d has failed since", newest), nil
 		}
+		l.Amount = i.Remaining
 	case WhileOnTrial:
 		if !s.TrialEndsOn(n.Until) {
 			return "the trial is over, ends at another time, or the subscription ends with it", nil
@@ -103,7 +111,7 @@ func (m *Mail) untrue(ctx context.Context, l Letter) (why string, err error) {
 		}
 	case WhileAccessEnds:
 		if ends, err := m.Facts.AccessEnds(ctx, l.Mode, l.Account); err != nil || !ends.Equal(n.Until) {
-			return "the access goes on, or ends at another time", err
+			return "access continues, or ends at another time", err
 		}
 	case WhileWithoutAccess:
 		target, err := m.Facts.Target(ctx, l.Mode, l.Account)
@@ -111,10 +119,10 @@ func (m *Mail) untrue(ctx context.Context, l Letter) (why string, err error) {
 			return "", err
 		}
 		switch {
-		case target.State == billing.WorkspaceActive:
-			return "the account has access by something else", nil
+		case target.State == fold.WorkspaceActive:
+			return "another purchase grants the account access", nil
 		case len(n.Series) > 0 && s.Ended():
-			return "the subscription has ended, which has a letter of its own", nil
+			return "the subscription has ended, which has an e-mail of its own", nil
 		}
 	}
 	return "", nil

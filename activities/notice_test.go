@@ -13,17 +13,18 @@ import (
 	"github.com/pawlhq/pawl/activities/activitiestest"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
 // known is when letters are sent.
 var known = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 
 // apply makes facts known.
-func (b *bundle) apply(facts ...billing.Fact) {
+func (b *bundle) apply(facts ...fact.Fact) {
 	b.Helper()
 	for _, f := range facts {
 		if err := pgx.BeginFunc(b.Context(), b.pool, func(tx pgx.Tx) error {
-			_, err := billing.Apply(b.Context(), tx, []billing.Fact{f}, billing.Policy{Prices: map[string]billing.Price{"price_pro": {Plan: "pro"}}, Grace: time.Hour}, "apply-facts:"+f.EventID, known)
+			_, err := billing.Apply(b.Context(), tx, []fact.Fact{f}, fact.Policy{Prices: map[string]fact.Price{"price_pro": {Plan: "pro"}}, Grace: time.Hour}, "apply-facts:"+f.EventID, known)
 			return err
 		}); err != nil {
 			b.Fatal(err)
@@ -31,38 +32,44 @@ func (b *bundle) apply(facts ...billing.Fact) {
 	}
 }
 
-func fact(kind billing.Kind, object string, second int, data billing.Data) billing.Fact {
-	return billing.Fact{
-		Subject: billing.Subject{
+func makeFact(kind fact.Kind, object string, second int, data fact.Data) fact.Fact {
+	return fact.Fact{
+		Subject: fact.Subject{
 			Provider: "stripe", Mode: "live", Customer: "cus_1", EventID: fmt.Sprintf("evt_%s_%d", object, second), ReceiptID: "00000000-0000-7000-8000-000000000001",
 			OccurredAt: known.Add(time.Duration(second-1000) * time.Second),
 		},
-		Kind: kind, Object: object, Rank: billing.RankChange, Origin: billing.FromEvent, Data: data,
+		Kind: kind, Object: object, Rank: fact.RankChange, Origin: fact.FromEvent, Data: data,
 	}
 }
 
 // subscription is sub_1 as it was at a second. On trial, the trial ends an hour after known.
-func subscription(second int, status string) billing.Fact {
-	s := &billing.SubscriptionFact{Status: status, Account: "acme", Items: []billing.Item{{ID: "si_1", Price: "price_pro", Quantity: 1}}}
+func subscription(second int, status string) fact.Fact {
+	s := &fact.Subscription{Status: status, Account: "acme", Items: []fact.Item{{ID: "si_1", Price: "price_pro", Quantity: 1}}}
 	if status == "trialing" {
 		s.TrialEnd = known.Add(time.Hour)
 	}
-	return fact(billing.SubscriptionSeen, "sub_1", second, billing.Data{Subscription: s})
+	return makeFact(fact.SubscriptionSeen, "sub_1", second, fact.Data{Subscription: s})
 }
 
-func seats(f billing.Fact, n int64) billing.Fact {
+func seats(f fact.Fact, n int64) fact.Fact {
 	f.Subscription.Items[0].Quantity = n
 	return f
 }
 
 // unpaid is in_1 with a number of attempts that failed.
-func unpaid(second, attempts int) billing.Fact {
-	return fact(billing.InvoiceSeen, "in_1", second, billing.Data{Invoice: &billing.InvoiceFact{
+func unpaid(second, attempts int) fact.Fact {
+	return makeFact(fact.InvoiceSeen, "in_1", second, fact.Data{Invoice: &fact.Invoice{
 		Status: "open", Due: 4900, Remaining: 4900, Currency: "usd", Subscription: "sub_1", Account: "acme", Attempts: attempts, Failed: true,
 	}})
 }
 
-func paidInvoice(second int) billing.Fact {
+// dueAt gives an open invoice without a failed attempt a due date.
+func dueAt(f fact.Fact, at time.Time) fact.Fact {
+	f.Invoice.Failed, f.Invoice.DueAt = false, at
+	return f
+}
+
+func paidInvoice(second int) fact.Fact {
 	f := unpaid(second, 1)
 	f.Invoice.Status, f.Invoice.Failed, f.Invoice.Paid, f.Invoice.Remaining = "paid", false, 4900, 0
 	return f
@@ -82,28 +89,30 @@ func TestSendLetter_Notices_WhileTrue(t *testing.T) {
 	ending.Subscription.CancelAt = known.Add(time.Hour)
 	for _, tt := range []struct {
 		name    string
-		facts   []billing.Fact
+		facts   []fact.Fact
 		notice  activities.Notice
 		skipped string // "" where it is sent
 	}{
-		{"the attempt is the newest", []billing.Fact{unpaid(10, 1), unpaid(20, 2)}, attempt(2), ""},
-		{"a later attempt has failed", []billing.Fact{unpaid(10, 1), unpaid(20, 2)}, attempt(1), "attempt 2 has failed since"},
-		{"12 paid", []billing.Fact{unpaid(10, 1), paidInvoice(20)}, attempt(1), "the invoice is paid"},
-		{"12 paid, and the failure came late", []billing.Fact{paidInvoice(20), unpaid(10, 1)}, attempt(1), "the invoice is paid"},
-		{"its subscription has ended", []billing.Fact{unpaid(10, 1), subscription(20, "canceled")}, attempt(1), "the subscription has ended"},
-		{"the newest step", []billing.Fact{unpaid(10, 1), unpaid(20, 2)}, activities.Notice{While: activities.WhileOpen, Invoice: "in_1", Until: known.Add(time.Hour)}, ""},
-		{"a newer step is due", []billing.Fact{unpaid(10, 1)}, activities.Notice{While: activities.WhileOpen, Invoice: "in_1", Until: known}, "its time was over"},
-		{"13 paid before the step", []billing.Fact{unpaid(10, 1), paidInvoice(20)}, activities.Notice{While: activities.WhileOpen, Invoice: "in_1"}, "the invoice is paid"},
-		{"on trial", []billing.Fact{subscription(10, "trialing")}, trial, ""},
-		{"20 paid for", []billing.Fact{subscription(10, "trialing"), subscription(20, "active")}, trial, "the trial is over"},
-		{"ends with the trial", []billing.Fact{subscription(10, "trialing"), ending}, trial, "the trial is over"},
-		{"the trial's end has passed", []billing.Fact{subscription(10, "trialing")}, activities.Notice{While: activities.WhileOnTrial, Subscription: "sub_1", Until: known}, "its time was over"},
-		{"the newest version", []billing.Fact{subscription(10, "active"), seats(subscription(20, "active"), 2)}, version(2), ""},
-		{"7 changed since", []billing.Fact{subscription(10, "active"), seats(subscription(20, "active"), 2), seats(subscription(30, "active"), 3)}, version(2), "changed since"},
-		{"ended, and nothing else grants", []billing.Fact{subscription(10, "active"), subscription(20, "canceled")}, ended, ""},
-		{"taken, and ended since", []billing.Fact{subscription(10, "active"), subscription(20, "canceled")},
-			activities.Notice{While: activities.WhileWithoutAccess, Subscription: "sub_1", Series: []string{"access-ended-notice:stripe:live:acme:v"}}, "a letter of its own"},
-		{"ended, and something else grants", []billing.Fact{subscription(10, "active")}, ended, "has access by something else"},
+		{"the attempt is the newest", []fact.Fact{unpaid(10, 1), unpaid(20, 2)}, attempt(2), ""},
+		{"a later attempt has failed", []fact.Fact{unpaid(10, 1), unpaid(20, 2)}, attempt(1), "attempt 2 has failed since"},
+		{"12 paid", []fact.Fact{unpaid(10, 1), paidInvoice(20)}, attempt(1), "the invoice is paid"},
+		{"12 paid, and the failure came late", []fact.Fact{paidInvoice(20), unpaid(10, 1)}, attempt(1), "the invoice is paid"},
+		{"its subscription has ended", []fact.Fact{unpaid(10, 1), subscription(20, "canceled")}, attempt(1), "the subscription has ended"},
+		{"past its due date, which no event shows", []fact.Fact{dueAt(unpaid(10, 0), known.Add(-time.Hour))}, attempt(0), ""},
+		{"before its due date", []fact.Fact{dueAt(unpaid(10, 0), known.Add(time.Hour))}, attempt(0), "the invoice is open"},
+		{"the newest step", []fact.Fact{unpaid(10, 1), unpaid(20, 2)}, activities.Notice{While: activities.WhileOpen, Invoice: "in_1", Until: known.Add(time.Hour)}, ""},
+		{"a newer step is due", []fact.Fact{unpaid(10, 1)}, activities.Notice{While: activities.WhileOpen, Invoice: "in_1", Until: known}, "it expired at"},
+		{"13 paid before the step", []fact.Fact{unpaid(10, 1), paidInvoice(20)}, activities.Notice{While: activities.WhileOpen, Invoice: "in_1"}, "the invoice is paid"},
+		{"on trial", []fact.Fact{subscription(10, "trialing")}, trial, ""},
+		{"20 paid for", []fact.Fact{subscription(10, "trialing"), subscription(20, "active")}, trial, "the trial is over"},
+		{"ends with the trial", []fact.Fact{subscription(10, "trialing"), ending}, trial, "the trial is over"},
+		{"the trial's end has passed", []fact.Fact{subscription(10, "trialing")}, activities.Notice{While: activities.WhileOnTrial, Subscription: "sub_1", Until: known}, "it expired at"},
+		{"the newest version", []fact.Fact{subscription(10, "active"), seats(subscription(20, "active"), 2)}, version(2), ""},
+		{"7 changed since", []fact.Fact{subscription(10, "active"), seats(subscription(20, "active"), 2), seats(subscription(30, "active"), 3)}, version(2), "changed since"},
+		{"ended, and nothing else grants", []fact.Fact{subscription(10, "active"), subscription(20, "canceled")}, ended, ""},
+		{"taken, and ended since", []fact.Fact{subscription(10, "active"), subscription(20, "canceled")},
+			activities.Notice{While: activities.WhileWithoutAccess, Subscription: "sub_1", Series: []string{"access-ended-notice:stripe:live:acme:v"}}, "an e-mail of its own"},
+		{"ended, and something else grants", []fact.Fact{subscription(10, "active")}, ended, "another purchase grants"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := setup(t)
@@ -121,6 +130,39 @@ func TestSendLetter_Notices_WhileTrue(t *testing.T) {
 				t.Errorf("result %+v and %d mails, want %q", got, len(box.Mails()), tt.skipped)
 			}
 		})
+	}
+}
+
+// A credit that came after a letter was planned reduces the amount that the letter asks for.
+func TestSendLetter_CreditedSincePlanned_OpenAmount(t *testing.T) {
+	b := setup(t)
+	box := activitiestest.NewMailbox(t, false)
+	credited := unpaid(20, 1)
+	credited.Invoice.Failed, credited.Invoice.Due, credited.Invoice.Remaining = false, 2900, 2900
+	b.apply(unpaid(10, 1), credited)
+	b.told("ada@example.com")
+	in := letterAbout("action-required")
+	in.For.Notice = &activities.Notice{While: activities.WhileUnpaid, Invoice: "in_1", Subscription: "sub_1", Attempt: 1}
+	must(b, effect.Done, b.mail(box, false).SendLetter, in)
+	if mails := box.Mails(); len(mails) != 1 || !strings.Contains(mails[0].Data, "Your payment of 29.00 USD") {
+		t.Errorf("mails %+v, want one of 29.00 USD", mails)
+	}
+}
+
+// A deleted customer gets no letter.
+func TestSendLetter_CustomerDeleted_Skipped(t *testing.T) {
+	b := setup(t)
+	box := activitiestest.NewMailbox(t, false)
+	b.apply(unpaid(10, 1))
+	b.told("ada@example.com")
+	if err := pgx.BeginFunc(b.Context(), b.pool, func(tx pgx.Tx) error {
+		return billing.KeepAddress(b.Context(), tx, billing.Address{Subject: makeFact("", "cus_1", 20, fact.Data{}).Subject, Whole: true, Email: "ada@example.com", Deleted: known})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	got := must(b, effect.Skipped, b.mail(box, false).SendLetter, letterAbout("receipt"))
+	if !strings.Contains(got.Reason, "the customer was deleted") || len(box.Mails()) > 0 {
+		t.Errorf("result %+v and %d mails", got, len(box.Mails()))
 	}
 }
 
@@ -145,18 +187,18 @@ func TestSendLetter_TellsAState_WaitsAndIsJudgedThen(t *testing.T) {
 	ended := &activities.Notice{While: activities.WhileWithoutAccess, Subscription: "sub_1"}
 	another := subscription(21, "active")
 	another.Object = "sub_2"
-	begin := []billing.Fact{subscription(10, "active"), subscription(20, "canceled")}
+	begin := []fact.Fact{subscription(10, "active"), subscription(20, "canceled")}
 	for _, tt := range []struct {
 		name     string
 		notice   *activities.Notice
 		occurred time.Duration // after the receipt
 		asked    time.Duration // the same
 		wait     time.Duration
-		then     []billing.Fact
+		then     []fact.Fact
 		comesTo  effect.State
 	}{
 		{"it ends", ended, -time.Second, 20 * time.Second, 40 * time.Second, nil, effect.Done},
-		{"it is another's switch", ended, -time.Second, 20 * time.Second, 40 * time.Second, []billing.Fact{another}, effect.Skipped},
+		{"it is another's switch", ended, -time.Second, 20 * time.Second, 40 * time.Second, []fact.Fact{another}, effect.Skipped},
 		{"the clock's time had come", ended, 24 * time.Hour, 24*time.Hour + 20*time.Second, 40 * time.Second, nil, effect.Done},
 		{"the provider's clock is ahead", ended, time.Hour, 20 * time.Second, 40 * time.Second, nil, effect.Done},
 		{"a replay", ended, -time.Second, time.Hour, 0, nil, effect.Done},
@@ -205,8 +247,8 @@ func TestSendLetter_TellsAState_WaitsAndIsJudgedThen(t *testing.T) {
 	}
 }
 
-// One letter a day asks for the payment of an invoice: the first, even if nobody knows whether it arrived. Another invoice
-// has its own.
+// One letter a day asks for the payment of an invoice: the first, even if nobody knows whether it arrived. Another
+// invoice has its own.
 func TestSendLetter_Series_OneADay(t *testing.T) {
 	const attempts, reminders = "action-required-notice:stripe:live:in_1:", "dunning-notice:stripe:live:in_1:"
 	for _, tt := range []struct {
@@ -276,7 +318,6 @@ func TestSendLetter_TwoAttempts_OneAfterTheOther(t *testing.T) {
 	send := func(attempt int) {
 		in := letterAbout("action-required")
 		in.Effect.Key += fmt.Sprint(":", attempt)
-		in.For.Amount = int64(attempt) * 100
 		in.For.Notice = &activities.Notice{While: activities.WhileUnpaid, Invoice: "in_1", Subscription: "sub_1", Attempt: attempt}
 		for {
 			if got, err := do(b, m.SendLetter, in); err == nil && got.State.Settled() {
@@ -292,7 +333,7 @@ func TestSendLetter_TwoAttempts_OneAfterTheOther(t *testing.T) {
 	})
 	workers.Wait()
 	mails := box.Mails()
-	if n := len(mails); n == 0 || n > 2 || !strings.Contains(mails[n-1].Data, "2.00 USD") {
+	if n := len(mails); n == 0 || n > 2 || !strings.Contains(mails[n-1].Data, "in_1.2.") {
 		t.Errorf("mails %v, want that about the second attempt last", mails)
 	}
 }

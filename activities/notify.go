@@ -22,35 +22,36 @@ import (
 	"github.com/pawlhq/pawl/schema/notice"
 )
 
-// NotifySink tells people of one place about causes: by a mail where Mailer is set, or by a POST to URL.
+// NotifySink sends notifications to one recipient: by e-mail if Mailer is set, else by a POST to URL.
 type NotifySink struct {
-	// Name has "notify:" at its beginning.
+	// Name begins with "notify:".
 	Name   string
 	URL    string
 	Token  string
 	Client *http.Client
-	// Slack posts what Slack takes, in place of the message as JSON.
+	// Slack selects Slack's message format instead of JSON.
 	Slack    bool
 	Mailer   *Mailer
 	From, To string
-	// PagesOnly leaves out everything but pages.
+	// PagesOnly drops every notification that is not a page.
 	PagesOnly bool
-	// Runbooks is where docs/operations.md can be read.
+	// Runbooks is the base URL of docs/operations.
 	Runbooks string
 	Policy   effect.Policy
 }
 
-// NotifySinks sends to people what stands in the notices.
+// NotifySinks sends the stored notifications.
 type NotifySinks struct {
 	Effects *effect.Runner
 	Notices *notice.Store
 }
 
-// recordNotice bounds the recording of a message that was sent.
+// recordNotice bounds the recording of a sent notification.
 const recordNotice = 5 * time.Second
 
-// SendNext sends a sink its next message, and reports whether there was one. A process that dies between the sending
-// and its record sends the message again, after the lease, under the same key. The error is about our database.
+// SendNext sends the next notification of a sink and reports whether there was one. If the process dies between
+// sending and recording, the notification is sent again after the lease, under the same key. The error concerns
+// pawl's database.
 func (n *NotifySinks) SendNext(ctx context.Context, s NotifySink) (found bool, err error) {
 	m, found, err := n.Notices.Take(ctx, s.Name, s.Policy.Timeout+2*recordNotice)
 	if err != nil || !found {
@@ -58,7 +59,7 @@ func (n *NotifySinks) SendNext(ctx context.Context, s NotifySink) (found bool, e
 	}
 	call := effect.Call{Key: m.Key, Kind: "notice", Ref: event.Ref{EventID: m.Key}}
 	err = n.Effects.Send(ctx, call, s.Policy, func(ctx context.Context) error { return s.Tell(ctx, m) })
-	// also when the process is being stopped
+	// Record the outcome even if the process is shutting down.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordNotice)
 	defer cancel()
 	if err == nil {
@@ -66,20 +67,20 @@ func (n *NotifySinks) SendNext(ctx context.Context, s NotifySink) (found bool, e
 	}
 	wait, more := s.Policy.Wait(err, m.Attempts, m.Age)
 	if failure, ok := errors.AsType[*effect.Failure](err); ok {
-		err = failure.Err // in our own words
+		err = failure.Err // without the text of the sink
 	}
 	return true, n.Notices.Again(ctx, m, wait, more, err.Error())
 }
 
-// Tell sends a message once. The errors name the host alone: a URL may be a secret.
+// Tell sends a notification once. Errors contain only the host, because the URL may be a secret.
 func (s NotifySink) Tell(ctx context.Context, m notice.Message) error {
 	m.What, m.Command = letters.Line(m.What), letters.Line(m.Command)
 	if s.Mailer != nil {
 		data, err := s.compose(m)
 		if err != nil {
-			return effect.Fault("compose the mail: %w", err)
+			return effect.Fault("compose the e-mail: %w", err)
 		}
-		// A mail that comes twice costs less than one that does not come.
+		// A duplicate e-mail is better than a lost one.
 		return s.Mailer.Send(ctx, Message{From: s.From, To: s.To, Data: data}, func() error { return nil })
 	}
 	body, err := json.Marshal(s.body(m))
@@ -114,7 +115,7 @@ func subject(m notice.Message) string {
 	return fmt.Sprintf("[pawl %s] %s", word, m.What)
 }
 
-// text is what follows the subject: since when, how much, and what to do.
+// text returns the lines after the subject: since when, the money, and what to do.
 func (s NotifySink) text(m notice.Message) string {
 	const at = "2006-01-02 15:04 MST"
 	lines := []string{"since " + m.Since.UTC().Format(at)}
@@ -133,9 +134,9 @@ func (s NotifySink) text(m notice.Message) string {
 
 func command(m notice.Message) string { return "pawl " + m.Command }
 
-func (s NotifySink) runbook(m notice.Message) string { return s.Runbooks + "#" + m.Runbook }
+func (s NotifySink) runbook(m notice.Message) string { return s.Runbooks + "/" + m.Runbook + ".md" }
 
-// compose writes the mail: the same at each try.
+// compose renders the e-mail. Every attempt has the same bytes.
 func (s NotifySink) compose(m notice.Message) ([]byte, error) {
 	msg := mail.NewMsg()
 	if err := cmp.Or(msg.From(s.From), msg.To(s.To)); err != nil {

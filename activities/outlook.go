@@ -10,13 +10,15 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Outlooks begins previews of the activities. It sends nothing and asks nobody outside. It writes to our database to
-// learn what follows, and rolls that back.
+// Outlooks opens previews of activities. A preview sends nothing to outside systems. It writes to pawl's database to
+// compute the consequences, and rolls the writes back.
 //
-// Its receivers are those of a worker. Their effect runners are not used and may be nil.
+// The receivers are the ones of a worker. Their effect runners are unused and may be nil.
 type Outlooks struct {
 	DB         *pgxpool.Pool
 	Billing    *Billing
@@ -27,8 +29,8 @@ type Outlooks struct {
 	Objects    *Objects
 }
 
-// outlookPatience bounds how long an outlook waits for a lock that a run holds. An outlook holds the locks of one
-// event's facts itself until it is closed.
+// outlookPatience bounds the wait of a preview for a lock that a run holds. A preview holds the locks of one event's
+// facts until it is closed.
 const outlookPatience = 3 * time.Second
 
 // Open begins the preview of one run. The caller ends it with [Outlook.Close].
@@ -45,12 +47,12 @@ func (o *Outlooks) Open(ctx context.Context) (*Outlook, error) {
 	return l, nil
 }
 
-// Outlook answers the preview of one run. It is for one goroutine.
+// Outlook is the preview of one run. It must be used by one goroutine only.
 type Outlook struct {
 	of    *Outlooks
 	tx    pgx.Tx
 	state *billing.Store
-	// held are the sinks that are out or paused, nil until the first forecast reads them.
+	// held contains the sinks that are down or paused. It is nil until the first forecast reads it.
 	held map[string]effect.Holding
 }
 
@@ -58,7 +60,7 @@ type Outlook struct {
 func (l *Outlook) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = l.tx.Rollback(ctx) // where this fails, Postgres rolls back when the connection ends
+	_ = l.tx.Rollback(ctx) // if this fails, Postgres rolls back when the connection ends
 }
 
 // LoadFacts is [Billing.LoadFacts], which changes nothing.
@@ -72,29 +74,30 @@ func (l *Outlook) LoadRelay(ctx context.Context, in LoadRelayInput) (LoadRelayRe
 }
 
 // Correct is [billing.Correct].
-func (l *Outlook) Correct(ctx context.Context, mode, object string, at time.Time) ([]billing.Correction, error) {
+func (l *Outlook) Correct(ctx context.Context, mode, object string, at time.Time) ([]fold.Correction, error) {
 	return billing.Correct(ctx, l.tx, mode, object, at)
 }
 
-// Standings returns how effects stand in the ledger. A key that was never claimed is not in it.
+// Standings returns the ledger state of effects by key. It omits keys that were never claimed.
 func (l *Outlook) Standings(ctx context.Context, keys []string) (map[string]effect.Standing, error) {
 	return ledger.Peek(ctx, l.tx, keys)
 }
 
-// Forecast is the result that an effect would have now, if the outside system takes its request.
+// Forecast is the result that an effect would have now if the outside system accepted its request.
 type Forecast struct {
 	effect.Result
-	// WaitsFor names the sink where it is out or paused, and says what becomes of the effect where that lasts too long.
-	// It may also say that a letter waits; "" where the effect is tried at once.
+	// WaitsFor is the reason why the effect would wait: its sink is down or paused (with the consequence if that
+	// lasts too long), another entry comes first, or the state of an e-mail has to settle. It is "" if the effect
+	// does not wait.
 	WaitsFor string
-	// Asks is set for an entry whose settlement the provider is asked for first.
+	// Asks is set for an entry if its settlement is fetched from the provider first.
 	Asks bool
 }
 
 // ForecastFacts is the forecast of [Billing.ApplyFacts].
 func (l *Outlook) ForecastFacts(ctx context.Context, in EffectInput[Facts]) (Forecast, error) {
 	return l.forecast(ctx, in.Effect, effect.Policy{}, func() (any, error) {
-		change, err := l.apply(ctx, in.Effect, in.For.Facts)
+		change, err := l.apply(ctx, in.Effect, in.For.Facts, in.For.Withhold)
 		if err == nil {
 			err = effect.Infrastructure(keepAddress(ctx, l.tx, in.Effect, in.For.Facts))
 		}
@@ -105,7 +108,7 @@ func (l *Outlook) ForecastFacts(ctx context.Context, in EffectInput[Facts]) (For
 // ForecastWithholding is the forecast of [Billing.WithholdGrant].
 func (l *Outlook) ForecastWithholding(ctx context.Context, in EffectInput[Withholding]) (Forecast, error) {
 	return l.forecast(ctx, in.Effect, effect.Policy{}, func() (any, error) {
-		return l.apply(ctx, in.Effect, in.For.facts(in.Effect.Compensates))
+		return l.apply(ctx, in.Effect, in.For.facts(in.Effect.Compensates), false)
 	})
 }
 
@@ -160,7 +163,8 @@ func (l *Outlook) ForecastLetter(ctx context.Context, in EffectInput[Letter]) (F
 		if !configured {
 			return nil, errNotConfigured
 		}
-		_, err := mail.wanted(ctx, in)
+		letter := in.For
+		_, err := mail.wanted(ctx, in.Effect, &letter)
 		return nil, err
 	})
 	if err != nil || f.State != effect.Done || f.WaitsFor != "" {
@@ -173,30 +177,35 @@ func (l *Outlook) ForecastLetter(ctx context.Context, in EffectInput[Letter]) (F
 	return f, err
 }
 
-// WrittenLetter is a letter as it would go out now.
+// WrittenLetter is an e-mail as it would be sent now.
 type WrittenLetter struct {
 	Template string `json:"letter"`
-	// To is the customer's address, and Page the page that the letter leads to; "" where none is held.
+	// To is the customer's address, and Page is the linked page. Either is "" if unknown.
 	To   string `json:"to"`
 	Page string `json:"-"`
-	// Subject and Text are "" where the letter is off: it has no template then.
+	// Subject and Text are "" if the e-mail is switched off, because it then has no template.
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
 }
 
-// WriteLetter writes a letter with what is held of the customer, wanted or not. A customer who was forgotten has no
-// address.
+// WriteLetter renders an e-mail with the stored data of the customer, even if it would not be sent. A forgotten
+// customer has no address.
 func (l *Outlook) WriteLetter(ctx context.Context, in EffectInput[Letter]) (w WrittenLetter, err error) {
 	w.Template = in.For.Template
-	of := billing.Subject{Provider: in.Effect.Provider, ProviderAccount: in.Effect.Account, Mode: in.For.Mode,
+	of := fact.Subject{Provider: in.Effect.Provider, ProviderAccount: in.Effect.Account, Mode: in.For.Mode,
 		Customer: in.For.Customer}
 	to, err := l.state.Address(ctx, of, in.For.Object)
 	if err != nil {
 		return w, err
 	}
 	w.To, w.Page = to.Email, to.Page
+	mail, letter := *l.of.Mail, in.For
+	mail.Facts = l.state
+	if _, err := mail.untrue(ctx, &letter); err != nil {
+		return w, err
+	}
 	if !l.of.Mail.Letters.Off(w.Template) {
-		w.Subject, w.Text, err = l.of.Mail.write(in.For, to)
+		w.Subject, w.Text, err = l.of.Mail.write(letter, to)
 	}
 	return w, err
 }
@@ -214,13 +223,13 @@ func (l *Outlook) ForecastRelay(ctx context.Context, in EffectInput[Delivery]) (
 	})
 }
 
-// ForecastFetch is the forecast of [Objects.FetchObject]. The provider's answer is not known: the forecast is done,
+// ForecastFetch is the forecast of [Objects.FetchObject]. The provider's response is unknown: the forecast is done,
 // without a value.
 func (l *Outlook) ForecastFetch(ctx context.Context, in EffectInput[Wanted]) (Forecast, error) {
 	return l.forecast(ctx, in.Effect, l.of.Objects.Policy, func() (any, error) { return nil, nil })
 }
 
-// forecastAt is the forecast of an effect that is done wherever its mode has a sink.
+// forecastAt is the forecast of an effect that succeeds if its mode has a sink.
 func forecastAt[S any](ctx context.Context, l *Outlook, c effect.Call, p effect.Policy, sinks map[string]S,
 	mode string) (Forecast, error) {
 	return l.forecast(ctx, c, p, func() (any, error) {
@@ -231,18 +240,18 @@ func forecastAt[S any](ctx context.Context, l *Outlook, c effect.Call, p effect.
 	})
 }
 
-// forecast holds an effect against its policy: one whose key the sink has forgotten is in doubt, and one whose sink
-// is out or paused waits first. The writes of do are rolled back with the preview.
+// forecast applies the policy of an effect: it is uncertain if the sink has forgotten its key, and it waits if the
+// sink is down or paused. The writes of do are rolled back with the preview.
 func (l *Outlook) forecast(ctx context.Context, c effect.Call, p effect.Policy, do func() (any, error)) (f Forecast,
 	err error) {
-	stands, err := l.Standings(ctx, []string{c.Key})
+	states, err := l.Standings(ctx, []string{c.Key})
 	if err != nil {
 		return f, err
 	}
-	if f.WaitsFor, err = l.waitsFor(ctx, c, p, stands[c.Key]); err != nil {
+	if f.WaitsFor, err = l.waitsFor(ctx, c, p, states[c.Key]); err != nil {
 		return f, err
 	}
-	value, err := any(nil), p.Forgotten(stands[c.Key])
+	value, err := any(nil), p.Forgotten(states[c.Key])
 	if err == nil {
 		value, err = do()
 	}
@@ -250,7 +259,7 @@ func (l *Outlook) forecast(ctx context.Context, c effect.Call, p effect.Policy, 
 	return f, err
 }
 
-func (l *Outlook) waitsFor(ctx context.Context, c effect.Call, p effect.Policy, stands effect.Standing) (words string,
+func (l *Outlook) waitsFor(ctx context.Context, c effect.Call, p effect.Policy, state effect.Standing) (words string,
 	err error) {
 	if p.Gate == nil {
 		return "", nil
@@ -265,13 +274,15 @@ func (l *Outlook) waitsFor(ctx context.Context, c effect.Call, p effect.Policy, 
 		return "", nil
 	}
 	words = p.Gate.Sink() + " " + holding.Words
-	if beyond := p.Beyond(holding, c, stands, time.Now()); beyond != "" {
+	if beyond := p.Beyond(holding, c, state, time.Now()); beyond != "" {
 		words += "; " + beyond
 	}
 	return words, nil
 }
 
-func (l *Outlook) apply(ctx context.Context, c effect.Call, facts []billing.Fact) (any, error) {
-	change, err := billing.Apply(ctx, l.tx, facts, l.of.Billing.Policy, c.Key, time.Time{})
+func (l *Outlook) apply(ctx context.Context, c effect.Call, facts []fact.Fact, silent bool) (any, error) {
+	policy := l.of.Billing.Policy
+	policy.Silent = silent
+	change, err := billing.Apply(ctx, l.tx, facts, policy, c.Key, time.Time{})
 	return change, effect.Infrastructure(err)
 }

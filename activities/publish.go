@@ -15,54 +15,54 @@ import (
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
-// Subscriber takes internal events as CloudEvents over HTTP. Any 2xx means that it has the event.
+// Subscriber receives internal events as CloudEvents over HTTP. Any 2xx response acknowledges the event.
 type Subscriber struct {
 	Name    string
 	URL     string
 	Token   string
 	Timeout time.Duration
-	// Types are the internal events that it takes: a type, or all of a noun ("invoice.*"). None means all.
+	// Types selects internal events by type or by prefix ("invoice.*"). Empty means all types.
 	Types []string
 }
 
-// Takes reports whether it takes events of a type.
+// Takes reports whether the subscriber receives events of a type.
 func (s Subscriber) Takes(kind string) bool {
 	noun, _, _ := strings.Cut(kind, ".")
 	return len(s.Types) == 0 || slices.Contains(s.Types, kind) || slices.Contains(s.Types, noun+".*")
 }
 
-// Publisher publishes the outbox: at least once to every subscriber of its type, in order within an account, the ID of
-// an event being what consumers deduplicate by. Several may run side by side.
+// Publisher publishes the outbox to the subscribers: at least once, and in order within an account. Consumers
+// deduplicate by the ID of the event. Several publishers may run in parallel.
 type Publisher struct {
 	Outbox      *outbox.Store
 	Subscribers []Subscriber
 	Client      *http.Client
 	Log         *slog.Logger
-	// API is the URL of the API that programs ask; events name what they are about there. "" leaves that out.
+	// API is the base URL of pawl's API, for links in events. "" omits the links.
 	API string
 
 	once sync.Once
 	wake chan struct{}
 
-	// slow counts the accounts whose events a round has not waited for, and late ends when all of them are recorded.
+	// slow counts the accounts that a round has not waited for. late ends when their outcomes are recorded.
 	slow atomic.Int64
 	late sync.WaitGroup
 }
 
 const (
-	// publishBatch bounds one round: the posts of a round run side by side.
+	// publishBatch limits the events of a round. Their requests run in parallel.
 	publishBatch = 64
-	// publishPoll finds the events of other processes; an event of this one wakes the publisher.
+	// publishPoll is the interval that finds events of other processes. An event of this process wakes the publisher.
 	publishPoll = 500 * time.Millisecond
-	// publishPace is how far apart rounds begin at least: under load one commit takes, and one settles, what
-	// several transactions have written. An event that comes alone does not wait for it.
+	// publishPace is the minimum time between the starts of two rounds. Under load, one round then takes and records
+	// the events of several transactions. A single event does not wait for it.
 	publishPace = 20 * time.Millisecond
-	// publishPatience is how long a round waits for its slowest post. The other accounts have their next event
-	// then; without it, one account that a subscriber never answers for stopped all of them for a time-out.
+	// publishPatience is how long a round waits for its slowest request. Other accounts then continue. Without it,
+	// one account with an unresponsive subscriber blocked all of them for a timeout.
 	publishPatience = 250 * time.Millisecond
 	// publishRecord bounds the recording of deliveries.
 	publishRecord = 5 * time.Second
-	// publishBackoff is the longest wait before an event that a subscriber refuses is offered again.
+	// publishBackoff is the longest delay before a rejected event is sent again.
 	publishBackoff = 5 * time.Minute
 )
 
@@ -75,11 +75,11 @@ func (p *Publisher) waker() chan struct{} {
 func (p *Publisher) Wake() {
 	select {
 	case p.waker() <- struct{}{}:
-	default: // it is about to do so already
+	default: // a wake-up is already pending
 	}
 }
 
-// Run publishes until ctx ends, and returns when its deliveries are recorded.
+// Run publishes until ctx ends. It returns when all deliveries are recorded.
 func (p *Publisher) Run(ctx context.Context) {
 	defer p.late.Wait()
 	ticker := time.NewTicker(publishPoll)
@@ -93,7 +93,7 @@ func (p *Publisher) Run(ctx context.Context) {
 		if err != nil {
 			p.Log.WarnContext(ctx, "publishing the outbox failed, trying again", "error", err)
 		}
-		if !more || err != nil { // a round takes some events of an account: there may be more
+		if !more || err != nil { // a round takes a few events per account: there may be more
 			select {
 			case <-ctx.Done():
 				return
@@ -109,13 +109,13 @@ func (p *Publisher) Run(ctx context.Context) {
 	}
 }
 
-// RunOnce publishes the oldest events of each account that are due, and reports whether it published any.
+// RunOnce publishes the oldest due events of each account and reports whether it published any.
 func (p *Publisher) RunOnce(ctx context.Context) (published bool, err error) {
 	return p.round(ctx, publishBatch, p.lease())
 }
 
-// round publishes the due events of up to limit accounts, and records the outcomes of those that were settled within
-// patience; the others are recorded when they are. It reports whether it published any.
+// round publishes the due events of up to limit accounts and records the outcomes that arrive within patience. Later
+// outcomes are recorded when they arrive. It reports whether it published any event.
 func (p *Publisher) round(ctx context.Context, limit int, patience time.Duration) (published bool, err error) {
 	if limit <= 0 {
 		return false, nil
@@ -150,8 +150,8 @@ func (p *Publisher) round(ctx context.Context, limit int, patience time.Duration
 	return published, p.record(ctx, settled)
 }
 
-// publishInOrder publishes an account's events one after the other, until one is not taken, or it has taken
-// publishPatience; the others stay behind it.
+// publishInOrder publishes an account's events in order. It stops at the first failure, or after publishPatience; the
+// remaining events follow in a later round.
 func (p *Publisher) publishInOrder(ctx context.Context, queue []outbox.Event) (settled []outbox.Settled) {
 	for begin, i := time.Now(), 0; i < len(queue) &&
 		(i == 0 || settled[i-1].Published && time.Since(begin) < publishPatience); i++ {
@@ -160,14 +160,14 @@ func (p *Publisher) publishInOrder(ctx context.Context, queue []outbox.Event) (s
 	return settled
 }
 
-// leave records n accounts' results as they come, those that come together in one commit. Their leases keep the
-// events from being taken again until then.
+// leave records the results of n accounts as they arrive, batching the ones that arrive together. Until then their
+// leases keep the events from being taken again.
 func (p *Publisher) leave(ctx context.Context, results <-chan []outbox.Settled, n int) {
 	p.slow.Add(int64(n))
 	p.late.Go(func() {
 		for n > 0 {
 			settled, accounts := <-results, 1
-			for ; len(results) > 0; accounts++ { // nobody else receives
+			for ; len(results) > 0; accounts++ { // this is the only receiver
 				settled = append(settled, <-results...)
 			}
 			if err := p.record(ctx, settled); err != nil {
@@ -181,7 +181,7 @@ func (p *Publisher) leave(ctx context.Context, results <-chan []outbox.Settled, 
 	})
 }
 
-// record keeps what came of events, also when the publisher is being stopped.
+// record stores the outcomes, even if the publisher is being stopped.
 func (p *Publisher) record(ctx context.Context, settled []outbox.Settled) error {
 	if len(settled) == 0 {
 		return nil
@@ -191,8 +191,8 @@ func (p *Publisher) record(ctx context.Context, settled []outbox.Settled) error 
 	return p.Outbox.Settle(ctx, settled)
 }
 
-// lease outlasts a round: publishPatience, every subscriber's time-out after it, and the recording. An account whose
-// publisher was killed waits for this long.
+// lease outlasts a round: publishPatience, every subscriber's timeout, and the recording. If a publisher is killed,
+// its accounts wait this long.
 func (p *Publisher) lease() time.Duration {
 	lease := publishPatience + publishRecord
 	for _, s := range p.Subscribers {
@@ -201,7 +201,7 @@ func (p *Publisher) lease() time.Duration {
 	return lease
 }
 
-// publish offers an event to the subscribers that take its type and do not have it yet.
+// publish sends an event to the subscribers that select its type and have not received it yet.
 func (p *Publisher) publish(ctx context.Context, e outbox.Event) outbox.Settled {
 	ctx = event.WithTrace(ctx, e.Trace)
 	settled := outbox.Settled{ID: e.ID, DeliveredTo: e.DeliveredTo, Published: true}
@@ -213,7 +213,8 @@ func (p *Publisher) publish(ctx context.Context, e outbox.Event) outbox.Settled 
 			settled.Published = false
 			settled.Error = fmt.Sprintf("subscriber %s: %v", s.Name, err)
 			settled.RetryIn = min(time.Second<<min(max(e.Attempts-1, 0), 16), publishBackoff)
-			p.Log.WarnContext(ctx, "subscriber did not take an event", "subscriber", s.Name, "receipt_id", e.ReceiptID,
+			p.Log.WarnContext(ctx, "subscriber did not accept an event", "subscriber", s.Name, "receipt_id",
+				e.ReceiptID,
 				"attempt", e.Attempts, "error", err)
 			continue
 		}

@@ -22,12 +22,12 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Consumer takes relayed events over HTTP: the provider's bytes as they came, signed by us as
-// Standard Webhooks. Any 2xx means that it has the event. It gets an event at least once, and tells a
-// repeat by webhook-id, which stays the same from try to try, an operator's included.
+// Consumer receives relayed events over HTTP: the provider's bytes unchanged, signed by pawl as Standard Webhooks.
+// Any 2xx response acknowledges the event. Delivery is at least once. A repeat, even one requested by an operator,
+// has the same webhook-id.
 type Consumer struct {
 	URL string
-	// Keys are the secrets as decoded. Each signs, so that one can be replaced while deliveries go on.
+	// Keys are the decoded secrets. Each of them signs, so that a secret can be replaced without downtime.
 	Keys     [][]byte
 	Policy   effect.Policy
 	Settings SinkSettings
@@ -48,21 +48,22 @@ type Consumers struct {
 // LoadRelayInput names the receipt to relay.
 type LoadRelayInput struct{ event.Ref }
 
-// LoadRelayResult says where an event goes.
+// LoadRelayResult lists the consumers of an event.
 type LoadRelayResult struct {
 	Consumers []string
-	// Code and Reason, when set, say why the run parks.
+	// Withhold is set if the event occurred before effects began: it is not delivered.
+	Withhold bool `json:",omitempty"`
+	// Code and Reason, if set, explain why the run parks.
 	Code   string `json:",omitempty"`
 	Reason string `json:",omitempty"`
-	// Sinks says how to try each delivery, under "consumers:" and the consumer's name.
+	// Sinks configures the attempts of each delivery, under "consumers:" and the consumer's name.
 	Sinks map[string]SinkSettings `json:",omitempty"`
 }
 
-// CodeNoConsumer is the code of an event that goes nowhere.
+// CodeNoConsumer is the reason code of an event without consumers.
 const CodeNoConsumer = "no_consumer"
 
-// LoadRelay says which consumers get an event: those of its source, as configured now. It changes
-// nothing.
+// LoadRelay returns the consumers of the event's source, as configured now. It changes nothing.
 func (c *Consumers) LoadRelay(ctx context.Context, in LoadRelayInput) (LoadRelayResult, error) {
 	r, err := c.Receipts.Get(ctx, in.ReceiptID)
 	if err != nil {
@@ -71,16 +72,16 @@ func (c *Consumers) LoadRelay(ctx context.Context, in LoadRelayInput) (LoadRelay
 	if err := checkRef(in.Ref, r); err != nil {
 		return LoadRelayResult{}, err
 	}
-	result := LoadRelayResult{Sinks: map[string]SinkSettings{}}
-	if result.Consumers = c.of(r, result.Sinks); len(result.Consumers) == 0 {
+	result := LoadRelayResult{Sinks: map[string]SinkSettings{}, Withhold: r.BeforeEffects}
+	if result.Consumers = c.consumersOf(r, result.Sinks); len(result.Consumers) == 0 {
 		result.Code = CodeNoConsumer
-		result.Reason = fmt.Sprintf("no flow is written for %s %q, and source %s relays to nobody; set sources.%[3]s.relay", r.Provider, r.Type, r.Source)
+		result.Reason = fmt.Sprintf("no flow handles %s %q, and source %s relays it to no consumer: set sources.%[3]s.relay", r.Provider, r.Type, r.Source)
 	}
 	return result, nil
 }
 
-// of returns the consumers of a receipt's source, and puts into settings how to try their deliveries.
-func (c *Consumers) of(r receipt.Receipt, settings map[string]SinkSettings) []string {
+// consumersOf returns the consumers of a receipt's source and adds their settings to settings.
+func (c *Consumers) consumersOf(r receipt.Receipt, settings map[string]SinkSettings) []string {
 	names := c.BySource[r.Source]
 	for _, name := range names {
 		settings["consumers:"+name] = c.ByName[name].Settings
@@ -88,14 +89,14 @@ func (c *Consumers) of(r receipt.Receipt, settings map[string]SinkSettings) []st
 	return slices.Clone(names)
 }
 
-// Delivery is one event for one consumer. The event is that of the effect's receipt.
+// Delivery is the delivery of the receipt's event to one consumer.
 type Delivery struct{ Consumer string }
 
-// relayed is what the ledger keeps of a delivery.
+// relayed is the ledger's record of a delivery.
 type relayed struct{ Status int }
 
-// RelayEvent posts an event's bytes to one consumer. They are read from the receipt here and go
-// nowhere else. An answer that is no success and cannot pass (3xx, and 4xx except 408, 409, 425 and 429) is a fault.
+// RelayEvent posts an event's bytes to one consumer. It reads them from the receipt. A response that is neither a
+// success nor transient (3xx, and 4xx except 408, 409, 425 and 429) is a fault.
 func (c *Consumers) RelayEvent(ctx context.Context, in EffectInput[Delivery]) (effect.Result, error) {
 	consumer, known := c.ByName[in.For.Consumer]
 	policy := consumer.Policy
@@ -115,20 +116,20 @@ func (c *Consumers) RelayEvent(ctx context.Context, in EffectInput[Delivery]) (e
 	})
 }
 
-// held returns the bytes that a consumer gets. A missing body or an unknown consumer is a fault.
+// held returns the bytes to deliver. A missing payload or an unknown consumer is a fault.
 func (c *Consumers) held(ctx context.Context, in EffectInput[Delivery]) (receipt.Body, error) {
 	if _, known := c.ByName[in.For.Consumer]; !known {
 		return receipt.Body{}, effect.Fault("consumer %s is not configured", in.For.Consumer)
 	}
 	body, err := c.Receipts.Body(ctx, in.Effect.ReceiptID)
 	if errors.Is(err, schema.ErrNotFound) {
-		return body, effect.Fault("the receipt's body is no longer held")
+		return body, effect.Fault("the payload was deleted")
 	}
 	return body, effect.Infrastructure(err)
 }
 
-// post makes one request: under the effect's key, which tells the consumer the message, and the attempt's, which is
-// another one once an operator has had it sent again.
+// post makes one request. The key of the effect identifies the message to the consumer. The key of the attempt
+// changes if an operator sends the message again.
 func (c *Consumers) post(ctx context.Context, consumer Consumer, effectKey, attemptKey string, r receipt.Receipt,
 	body receipt.Body) (any, error) {
 	kept, err := body.Header()
@@ -146,27 +147,31 @@ func (c *Consumers) post(ctx context.Context, consumer Consumer, effectKey, atte
 			header.Set(name, headerText(value))
 		}
 	}
+	if r.Replayed {
+		header.Set("Pawl-Suspected", "replay")
+	}
 	SignStandard(header, consumer.Keys, webhookID(effectKey), c.Now(), body.Bytes)
 	got, err := call(ctx, c.Client, http.MethodPost, consumer.URL, header, body.Bytes)
 	if got == nil {
 		return nil, err
 	}
-	_, said := got.told() // the status says it all; the body is for the reason
-	if failure := effect.FromStatus(got.Response, said, c.Now()); failure != nil {
+	_, detail := got.problem()
+	if failure := effect.FromStatus(got.Response, detail, c.Now()); failure != nil {
 		return nil, failure
 	}
 	return relayed{Status: got.StatusCode}, nil
 }
 
-// webhookID is the webhook-id of a delivery: stable from try to try, different for each consumer. It
-// is a hash because the specification keeps dots out of IDs, and keys hold the providers' own.
+// webhookID returns the webhook-id of a delivery. It is the same for every attempt and different for each consumer.
+// It is a hash because IDs must not contain dots, and keys contain the IDs of providers.
 func webhookID(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return "pawl_" + hex.EncodeToString(sum[:16])
 }
 
-// SignStandard sets the headers of Standard Webhooks 1.0.0: the signature covers ID, time and body. The
-// time is that of the try, so that a late one passes the receiver's clock. Each key signs: the header holds a list.
+// SignStandard sets the headers of Standard Webhooks 1.0.0. The signature covers ID, time and body. The time is the
+// time of the attempt, so that a late attempt passes the receiver's clock check. The header lists one signature per
+// key.
 func SignStandard(h http.Header, keys [][]byte, id string, at time.Time, body []byte) {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	var signatures []string
@@ -181,8 +186,8 @@ func SignStandard(h http.Header, keys [][]byte, id string, at time.Time, body []
 	h.Set("webhook-signature", strings.Join(signatures, " "))
 }
 
-// headerText returns s where a header can hold it, else percent-encoded: IDs and types come from
-// outside and may hold anything.
+// headerText returns s if it is a valid header value, and the percent-encoded s otherwise. IDs and types come from
+// outside and may contain any byte.
 func headerText(s string) string {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' || s[i] == '%' {

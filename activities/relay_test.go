@@ -352,3 +352,32 @@ func TestLoadRelay(t *testing.T) {
 		t.Errorf("got %+v, want a reason to park", got)
 	}
 }
+
+// A relayed event with the bytes of another one says so. Its body is that of the other one.
+func TestRelayEvent_SuspectedReplay_Marked(t *testing.T) {
+	t.Parallel()
+	c, url := newConsumer(t)
+	b := relaySetup(t, url)
+	deliver := func(id, topic string) http.Header {
+		t.Helper()
+		out, err := b.receipts.Insert(t.Context(), receipt.Delivery{Source: "github", Provider: "github", ReceivedAt: time.Now(), Header: http.Header{},
+			Events: []receipt.New{{Mode: "live", EventID: id, Identity: receipt.ByBytes, Type: topic, RelayOnly: true, Status: receipt.Received, Body: []byte("{}")}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result, err := b.deliver(t, b.call(t, out[0].ReceiptID, id)); err != nil || result.State != effect.Done {
+			t.Fatalf("%s: %+v, %v", id, result, err)
+		}
+		last := c.seen[len(c.seen)-1]
+		if string(last.Body) != "{}" {
+			t.Errorf("%s: body %q", id, last.Body)
+		}
+		return last.Header
+	}
+	if got := deliver("d-1", "issues").Get("Pawl-Suspected"); got != "" {
+		t.Errorf("the first: Pawl-Suspected %q", got)
+	}
+	if got := deliver("d-2", "pull_request").Get("Pawl-Suspected"); got != "replay" {
+		t.Errorf("the second: Pawl-Suspected %q, want replay", got)
+	}
+}

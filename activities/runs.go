@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/intervention"
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
@@ -20,40 +21,43 @@ import (
 	"github.com/pawlhq/pawl/schema/run"
 )
 
-// Runs records how runs stand, and what people decide about them: on the receipt, in the ledger and in the audit trail.
+// Runs records the state of runs and the decisions of people: on the receipt, in the ledger and in the audit trail.
 type Runs struct {
 	Receipts *receipt.Store
 	Runs     *run.Store
 	Ledger   *ledger.Store
 	Audit    *audit.Store
+	DB       schema.Execer
 	Log      *slog.Logger
-	// Measures takes how runs end, and when.
+	// Measures records the outcome and the duration of runs.
 	Measures *Measures
 }
 
-// Waits is the receipt's, for flows, which know nothing of it.
+// Waits is an alias for flows, which do not import package receipt.
 type Waits = receipt.Waits
 
-// OpenEffect is the receipt's, too.
+// OpenEffect is an alias for flows.
 type OpenEffect = receipt.OpenEffect
 
 type (
-	// Step is the receipt's, too.
+	// Step is an alias for flows.
 	Step = receipt.Step
-	// Left is the receipt's, too.
+	// Left is an alias for flows.
 	Left = receipt.Left
 )
 
-// Replay says who has asked for a run, after an earlier one had ended, and why.
+// Replay records who requested a replay, and why.
 type Replay struct {
-	// Request is the ID of the request: the run is started once for each.
+	// Request is the ID of the request. The run is started once per request.
 	Request  string
 	Who, Why string
-	// Previous is the run before, "" where none is known.
+	// Previous is the previous run, or "" if unknown.
 	Previous string `json:",omitempty"`
+	// Release is set if the run executes effects that were withheld because the event occurred before effects began.
+	Release bool `json:",omitempty"`
 }
 
-// lineage says why a run exists: a reset of another, a replay, what the clock does, or "" for an original.
+// lineage returns why a run exists: a reset, a replay, a scheduled run, or "" for an original.
 func lineage(resetOf string, replay *Replay, due bool) (kind run.Kind, who, why, previous string) {
 	switch {
 	case resetOf != "":
@@ -66,37 +70,37 @@ func lineage(resetOf string, replay *Replay, due bool) (kind run.Kind, who, why,
 	return "", "", "", ""
 }
 
-// ParkRunInput says why a run waits for a person.
+// ParkRunInput describes a run that waits for a person.
 type ParkRunInput struct {
 	event.Ref
 	// Status is receipt.NeedsReview or receipt.Dead.
 	Status string
 	Reason string
-	// Waits names the effects that it waits for.
+	// Waits contains the open effects.
 	Waits Waits
-	// ResetOf is the run that this one was reset from, "" for an original; Replay is set for one that was asked for.
+	// ResetOf is the run that this one was reset from, or "" for an original. Replay is set for a replay.
 	ResetOf string
 	Replay  *Replay `json:",omitempty"`
-	// Due is set for a run of the clock.
+	// Due is set for a scheduled run.
 	Due       bool `json:",omitempty"`
 	StartedAt time.Time
-	// AsOf is when the workflow task began that parks the run.
+	// AsOf is the start of the workflow task that parks the run.
 	AsOf time.Time
 }
 
-// ParkRunResult says whether others have settled what the run waits for before it was parked.
+// ParkRunResult reports whether other runs had settled all effects of the run before it was parked.
 type ParkRunResult struct {
 	Settled bool `json:",omitempty"`
 }
 
-// tell logs how the run of an event stands now.
-func (r *Runs) tell(ctx context.Context, level slog.Level, message string, of event.Ref, more ...any) {
+// logState logs the state of a run.
+func (r *Runs) logState(ctx context.Context, level slog.Level, message string, of event.Ref, more ...any) {
 	run := activity.GetInfo(ctx).WorkflowExecution
 	//nolint:sloglint // the callers' messages are constants
 	r.Log.Log(ctx, level, message, of.Log(append(more, "workflow_id", run.ID, "run_id", run.RunID)...)...)
 }
 
-// own returns the receipt of the event, and refuses an event that is not what the receipt says.
+// own returns the receipt of the event. It returns an error if the event contradicts the receipt.
 func (r *Runs) own(ctx context.Context, of event.Ref) (receipt.Receipt, error) {
 	held, err := r.Receipts.Get(ctx, of.ReceiptID)
 	if err != nil {
@@ -105,17 +109,17 @@ func (r *Runs) own(ctx context.Context, of event.Ref) (receipt.Receipt, error) {
 	return held, checkRef(of, held)
 }
 
-// checkRef refuses an event that is not what the receipt says.
+// checkRef returns an error if the event contradicts the receipt.
 func checkRef(of event.Ref, held receipt.Receipt) error {
-	of.Correlation = held.CorrelationID // a takeover of the receipt changes it, and it identifies nothing
+	of.Correlation = held.CorrelationID // it can change, and identifies nothing
 	if of != held.Ref() {
 		return effect.Foreign(of, nil)
 	}
 	return nil
 }
 
-// ParkRun shows on the receipt that its run waits for a person, and why. It also records the run: who
-// started it may have died before that, and a decision is sent to the run that the receipt names.
+// ParkRun shows on the receipt that its run waits for a person, and why. It also records the run, because the process
+// that started the run may have died before it could. Decisions are sent to the run that the receipt names.
 func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, error) {
 	held, err := r.own(ctx, in.Ref)
 	if err != nil {
@@ -133,7 +137,7 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 	}
 	code, _, _ := strings.Cut(in.Reason, ":")
 	r.Measures.leaves(ctx, in.Ref, held.APIVersion, in.Status)
-	r.tell(ctx, slog.LevelWarn, "run parked", in.Ref, "status", in.Status, "reason", code)
+	r.logState(ctx, slog.LevelWarn, "run parked", in.Ref, "status", in.Status, "reason", code)
 	// Read the ledger only after the park is committed. A run that settles an effect looks for parked runs after it has
 	// settled it, so one of the two sees the other.
 	keys := in.Waits.Keys()
@@ -147,14 +151,14 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 // RecordCancellationInput names the receipt of a run that was cancelled.
 type RecordCancellationInput struct{ event.Ref }
 
-// RecordCancellationResult says who cancelled the run and why, as far as Temporal knows.
+// RecordCancellationResult describes who cancelled the run and why, as far as Temporal knows.
 type RecordCancellationResult struct{ Words string }
 
 // readingHistory bounds the reading of a run's history.
 const readingHistory = 5 * time.Second
 
-// RecordCancellation records who cancelled the run, and why: the run itself is told neither. If its history cannot be
-// read, the cancellation is recorded without them.
+// RecordCancellation records who cancelled the run, and why. Temporal does not pass this to the run, so it is read
+// from the history. If that fails, the cancellation is recorded without it.
 func (r *Runs) RecordCancellation(ctx context.Context, in RecordCancellationInput) (RecordCancellationResult, error) {
 	if _, err := r.own(ctx, in.Ref); err != nil {
 		return RecordCancellationResult{}, err
@@ -173,23 +177,23 @@ func (r *Runs) RecordCancellation(ctx context.Context, in RecordCancellationInpu
 	return RecordCancellationResult{found.String()}, nil
 }
 
-// FinishRunInput says how a run ended.
+// FinishRunInput describes the end of a run.
 type FinishRunInput struct {
 	event.Ref
 	// Status is the receipt's final status.
 	Status string
-	// Reason says why, if it is not simply processed.
+	// Reason explains an outcome other than processed.
 	Reason string
 	Flow   string
-	// Open are the keys of the effects that it leaves as they are, neither done nor skipped: nothing comes of them.
+	// Open lists the keys of effects that stay open. Nothing will execute them.
 	Open []string `json:",omitempty"`
-	// ResetOf is the run that this one was reset from, "" for an original; Replay is set for one that was asked for.
+	// ResetOf is the run that this one was reset from, or "" for an original. Replay is set for a replay.
 	ResetOf string
 	Replay  *Replay `json:",omitempty"`
-	// Held is set for a run that has waited for a person, or for a sink that was out or paused.
+	// Held is set if the run has waited for a person, or for a sink that was down or paused.
 	Held      bool `json:",omitempty"`
 	StartedAt time.Time
-	// AsOf is when the workflow task began that finishes the run.
+	// AsOf is the start of the workflow task that finishes the run.
 	AsOf time.Time
 }
 
@@ -215,37 +219,37 @@ func (r *Runs) FinishRun(ctx context.Context, in FinishRunInput) (FinishRunResul
 			return FinishRunResult{}, err
 		}
 	}
-	r.tell(ctx, slog.LevelInfo, "run finished", in.Ref, "flow", in.Flow, "status", in.Status)
+	r.logState(ctx, slog.LevelInfo, "run finished", in.Ref, "flow", in.Flow, "status", in.Status)
 	r.Measures.finished(ctx, in, version)
 	return FinishRunResult{}, nil
 }
 
-// settledOtherwise reports whether a status was refused that another try could not write either. Either the graph
-// does not allow it: an operator dismissed the receipt meanwhile, and the run is closed all the same. Or a later
-// workflow task has written another: then Temporal refuses whatever else comes of this worker's task, too.
+// settledOtherwise reports whether a status was rejected for good. Either the transition is not allowed, because an
+// operator dismissed the receipt in the meantime; the run is closed anyway. Or a later workflow task has written
+// another status; Temporal then rejects everything else from this task, too.
 func settledOtherwise(err error) bool {
 	var refused *receipt.TransitionError
 	return errors.As(err, &refused) || errors.Is(err, receipt.ErrOutrun)
 }
 
-// ReadEffectsInput names effects and what would take them back.
+// ReadEffectsInput lists effects and their undos.
 type ReadEffectsInput struct {
-	// EventID is the event of the run that asks.
+	// EventID is the event of the requesting run.
 	EventID string
 	Keys    []string
-	// Undos are the keys of the effects that take those back.
+	// Undos are the keys of the effects that would compensate Keys.
 	Undos []string
 }
 
-// ReadEffectsResult says what other runs for the same fact have made of the effects.
+// ReadEffectsResult contains the work of other runs for the same fact.
 type ReadEffectsResult struct {
 	// Settled holds the settled effects, by key.
 	Settled map[string]effect.Result `json:",omitempty"`
-	// Undoing is an undo that has begun, "" for none.
+	// Undoing is the key of an undo that has begun, or "".
 	Undoing string `json:",omitempty"`
 }
 
-// ReadEffects reads how effects stand in the ledger. It claims nothing.
+// ReadEffects reads the ledger state of effects. It claims nothing.
 func (r *Runs) ReadEffects(ctx context.Context, in ReadEffectsInput) (ReadEffectsResult, error) {
 	found, err := r.Ledger.Read(ctx, slices.Concat(in.Keys, in.Undos))
 	if err != nil {
@@ -254,16 +258,16 @@ func (r *Runs) ReadEffects(ctx context.Context, in ReadEffectsInput) (ReadEffect
 	return in.Of(found), nil
 }
 
-// Of makes the result from how the effects stand, by key.
-func (in ReadEffectsInput) Of(stands map[string]effect.Standing) ReadEffectsResult {
+// Of builds the result from the ledger state by key.
+func (in ReadEffectsInput) Of(states map[string]effect.Standing) ReadEffectsResult {
 	result := ReadEffectsResult{Settled: map[string]effect.Result{}}
 	for _, key := range in.Keys {
-		if s, ok := stands[key]; ok && s.Settled() {
+		if s, ok := states[key]; ok && s.Settled() {
 			result.Settled[key] = effect.Recorded(s, in.EventID)
 		}
 	}
 	for _, key := range in.Undos {
-		if _, begun := stands[key]; begun {
+		if _, begun := states[key]; begun {
 			result.Undoing = key
 			break
 		}

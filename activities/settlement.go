@@ -1,43 +1,45 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/stripe"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Why the settlement of an entry is unknown, though its source can ask.
+// Reasons why the settlement of an entry is unknown although its source has a key.
 const (
-	// SettlementLate: the provider did not show it within [Finance.Settle].
+	// SettlementLate: the provider did not report it within [Finance.Settle].
 	SettlementLate = "not_told"
-	// SettlementDenied: the source's key may not read it.
+	// SettlementDenied: the source's key has no permission to read it.
 	SettlementDenied = "not_permitted"
-	// SettlementNone: no payment of it is known, or the provider shows none.
+	// SettlementNone: the entry has no known payment, and the provider lists none.
 	SettlementNone = "no_payment"
-	// SettlementMixed: the payments that are known come to another sum, or to several currencies.
+	// SettlementMixed: the known payments have another sum, or several currencies.
 	SettlementMixed = "not_certain"
 )
 
 const (
-	// askingFor bounds the asking at one look. The entry's own try has to fit into the same activity.
+	// askingFor bounds the requests of one check. The entry's own attempt has to fit into the same activity.
 	askingFor = 3 * time.Second
-	// mostAsked bounds the wait between two looks: most balance transactions are there within seconds.
+	// mostAsked is the maximum wait between two checks. Most balance transactions appear within seconds.
 	mostAsked = time.Minute
-	// deniedFor is for how long a key that was refused is not asked with.
+	// deniedFor is how long a key is not used after it was refused.
 	deniedFor = 10 * time.Minute
 )
 
-// waitsToSettle is why an entry waits.
-const waitsToSettle = "Stripe does not show yet how the money has settled"
+// waitsToSettle is the reason why an entry waits.
+const waitsToSettle = "Stripe has not reported the settlement of the money yet"
 
-// settles reports whether the provider can tell how the entry's money moved on its balance. An entry that takes back
-// another has the settlement of that, and the events of a dispute carry theirs. A part of a charge's refunds has a name
-// of ours, which the provider does not know.
+// settles reports whether the provider can report the movement of the entry on its balance. A reversal has the
+// settlement of the reversed entry, and the events of a dispute contain theirs. A part of a charge's refunds has an
+// ID made by pawl, which the provider does not know.
 func (e Entry) settles() bool {
 	switch e.Kind {
 	case PaymentEntry:
@@ -48,9 +50,10 @@ func (e Entry) settles() bool {
 	return false
 }
 
-// settle asks how an entry's money has settled, where its source can ask. It asks before anything is claimed: the bytes
-// of the first try are those of every later one, and one that has them does not ask. As long as the provider does not
-// show it the result is a wait, which ends with [Finance.Settle]; the zero result goes on to book the entry.
+// settle fetches the settlement of an entry if its source has a key. It does so before the claim, because every later
+// attempt sends the bytes of the first one; an entry with stored bytes is not fetched again. While the provider has
+// no settlement, the result is a wait of at most [Finance.Settle]. The zero result means that the entry can be
+// booked.
 func (f *Finance) settle(ctx context.Context, in *EffectInput[Entry]) (effect.Result, error) {
 	if _, books := f.Sinks[in.For.Mode]; !books || f.Objects == nil || in.Effect.ByHand != nil || !in.For.settles() {
 		return effect.Result{}, nil
@@ -66,10 +69,10 @@ func (f *Finance) settle(ctx context.Context, in *EffectInput[Entry]) (effect.Re
 	if g, ok := begun[in.Effect.Key]; ok && (!g.Claimable(in.Effect.Round) || g.KeepsKey()) {
 		return effect.Result{}, nil
 	}
-	asked, cancel := context.WithTimeout(ctx, askingFor)
+	asking, cancel := context.WithTimeout(ctx, askingFor)
 	defer cancel()
-	var told time.Duration
-	in.For.Settlement, in.For.SettlementUnknown, told, err = f.ask(asked, api, source, in.For)
+	var requested time.Duration
+	in.For.Settlement, in.For.SettlementUnknown, requested, err = f.ask(asking, api, source, in.For)
 	if err != nil || in.For.SettlementUnknown != SettlementLate {
 		return effect.Result{}, err
 	}
@@ -81,49 +84,72 @@ func (f *Finance) settle(ctx context.Context, in *EffectInput[Entry]) (effect.Re
 		return effect.Result{}, nil
 	}
 	return effect.Result{State: effect.Waits, Reason: waitsToSettle,
-		Wait: min(max(told, waited/4, leastWait), mostAsked, f.Settle-waited)}, nil
+		Wait: min(max(requested, waited/4, leastWait), mostAsked, f.Settle-waited)}, nil
 }
 
-// ask asks once. Where the answer may come later, unknown is [SettlementLate], and told the wait that was asked for.
-func (f *Finance) ask(ctx context.Context, api *stripe.Client, source string, e Entry) (s *billing.Settlement,
-	unknown string, told time.Duration, err error) {
+// ask requests the settlement once. If it may be available later, unknown is [SettlementLate], and wait is the delay
+// that Stripe requested. An entry with a payment has the settlement of that payment. If the payment of an entry about
+// an invoice is unknown, or the known payments have another sum, ask also lists the payments of the invoice, because
+// their events may be late.
+func (f *Finance) ask(ctx context.Context, api *stripe.Client, source string, e Entry) (s *fold.Settlement,
+	unknown string, wait time.Duration, err error) {
 	if at, ok := f.Objects.denied.Load(source); ok && f.Objects.Now().Sub(at.(time.Time)) < deniedFor {
 		return nil, SettlementDenied, 0, nil
 	}
-	payments := []string{e.Object}
+	read, payments := api.Refunded, []string{cmp.Or(e.Payment, e.Object)}
 	if e.Kind == PaymentEntry {
+		read = api.Charged
+	}
+	if e.Kind == PaymentEntry && e.Payment == "" {
 		if payments, err = f.Facts.PaymentsFor(ctx, e.Mode, e.Object); err != nil {
 			return nil, "", 0, effect.Infrastructure(err)
 		}
 	}
 	var all []stripe.Moved
-	for _, id := range payments {
-		read := api.Charged
-		if e.Kind == RefundEntry {
-			read = api.Refunded
+	for listed := false; ; listed = true {
+		for _, id := range payments {
+			found, err := read(ctx, id, e.ProviderAccount)
+			switch {
+			case err == nil:
+				all = append(all, found...)
+			case !errors.Is(err, stripe.ErrNotFound):
+				unknown, wait = f.missing(ctx, source, err)
+				return nil, unknown, wait, nil
+			}
 		}
-		found, err := read(ctx, id, e.ProviderAccount)
-		switch failure, _ := errors.AsType[*effect.Failure](err); {
-		case err == nil:
-			all = append(all, found...)
-		case errors.Is(err, stripe.ErrNotFound):
-		case failure != nil && failure.Health == effect.Denied:
-			f.Objects.denied.Store(source, f.Objects.Now())
-			f.Effects.Log.WarnContext(ctx, "entries are booked without their settlement, which the key may not read",
-				"source", source, "error", err)
-			return nil, SettlementDenied, 0, nil
-		default:
-			_, told = effect.Classify(err)
-			return nil, SettlementLate, told, nil
+		s, unknown = settlementOf(e, all)
+		missing := unknown == SettlementMixed || unknown == SettlementNone
+		if listed || !missing || e.Kind != PaymentEntry || e.Payment != "" || e.Invoice == "" {
+			return s, unknown, 0, nil
 		}
+		of, err := api.PaymentIDs(ctx, e.Invoice, e.ProviderAccount)
+		if errors.Is(err, stripe.ErrForbidden) || errors.Is(err, stripe.ErrNotFound) { // the key may still read charges
+			return nil, unknown, 0, nil
+		}
+		if err != nil {
+			unknown, wait = f.missing(ctx, source, err)
+			return nil, unknown, wait, nil
+		}
+		known := payments
+		payments = slices.DeleteFunc(of, func(id string) bool { return slices.Contains(known, id) })
 	}
-	s, unknown = settlementOf(e, all)
-	return s, unknown, 0, nil
 }
 
-// settlementOf returns the settlement of an entry by what its payments have moved: all of them together, or else the
-// one of the entry's amount. If they come to another sum, it says why not.
-func settlementOf(e Entry, all []stripe.Moved) (*billing.Settlement, string) {
+// missing returns why a request failed, and the delay that Stripe requested.
+func (f *Finance) missing(ctx context.Context, source string, err error) (unknown string, wait time.Duration) {
+	if failure, _ := errors.AsType[*effect.Failure](err); failure == nil || failure.Health != effect.Denied {
+		_, wait = effect.Classify(err)
+		return SettlementLate, wait
+	}
+	f.Objects.denied.Store(source, f.Objects.Now())
+	f.Effects.Log.WarnContext(ctx, "the api_key may not read settlements: entries are booked without them",
+		"source", source, "error", err)
+	return SettlementDenied, 0
+}
+
+// settlementOf returns the settlement of an entry from its payments: the total, or the one payment with the entry's
+// amount. Otherwise it returns the reason why the settlement is unknown.
+func settlementOf(e Entry, all []stripe.Moved) (*fold.Settlement, string) {
 	if len(all) == 0 {
 		return nil, SettlementNone
 	}
@@ -142,7 +168,7 @@ func settlementOf(e Entry, all []stripe.Moved) (*billing.Settlement, string) {
 			return nil, SettlementMixed
 		}
 	}
-	total := billing.Settlement{}
+	total := fold.Settlement{}
 	for _, m := range all {
 		switch s := m.Settlement; {
 		case s == nil:
@@ -150,7 +176,7 @@ func settlementOf(e Entry, all []stripe.Moved) (*billing.Settlement, string) {
 		case total.Currency != "" && s.Currency != total.Currency:
 			return nil, SettlementMixed
 		default:
-			total = *billing.Settled(total.Amount+s.Amount, total.Fee+s.Fee, s.Currency)
+			total = *fold.Settled(total.Amount+s.Amount, total.Fee+s.Fee, s.Currency)
 		}
 	}
 	return &total, ""

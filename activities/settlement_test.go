@@ -75,6 +75,15 @@ func charges(amount int64, on string) string {
 	return fmt.Sprintf(`{"data": [{"id": "ch_1", "status": "succeeded", "amount_captured": %d, "currency": "usd", "balance_transaction": %s}]}`, amount, on)
 }
 
+// paidParts is the list of the payments of an invoice.
+func paidParts(payments ...string) string {
+	var parts []string
+	for _, id := range payments {
+		parts = append(parts, fmt.Sprintf(`{"object": "invoice_payment", "payment": {"type": "payment_intent", "payment_intent": %q}}`, id))
+	}
+	return `{"data": [` + strings.Join(parts, ",") + `]}`
+}
+
 const inEuros = `{"id": "txn_1", "amount": 4410, "fee": 158, "net": 4252, "currency": "eur"}`
 
 const bookedAs = `select concat_ws(' ', kind, settlement->>'amount', settlement->>'fee', settlement->>'net', settlement->>'currency', nullif(settlement_unknown, '')) from finance_entries`
@@ -92,8 +101,14 @@ func TestPostEntry_Settlement(t *testing.T) {
 		"known":          {[]string{"pi_1"}, "charge", func(int) (int, string) { return 200, charges(4900, inEuros) }, 0, "payment 4410 158 4252 eur", 1},
 		"how is unknown": {[]string{"pi_1"}, "unknown", func(int) (int, string) { return 200, charges(4900, inEuros) }, 0, "payment 4410 158 4252 eur", 1},
 		"out of band":    {[]string{"pi_1"}, "out_of_band", func(int) (int, string) { return 200, charges(4900, inEuros) }, 0, "payment", 0},
-		"no payment":     {nil, "charge", func(int) (int, string) { return 200, charges(4900, inEuros) }, 0, "payment no_payment", 0},
-		"another sum":    {[]string{"pi_1"}, "charge", func(int) (int, string) { return 200, charges(4800, inEuros) }, 0, "payment not_certain", 1},
+		"no payment":     {nil, "charge", func(int) (int, string) { return 200, charges(4900, inEuros) }, 0, "payment no_payment", 1},
+		"another sum": {[]string{"pi_1"}, "charge", func(n int) (int, string) {
+			return 200, map[bool]string{true: paidParts("pi_1"), false: charges(4800, inEuros)}[n == 2]
+		},
+			0, "payment not_certain", 2},
+		"a part is not known yet": {[]string{"pi_1"}, "charge", func(n int) (int, string) {
+			return 200, map[bool]string{true: paidParts("pi_2", "pi_1"), false: charges(2450, inEuros)}[n == 2]
+		}, 0, "payment 8820 316 8504 eur", 3},
 		"the one of two": {[]string{"pi_1", "pi_2"}, "charge", func(n int) (int, string) { return 200, charges(int64(n*4900), inEuros) }, 0, "payment 4410 158 4252 eur", 2},
 		"both together":  {[]string{"pi_1", "pi_2"}, "charge", func(int) (int, string) { return 200, charges(2450, inEuros) }, 0, "payment 8820 316 8504 eur", 2},
 		"not permitted":  {[]string{"pi_1"}, "charge", func(int) (int, string) { return 403, `{"error": {}}` }, 0, "payment not_permitted", 1},

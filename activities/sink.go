@@ -19,41 +19,40 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Sink is an HTTP API that remembers idempotency keys: it applies a key once, and answers a repeat of
-// the same bytes with the remembered answer.
+// Sink is an HTTP API that remembers idempotency keys: it applies a key once, and answers a repeat with the stored
+// response.
 type Sink struct {
-	// URL is the base, without a slash at its end.
+	// URL is the base URL, without a trailing slash.
 	URL string
-	// Token, when set, is sent as a bearer token.
+	// Token, if set, is sent as a bearer token.
 	Token string
-	// Policy holds the time-out, the number of tries and how long the sink remembers a key.
+	// Policy contains the timeout, the retries and the lifetime of idempotency keys.
 	Policy effect.Policy
-	// Refusals are the answers that say something about the customer. Every other 4xx is a fault.
+	// Refusals lists responses that concern the customer. Every other 4xx is a fault.
 	Refusals []Refusal
 	Client   *http.Client
 }
 
-// Refusal is an answer that refuses the request.
+// Refusal matches a response that refuses the request.
 type Refusal struct {
 	Status int
-	// Code is what the JSON body says as "code" or "error.code"; "" stands for any answer of the status.
+	// Code is the value of "code" or "error.code" in the JSON body. "" matches every response with the status.
 	Code string
 }
 
-// maxAnswer bounds the bytes that are read of an answer: a sink's answer is a few fields.
+// maxAnswer limits the bytes that are read of a response body, which contains only a few fields.
 const maxAnswer = 64 << 10
 
-// Request is how a noun is sent to its API.
+// Request is an HTTP request to a sink.
 type Request struct {
 	Method, Path string
 	Header       map[string]string
-	// Body is the noun, sent as JSON.
+	// Body is sent as JSON.
 	Body any
 }
 
-// send makes one request of an attempt: the attempt's key, and the attempt's bytes in place of r's body. It returns the
-// answer's body for 2xx and a classified failure otherwise. A lost answer is a transient failure: the key makes the
-// repeat safe.
+// send makes one request of an attempt, with the attempt's key and bytes. It returns the response body for 2xx and a
+// classified failure otherwise. A lost response is a transient failure, because the key makes a repeat safe.
 func (s *Sink) send(ctx context.Context, r Request, a *effect.Attempt) ([]byte, error) {
 	header := headerOf(a.IdempotencyKey, s.Token)
 	for name, value := range r.Header {
@@ -72,10 +71,10 @@ func (s *Sink) send(ctx context.Context, r Request, a *effect.Attempt) ([]byte, 
 	return got.body, err
 }
 
-// headerOf is the header of a request of JSON: with an idempotency key and a bearer token, "" for none.
+// headerOf returns the headers of a JSON request, with an idempotency key and a bearer token unless they are "".
 //
-// The key has a name that is not canonical. net/http looks for the canonical one and, if it is there, silently repeats
-// a request without an answer. How often something was sent, and that nobody answered, is for us to know.
+// The key header is not in canonical form. If net/http finds the canonical form, it silently repeats a request
+// without a response. pawl must count the requests and know about missing responses.
 func headerOf(key, token string) http.Header {
 	header := http.Header{"Content-Type": {"application/json"}}
 	if key != "" {
@@ -87,16 +86,16 @@ func headerOf(key, token string) http.Header {
 	return header
 }
 
-// judge returns the failure that an answer means, nil for none.
+// judge returns the failure that a response represents, or nil.
 func (s *Sink) judge(got *answer, repeat bool) *effect.Failure {
-	code, said := got.told()
-	failure := effect.FromStatus(got.Response, said, time.Now())
+	code, detail := got.problem()
+	failure := effect.FromStatus(got.Response, detail, time.Now())
 	switch {
 	case failure == nil || failure.Class != ledger.Fault && failure.Health != effect.Denied:
-	case got.StatusCode < 400: // the sink is elsewhere for a while, behind a page that says so
+	case got.StatusCode < 400: // a redirect, e.g. to a maintenance page
 		failure.Class, failure.Health = ledger.Transient, effect.Down
 	case got.StatusCode == http.StatusUnprocessableEntity && repeat:
-		// It may be about the key, which an earlier try has used, and not about the customer.
+		// The response may concern the key, which an earlier attempt has used, and not the customer.
 		failure.Unanswered = true
 	case slices.ContainsFunc(s.Refusals,
 		func(r Refusal) bool { return r.Status == got.StatusCode && (r.Code == "" || r.Code == code) }):
@@ -105,23 +104,23 @@ func (s *Sink) judge(got *answer, repeat bool) *effect.Failure {
 	return failure
 }
 
-// answer is an answer whose body is read, up to maxAnswer.
+// answer is a response with its body, which is read up to maxAnswer.
 type answer struct {
 	*http.Response
 	body []byte
 }
 
-// call makes one request. The answer is nil where none came, and beside an error it was read in part. What call
-// fails with counts as unanswered where anything of the request may have gone out. That is once there is a
-// connection: a host that cannot be reached, or whose certificate is not trusted, has been told nothing. The error
-// names the host alone: a path and a query may hold tokens, and errors are stored, logged and shown in Temporal.
+// call makes one request. It returns nil if there was no response. If it returns both a response and an error, the
+// body is incomplete. A failure counts as unanswered once there was a connection, because parts of the request may
+// have been sent; an unreachable host or an untrusted certificate has received nothing. The error contains only the
+// host: path and query may contain tokens, and errors are stored, logged and shown in Temporal.
 func call(ctx context.Context, client *http.Client, method, to string, header http.Header, body []byte) (
 	got *answer, err error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
 	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, to, bytes.NewReader(body))
 	if err != nil {
-		return nil, effect.Fault("no request can be made of the URL")
+		return nil, effect.Fault("cannot build a request for the URL")
 	}
 	req.Header = header
 	resp, err := client.Do(req)
@@ -139,9 +138,9 @@ func call(ctx context.Context, client *http.Client, method, to string, header ht
 	return got, err
 }
 
-// told reads the code and the words of JSON that tells of no success: "code", "error" and "message", or an object
-// "error" that has these. A sink's reason is worth keeping, its whole answer is not.
-func (a *answer) told() (code, words string) {
+// problem returns the code and the message of a JSON error response: "code", "error" and "message", or an object
+// "error" with these fields. Only these are stored, not the whole body.
+func (a *answer) problem() (code, words string) {
 	if a.StatusCode < 300 || !strings.Contains(a.Header.Get("Content-Type"), "json") {
 		return "", ""
 	}
@@ -163,33 +162,34 @@ func (a *answer) told() (code, words string) {
 	return cmp.Or(text(top.Code), text(nested.Code)), cmp.Or(plain, text(nested.Message), text(top.Message))
 }
 
-// reference reads the "id" that a sink gave its entry, "" where it gave none.
+// reference returns the "id" of a response, or "".
 func reference(answer []byte) string {
-	var told struct {
+	var created struct {
 		ID string `json:"id"`
 	}
-	_ = json.Unmarshal(answer, &told) // an answer without an ID is a good answer
-	return told.ID
+	_ = json.Unmarshal(answer, &created) // an answer without an ID is a good answer
+	return created.ID
 }
 
-// A connection of HTTP/2 that has been silent for so long is asked for a sign of life, and left when none comes in
-// time: before the tries of an effect are used up, and not because the other side is busy.
+// An HTTP/2 connection without traffic for silentFor is pinged, and closed if there is no response within signOfLife.
+// That is early enough for the retries of an effect, and does not close connections of a busy server.
 const silentFor, signOfLife = 5 * time.Second, 10 * time.Second
 
-// maxAnswerHeader bounds the headers of an answer, in bytes. The 10 MB that net/http reads by itself would let a few
-// sinks fill the worker's memory.
+// maxAnswerHeader limits the response headers in bytes. The default of net/http, 10 MB, would allow a few sinks to
+// fill the worker's memory.
 const maxAnswerHeader = 64 << 10
 
-// NewHTTPClient returns the client for requests to systems of others. It follows no redirects: a request goes where
-// the configuration says, and its body and key nowhere else. An answer with more than 64 KiB of headers is an error.
+// NewHTTPClient returns the client for requests to outside systems. It does not follow redirects, so a request with
+// its body and key is sent only to the configured URL. A response with more than 64 KiB of headers is an error.
 func NewHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxResponseHeaderBytes = maxAnswerHeader
-	// Enough idle connections for every effect in flight; the default of 2 per host reconnects.
+	// Keep enough idle connections for every effect in flight. With the default of 2 per host, effects would
+	// reconnect.
 	transport.MaxIdleConnsPerHost = 64
 	transport.MaxIdleConns = 256
-	// Over HTTP/2 all requests to a host share a connection, and a time-out ends the request alone. What has become
-	// of a connection that a gateway has forgotten shows by a ping; the system would tell after a quarter of an hour.
+	// With HTTP/2 all requests to a host share a connection, and a timeout ends only the request. A ping detects a
+	// connection that a gateway has dropped; TCP alone would take a quarter of an hour.
 	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: silentFor, PingTimeout: signOfLife}
 	return &http.Client{
 		Transport:     unswitched{transport},
@@ -197,9 +197,8 @@ func NewHTTPClient() *http.Client {
 	}
 }
 
-// unswitched takes the body off a 101, an answer that nothing of ours asks for: that body is the connection
-// itself, which no deadline of the request ends. Who reads it waits for as long as the other side likes, and
-// holds one of the worker's places for effects meanwhile.
+// unswitched removes the body of a 101 response, which pawl never requests. That body is the connection itself and
+// ignores the deadline of the request, so a reader could be blocked for as long as the server likes.
 type unswitched struct{ *http.Transport }
 
 func (u unswitched) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -6,33 +6,36 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// The kinds of tasks.
+// Kinds of tasks.
 const (
 	TaskOnboarding = billing.TaskOnboarding // welcome an account on its plan
-	TaskCorrection = "correction"           // decide about the money for a grant that was taken back
-	TaskReview     = billing.TaskReview     // review what no rule decides
-	TaskReconcile  = billing.TaskReconcile  // hold an object against the provider's
-	TaskRelease    = billing.TaskRelease    // release a workspace that nobody has access to any more
+	TaskCorrection = "correction"           // decide about the money for a withheld grant
+	TaskReview     = billing.TaskReview     // review a case that no rule decides
+	TaskReconcile  = billing.TaskReconcile  // compare an object with the provider's data
+	TaskRelease    = billing.TaskRelease    // release a workspace without access
 )
 
-// Task is something that a person has to do.
+// Task is a task for a person.
 type Task struct {
 	Kind    string
 	Mode    string
 	Account string
-	// Object is the ID of its object. There is one task of a kind for each.
+	// Object is the ID of the task's object. There is one task per kind and object.
 	Object string
-	// Subscription is the one with whose end it is cancelled, "" for none.
+	// Subscription is the subscription that cancels the task when it ends, or "".
 	Subscription string `json:",omitempty"`
-	// Plan is the one that it welcomes on: it is cancelled while the subscription does not grant that.
-	Plan  string `json:",omitempty"`
+	// Plan is the plan of an onboarding task. The task is cancelled while the subscription does not grant the plan.
+	Plan string `json:",omitempty"`
+	// While is the state that the task depends on. The task is cancelled if an event changes the state.
+	While billing.While `json:",omitempty"`
 	Title string
 }
 
-// Tasks opens and closes tasks in our own database: exactly once, since a task is written in the commit that records
+// Tasks opens and closes tasks in pawl's database, exactly once: a task is written in the transaction that records
 // the effect as done.
 type Tasks struct {
 	Effects *effect.Runner
@@ -43,21 +46,21 @@ func (t *Tasks) OpenTask(ctx context.Context, in EffectInput[Task]) (effect.Resu
 	return t.write(ctx, in, billing.OpenTask(row(in)))
 }
 
-// CloseTask closes a task that is open: it is done.
+// CloseTask marks an open task as done.
 func (t *Tasks) CloseTask(ctx context.Context, in EffectInput[Task]) (effect.Result, error) {
-	return t.write(ctx, in, billing.CloseTask(row(in), billing.TaskDone))
+	return t.write(ctx, in, billing.CloseTask(row(in), fold.TaskDone))
 }
 
-// CancelTask closes a task that is open: it need not be done any more. A task that is done stays done.
+// CancelTask cancels an open task. A task that is done stays done.
 func (t *Tasks) CancelTask(ctx context.Context, in EffectInput[Task]) (effect.Result, error) {
-	return t.write(ctx, in, billing.CloseTask(row(in), billing.TaskCancelled))
+	return t.write(ctx, in, billing.CloseTask(row(in), fold.TaskCancelled))
 }
 
-// taskTimeout bounds what does no more than have one row written.
+// taskTimeout bounds an effect that writes a single row.
 const taskTimeout = 2 * time.Second
 
-// write runs a statement in the commit that records the effect as done, together with those of other effects: a
-// transaction of its own would wait for the disk alone. A claim that ran out has written nothing.
+// write adds a statement to the transaction that records the effect as done. Effects share such transactions, so a
+// task does not wait for a commit of its own. An expired claim has written nothing.
 func (t *Tasks) write(ctx context.Context, in EffectInput[Task], s ledger.Statement) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
@@ -72,5 +75,5 @@ func (t *Tasks) write(ctx context.Context, in EffectInput[Task], s ledger.Statem
 func row(in EffectInput[Task]) billing.Task {
 	t := in.For
 	return billing.Task{Mode: t.Mode, Kind: t.Kind, Object: t.Object, Subscription: t.Subscription, Plan: t.Plan,
-		Account: t.Account, Title: t.Title, EffectKey: in.Effect.Key}
+		While: t.While, Account: t.Account, Title: t.Title, EffectKey: in.Effect.Key}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/pawlhq/pawl/activities/activitiestest"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
 func TestTasks_OpenCloseCancel(t *testing.T) {
@@ -91,8 +92,8 @@ func TestTasks_News_OnceEach(t *testing.T) {
 		workers.Wait()
 	}
 	due := time.Now().Add(100 * time.Hour).Truncate(time.Second).UTC()
-	dispute := func(second int, status string) billing.Fact {
-		return fact(billing.DisputeSeen, "dp_1", second, billing.Data{Dispute: &billing.DisputeFact{Status: status, Charge: "ch_1", Amount: 100, Currency: "usd", EvidenceDue: due}})
+	dispute := func(second int, status string) fact.Fact {
+		return makeFact(fact.DisputeSeen, "dp_1", second, fact.Data{Dispute: &fact.Dispute{Status: status, Charge: "ch_1", Amount: 100, Currency: "usd", EvidenceDue: due}})
 	}
 	b.apply(dispute(0, "needs_response"), dispute(1, "needs_response"))
 	remind()

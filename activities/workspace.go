@@ -11,9 +11,10 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Workspace is what an account's workspace shall be: the body of PUT {base}/workspaces/{account}.
+// Workspace is the target state of an account's workspace: the body of PUT {base}/workspaces/{account}.
 type Workspace struct {
 	Account string `json:"account"`
 	Mode    string `json:"mode"`
@@ -23,47 +24,47 @@ type Workspace struct {
 	Features []string `json:"features"`
 	// State is active, suspended or released.
 	State string `json:"state"`
-	// Version grows with each change of the account's target. The request with the highest version holds, in
-	// whichever order they arrive.
+	// Version increases with each change of the account's target. The request with the highest version wins, in any
+	// order of arrival.
 	Version int64 `json:"version"`
 }
 
-// WorkspaceOf is what a target makes of an account's workspace.
-func WorkspaceOf(mode, account string, t billing.Target) Workspace {
+// WorkspaceOf returns the workspace for a target.
+func WorkspaceOf(mode, account string, t fold.Target) Workspace {
 	return Workspace{Account: account, Mode: mode, Plan: t.Plan, Quantity: t.Quantity, Features: t.Features,
 		State: t.State, Version: t.Version}
 }
 
-func (w Workspace) target() billing.Target {
-	return billing.Target{Version: w.Version, State: w.State, Plan: w.Plan, Quantity: w.Quantity, Features: w.Features}
+func (w Workspace) target() fold.Target {
+	return fold.Target{Version: w.Version, State: w.State, Plan: w.Plan, Quantity: w.Quantity, Features: w.Features}
 }
 
-// Request is how the workspace is sent.
+// Request returns the request that sets the workspace.
 func (w Workspace) Request() Request {
 	header := map[string]string{"Pawl-Mode": w.Mode, "Pawl-Target-Version": strconv.FormatInt(w.Version, 10)}
 	return Request{http.MethodPut, "/workspaces/" + url.PathEscape(w.Account), header, w}
 }
 
-// Targets knows what the workspace of an account shall be now.
+// Targets reads the current target of an account's workspace.
 type Targets interface {
-	Target(ctx context.Context, mode, account string) (billing.Target, error)
+	Target(ctx context.Context, mode, account string) (fold.Target, error)
 }
 
 // Workspaces brings workspaces to a target state.
 type Workspaces struct {
 	Effects *effect.Runner
 	Targets Targets
-	// Sinks are the workspace APIs by mode. A mode without one has its effects left out.
+	// Sinks are the workspace APIs by mode. Without an API for the mode, the effects are skipped.
 	Sinks map[string]Sink
 }
 
-// WorkspaceRef names the workspace of an account.
+// WorkspaceRef identifies the workspace of an account.
 type WorkspaceRef struct {
 	Mode    string
 	Account string
 }
 
-// AlignWorkspace brings a workspace to its account's target, whatever it was told before.
+// AlignWorkspace sends the current target to a workspace, independent of earlier requests.
 func (w *Workspaces) AlignWorkspace(ctx context.Context, in EffectInput[WorkspaceRef]) (effect.Result, error) {
 	newest, err := w.Targets.Target(ctx, in.For.Mode, in.For.Account)
 	if err != nil {
@@ -73,10 +74,10 @@ func (w *Workspaces) AlignWorkspace(ctx context.Context, in EffectInput[Workspac
 		EffectInput[Workspace]{in.Effect, WorkspaceOf(in.For.Mode, in.For.Account, newest)})
 }
 
-// ProvisionWorkspace brings an account's workspace to a target. One workspace is touched by one effect at a time, and a
-// target that is older than the account's current one is skipped: an older plan never lands after a newer one. A
-// skipped effect says whether an earlier try of it was not answered. That one may still land, and
-// [Workspaces.AlignWorkspace] mends it.
+// ProvisionWorkspace brings an account's workspace to a target. Only one effect at a time uses a workspace. It skips
+// a target that is older than the account's current one, so an older target never lands after a newer one. The result
+// reports whether an earlier attempt got no response. Such an attempt may still arrive, and
+// [Workspaces.AlignWorkspace] repairs that.
 func (w *Workspaces) ProvisionWorkspace(ctx context.Context, in EffectInput[Workspace]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
@@ -86,7 +87,7 @@ func (w *Workspaces) ProvisionWorkspace(ctx context.Context, in EffectInput[Work
 		return leaveOut(ctx, w.Effects, in.Effect)
 	}
 	if in.For.Features == nil {
-		in.For.Features = []string{} // an API that wants a list gets one
+		in.For.Features = []string{} // encode an empty list, not null
 	}
 	body, err := json.Marshal(in.For)
 	if err != nil {
@@ -100,9 +101,9 @@ func (w *Workspaces) ProvisionWorkspace(ctx context.Context, in EffectInput[Work
 		return map[string]string{"reference": reference}
 	}
 	return w.Effects.Do(ctx, in.Effect, policy, body, func(ctx context.Context, a *effect.Attempt) (any, error) {
-		var sent Workspace // by the first try, which every later one repeats
+		var sent Workspace // the bytes of the first attempt
 		if err := json.Unmarshal(a.Request, &sent); err != nil {
-			return nil, effect.Infrastructure(fmt.Errorf("read what is to be sent: %w", err))
+			return nil, effect.Infrastructure(fmt.Errorf("decode the stored request: %w", err))
 		}
 		if err := w.current(ctx, sent); err != nil {
 			if _, stale := errors.AsType[*effect.NotWanted](err); stale {

@@ -16,14 +16,14 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/activitiestest"
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // targets are the newest targets, by mode and account.
-type targets map[string]billing.Target
+type targets map[string]fold.Target
 
-func (t targets) Target(_ context.Context, mode, account string) (billing.Target, error) {
+func (t targets) Target(_ context.Context, mode, account string) (fold.Target, error) {
 	return t[mode+":"+account], nil
 }
 
@@ -34,10 +34,10 @@ func (b *bundle) workspaces(url string, newest targets) *activities.Workspaces {
 // target is the effect that brings acme's workspace to a version of its target.
 func target(version int64, plan string) activities.EffectInput[activities.Workspace] {
 	in := activities.EffectInput[activities.Workspace]{Effect: call("provision-workspace", fmt.Sprintf("acme:v%d", version)), For: activities.Workspace{
-		Account: "acme", Mode: "live", Plan: plan, Quantity: 3, Features: []string{"api", "projects"}, State: billing.WorkspaceActive, Version: version,
+		Account: "acme", Mode: "live", Plan: plan, Quantity: 3, Features: []string{"api", "projects"}, State: fold.WorkspaceActive, Version: version,
 	}}
 	if plan == "" {
-		in.For.State, in.For.Quantity, in.For.Features = billing.WorkspaceReleased, 0, nil
+		in.For.State, in.For.Quantity, in.For.Features = fold.WorkspaceReleased, 0, nil
 	}
 	return in
 }
@@ -99,7 +99,7 @@ func TestProvisionWorkspace_NewerTarget_Skipped(t *testing.T) {
 	s.Next(activitiestest.Cue{Hang: true})
 	_, err := do(b, w.ProvisionWorkspace, target(8, "pro"))
 	wantAgain(t, err)
-	newest["live:acme"] = billing.Target{Version: 9}
+	newest["live:acme"] = fold.Target{Version: 9}
 	if got := must(b, effect.Skipped, w.ProvisionWorkspace, target(8, "pro")); got.Reason != "superseded by version 9" || !got.Unanswered {
 		t.Errorf("result %+v", got)
 	}
@@ -116,7 +116,7 @@ func TestProvisionWorkspace_NewerTarget_Skipped(t *testing.T) {
 func TestAlignWorkspace_NewestTarget(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
-	newest := targets{"live:acme": {Version: 8, State: billing.WorkspaceActive, Plan: "pro", Quantity: 2, Features: []string{"api"}}}
+	newest := targets{"live:acme": {Version: 8, State: fold.WorkspaceActive, Plan: "pro", Quantity: 2, Features: []string{"api"}}}
 	w := b.workspaces(s.URL, newest)
 	align := func(key string) activities.EffectInput[activities.WorkspaceRef] {
 		return activities.EffectInput[activities.WorkspaceRef]{Effect: call("align-workspace", key), For: activities.WorkspaceRef{Mode: "live", Account: "acme"}}
@@ -129,7 +129,7 @@ func TestAlignWorkspace_NewestTarget(t *testing.T) {
 	s.Next(activitiestest.Cue{Status: 503})
 	_, err := do(b, w.AlignWorkspace, align("acme:v8"))
 	wantAgain(t, err)
-	newest["live:acme"] = billing.Target{Version: 9, State: billing.WorkspaceSuspended}
+	newest["live:acme"] = fold.Target{Version: 9, State: fold.WorkspaceSuspended}
 	must(b, effect.Skipped, w.AlignWorkspace, align("acme:v8"))
 	if got := s.Applied(); len(got) != 1 {
 		t.Errorf("applied %+v", got)

@@ -15,8 +15,8 @@ import (
 	"github.com/pawlhq/pawl/docs"
 )
 
-// contract is what docs/sinks.openapi.yaml says of the requests that sinks get. Readers of that file are told to ignore
-// fields that they do not know; we send none that it does not name.
+// contract is the OpenAPI document docs/sinks.openapi.yaml. Receivers must ignore unknown fields according to it, but
+// pawl must not send fields that the document does not contain.
 var contract = sync.OnceValues(func() (*openapi3.T, error) {
 	doc, err := openapi3.NewLoader().LoadFromData(docs.Sinks)
 	if err != nil {
@@ -34,8 +34,8 @@ var contract = sync.OnceValues(func() (*openapi3.T, error) {
 	return doc, nil
 })
 
-// Conforms checks a request that a sink got against docs/sinks.openapi.yaml, and returns the fault. It says nothing
-// about requests that the file is not about: those of relayed events, say. The body of r is read, and put back.
+// Conforms validates a sink's request against docs/sinks.openapi.yaml. It accepts requests that the document does not
+// cover, e.g. relayed events. It reads the body of r and restores it.
 func Conforms(r *http.Request) error {
 	doc, err := contract()
 	if err != nil {
@@ -43,7 +43,7 @@ func Conforms(r *http.Request) error {
 	}
 	var template string
 	parameters := map[string]string{}
-	// A sink's base may have a path, and a subscriber's URL is its own.
+	// The base URL of a sink may have a path, and a subscriber has a URL of its own.
 	_, account, workspace := strings.Cut(r.URL.EscapedPath(), "/workspaces/")
 	switch {
 	case workspace:

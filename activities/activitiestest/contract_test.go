@@ -10,7 +10,7 @@ import (
 
 const (
 	workspace = `{"account":"acme","mode":"live","plan":"pro","quantity":3,"features":["api"],"state":"active","version":7}`
-	entry     = `{"kind":"payment","mode":"live","account":"acme","object":"in_1","amount":4900,"tax":0,"currency":"usd","occurred_at":"2026-03-01T00:01:00Z"}`
+	entry     = `{"kind":"payment","mode":"live","account":"acme","object":"in_1","amount":4900,"tax":0,"currency":"usd","cash":4900,"occurred_at":"2026-03-01T00:01:00Z"}`
 )
 
 // The check has to see what is wrong with a request: one that takes everything would hold nothing.

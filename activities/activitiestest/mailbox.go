@@ -24,7 +24,7 @@ import (
 // Stage is a point of an SMTP transaction.
 type Stage string
 
-// The stages, in their order.
+// The stages of a transaction, in order.
 const (
 	AtGreeting Stage = "greeting"
 	AtMail     Stage = "mail"
@@ -33,29 +33,29 @@ const (
 	AtDot      Stage = "dot"     // after the final dot
 )
 
-// Break is what the next transaction meets at a stage.
+// Break makes the next transaction fail at a stage.
 type Break struct {
 	At Stage
-	// Code is answered instead of 250; zero closes the connection.
+	// Code is sent instead of 250. Zero closes the connection.
 	Code int
-	// Keep takes the mail all the same (AtDot only).
+	// Keep accepts the e-mail before the failure (AtDot only).
 	Keep bool
-	// Hang says nothing, and goes on to listen.
+	// Hang keeps the connection open without a response.
 	Hang bool
 }
 
-// Mail is a message that was taken.
+// Mail is a message that the server accepted.
 type Mail struct {
 	From string
 	To   []string
 	// Data is the message with its headers, lines ended by CRLF.
 	Data string
-	// TLS is set when it came over an encrypted connection, User when after authentication.
+	// TLS is set if the connection was encrypted. User is set after authentication.
 	TLS  bool
 	User string
 }
 
-// Mailbox is an SMTP server that keeps its mails.
+// Mailbox is an SMTP server that stores e-mails.
 type Mailbox struct {
 	// Address is host:port, with localhost as the host.
 	Address string
@@ -69,8 +69,8 @@ type Mailbox struct {
 	gone        chan struct{}
 }
 
-// NewMailbox starts a mailbox that ends with the test. It offers STARTTLS, and authentication for any
-// user with the password "secret", where secure is set.
+// NewMailbox starts a mailbox for the duration of the test. If secure is set, it offers STARTTLS, and authentication
+// for any user with the password "secret".
 func NewMailbox(t testing.TB, secure bool) *Mailbox {
 	t.Helper()
 	m := &Mailbox{gone: make(chan struct{})}
@@ -119,28 +119,28 @@ func selfSigned(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
 }
 
-// Next tells what the next transactions meet.
+// Next queues failures for the next transactions.
 func (m *Mailbox) Next(breaks ...Break) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.breaks = append(m.breaks, breaks...)
 }
 
-// Mails returns the mails that the server took.
+// Mails returns the accepted e-mails.
 func (m *Mailbox) Mails() []Mail {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.mails)
 }
 
-// Connections counts the connections that came.
+// Connections returns the number of connections.
 func (m *Mailbox) Connections() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.connections
 }
 
-// meet carries out a break at a stage; nil goes on.
+// meet executes a break at a stage. Without a break it returns nil.
 func (m *Mailbox) meet(at Stage, conn net.Conn) error {
 	m.mu.Lock()
 	i := slices.IndexFunc(m.breaks, func(b Break) bool { return b.At == at })
@@ -169,7 +169,7 @@ func (m *Mailbox) meet(at Stage, conn net.Conn) error {
 	return errors.New("closed on cue")
 }
 
-// greeter breaks connections before the first word.
+// greeter breaks connections before the greeting.
 type greeter struct {
 	net.Listener
 	mailbox *Mailbox
@@ -197,7 +197,7 @@ func (g *greeter) Accept() (net.Conn, error) {
 	}
 }
 
-// NewSession begins a connection's transactions.
+// NewSession starts a session on a connection.
 func (m *Mailbox) NewSession(c *smtp.Conn) (smtp.Session, error) {
 	return &session{mailbox: m, conn: c}, nil
 }
@@ -263,7 +263,7 @@ func (s *session) Reset() {
 
 func (s *session) Logout() error { return nil }
 
-// Header returns a header field of the mail, "" when it is not there.
+// Header returns a header field of the e-mail, or "".
 func (m Mail) Header(name string) string {
 	head, _, _ := strings.Cut(m.Data, "\r\n\r\n")
 	for _, line := range strings.Split(strings.ReplaceAll(head, "\r\n ", " "), "\r\n") {

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// Sink is an HTTP API that applies each Idempotency-Key once. A repeat with the same bytes gets the
-// remembered answer, one with other bytes 409, a request without a key 400. A request that is not what
-// docs/sinks.openapi.yaml says fails the test.
+// Sink is an HTTP API that applies each Idempotency-Key once. A repeat with the same bytes gets the stored response,
+// a repeat with other bytes 409, and a request without a key 400. A request that violates docs/sinks.openapi.yaml
+// fails the test.
 type Sink struct {
-	// URL is the base, without a slash at its end.
+	// URL is the base URL, without a trailing slash.
 	URL string
 
 	t        testing.TB
@@ -25,32 +25,32 @@ type Sink struct {
 	gone     chan struct{}
 }
 
-// Request is what came in.
+// Request is a received request.
 type Request struct {
 	Method, Path, Key, Authorization, ContentType, Body string
-	// Pawl holds the headers that tell what the request is about: Pawl-Mode, Pawl-Target-Version.
+	// Pawl holds the headers Pawl-Mode and Pawl-Target-Version.
 	Pawl map[string]string
 	// CloudEvent holds the ce- headers of a CloudEvent in binary mode.
 	CloudEvent map[string]string
-	// Applied is set for the first request of a key that the sink carried out.
+	// Applied is set for the first request with a key that the sink applied.
 	Applied bool
 }
 
-// Cue is what the next request meets. The zero Cue is a healthy answer.
+// Cue defines the response to the next request. The zero Cue is a healthy response.
 type Cue struct {
-	// Status refuses the request, with Header and Body.
+	// Status is the status of an error response, with Header and Body.
 	Status int
 	Header map[string]string
 	Body   string
-	// Apply carries the request out before Status or Drop.
+	// Apply applies the request before Status or Drop.
 	Apply bool
-	// Drop closes the connection without an answer, Hang never answers.
+	// Drop closes the connection without a response. Hang never responds.
 	Drop, Hang bool
-	// Until, when set, holds the request until it is closed.
+	// Until, if set, delays the response until it is closed.
 	Until <-chan struct{}
 }
 
-// NewSink starts a sink that ends with the test.
+// NewSink starts a sink for the duration of the test.
 func NewSink(t testing.TB) *Sink {
 	t.Helper()
 	s := &Sink{t: t, first: map[string]Request{}, gone: make(chan struct{})}
@@ -63,21 +63,21 @@ func NewSink(t testing.TB) *Sink {
 	return s
 }
 
-// Next tells what the next requests meet, one cue each; after them the sink is healthy.
+// Next queues cues for the next requests. After them the sink is healthy.
 func (s *Sink) Next(cues ...Cue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cues = append(s.cues, cues...)
 }
 
-// Requests returns everything that came in, in order.
+// Requests returns all received requests, in order.
 func (s *Sink) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Applied returns the requests that had an effect.
+// Applied returns the requests that were applied.
 func (s *Sink) Applied() []Request {
 	return slices.DeleteFunc(s.Requests(), func(r Request) bool { return !r.Applied })
 }
@@ -85,7 +85,7 @@ func (s *Sink) Applied() []Request {
 func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client broke off
+		return // the client disconnected
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if err := Conforms(r); err != nil {
@@ -108,7 +108,7 @@ func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if in.Key == "" {
-		in.Key = in.CloudEvent["id"] // what consumers of events go by
+		in.Key = in.CloudEvent["id"] // consumers deduplicate events by this ID
 	}
 	cue := s.take()
 	if cue.Until != nil {
@@ -152,7 +152,7 @@ func (s *Sink) take() Cue {
 	return cue
 }
 
-// apply keeps the request and returns the status of a healthy answer to it.
+// apply stores the request and returns the status of a healthy response.
 func (s *Sink) apply(in Request, may bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

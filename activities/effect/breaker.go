@@ -14,64 +14,64 @@ import (
 	"github.com/pawlhq/pawl/schema/pause"
 )
 
-// Health is what the end of an attempt says about the sink, and not about the effect.
+// Health is the state of a sink as shown by the end of one attempt. It does not describe the outcome of the effect.
 type Health int
 
-// The healths. The zero value says nothing: the attempt did not come to the sink, or nobody knows.
+// The zero value means unknown: the attempt did not reach the sink, or the result gives no information about it.
 const (
 	_ Health = iota
-	// Answered: the sink is there, whatever it said about this effect.
+	// Answered: the sink responded, with success or with a refusal of this effect.
 	Answered
-	// Down: it was not reached, did not answer, or failed.
+	// Down: the sink could not be reached, did not respond in time, or failed (5xx).
 	Down
-	// Denied: it does not know us (401, 403): everything that is sent would end in the same way.
+	// Denied: the sink rejected our credentials (401, 403), so every other request would fail too.
 	Denied
 )
 
-// Breaking says when a sink counts as out, and how its effects come back.
+// Breaking configures the circuit breaker: when a sink counts as down, and how the waiting effects resume.
 type Breaking struct {
-	// Failures is how many effects that fail equally in a row open a sink's breaker, each counted once.
+	// Failures is the number of different effects that must fail in a row for the same reason to open the breaker.
 	Failures int
-	// FirstProbe is when the first probe goes through; the wait doubles up to MaxProbe.
+	// FirstProbe is the delay before the first probe. The delay doubles with every failed probe, up to MaxProbe.
 	FirstProbe, MaxProbe time.Duration
-	// Polls is how many of the waiting runs poll the breaker by themselves in a second, all together: each waits the
-	// longer, the more there are, from LeastWait to MostWait.
+	// Polls is the number of polls per second by all waiting runs together. The more runs wait, the longer each one
+	// waits between two polls: at least LeastWait and at most MostWait.
 	Polls               int
 	LeastWait, MostWait time.Duration
-	// Back is how many of the waiting runs are let in each second when the sink is back.
+	// Back is the number of waiting runs that resume per second after the sink has recovered.
 	Back int
 }
 
-// DefaultBreaking is what holds in production.
+// DefaultBreaking is the configuration for production.
 //
-// Five failures are more than a restart of a small API shows, and fewer than the places of a sink. An engine on two
-// cores runs about eighty effects a second. Ten polls a second cost it a tenth of that, however many wait.
+// A restart of a small API causes fewer than five failures, and a sink has more than five slots. A worker on two
+// cores runs about eighty effects per second. Ten polls per second cost a tenth of that, however many runs wait.
 var DefaultBreaking = Breaking{
 	Failures: 5, FirstProbe: 5 * time.Second, MaxProbe: 15 * time.Second,
 	Polls: 10, LeastWait: 5 * time.Second, MostWait: 10 * time.Minute, Back: 80,
 }
 
-// probeIn is the wait before the next probe, when so many have failed.
+// probeIn returns the delay before the next probe after that many failed probes.
 func (b Breaking) probeIn(failed int) time.Duration {
 	return min(b.FirstProbe<<min(failed, 16), b.MaxProbe)
 }
 
-// wait is how long a run waits before it polls its sink's breaker again, where so many wait.
+// wait returns the delay before a waiting run polls its sink's breaker again. waiting is the number of waiting runs.
 func (b Breaking) wait(waiting int) time.Duration {
 	return jitter(min(max(time.Duration(waiting)*time.Second/time.Duration(b.Polls), b.LeastWait), b.MostWait))
 }
 
-// outage is what a process knows of a sink that is out.
+// outage is what this process has observed or read about a sink that is down.
 type outage struct {
 	since time.Time
 	breaker.Failures
 	probes int
-	// probeAt is by this process's clock.
+	// probeAt is an instant of this process's clock.
 	probeAt time.Time
-	// waiting is how many runs wait for the sink.
+	// waiting is the number of runs that wait for the sink.
 	waiting int
-	// paused is set while the sink is paused. Nothing goes through then, and only a person ends it. The other fields
-	// mean nothing then.
+	// paused is set while the sink is paused. No request is sent then, not even a probe, until a person ends the
+	// pause. The other fields are unused in that case.
 	paused *pause.Pause
 }
 
@@ -79,17 +79,18 @@ func (o outage) words() string {
 	if o.paused != nil {
 		return o.paused.Words()
 	}
-	return fmt.Sprintf("is out since %s: %s", o.since.UTC().Format(time.RFC3339), o.Reason)
+	return fmt.Sprintf("has been down since %s: %s", o.since.UTC().Format(time.RFC3339), o.Reason)
 }
 
-// Holding says how a sink is paused or out.
+// Holding describes a sink that is paused or down.
 type Holding struct {
-	// Words follow the sink's name.
+	// Words is a predicate that follows the sink's name, e.g. "is paused since …".
 	Words  string
 	Paused bool
 }
 
-// Held reads which sinks are paused or out. A pause goes before an outage: only its end lets anything through.
+// Held returns the sinks that are paused or down. For a sink that is both, it returns the pause: no probe runs before
+// the pause ends.
 func Held(ctx context.Context, pool *pgxpool.Pool) (map[string]Holding, error) {
 	list, err := breaker.New(pool).All(ctx)
 	if err != nil {
@@ -113,19 +114,20 @@ func Held(ctx context.Context, pool *pgxpool.Pool) (map[string]Holding, error) {
 	return held, nil
 }
 
-// health is a process's view of a sink, by its own attempts and by those of other processes.
+// health is this process's view of a sink. It combines its own attempts with the state that other processes have
+// stored.
 type health struct {
 	mu  sync.Mutex
 	out *outage
-	// failures are the equal ones in a row, and keys the effects that have failed so.
+	// failures counts consecutive failures with the same reason; keys lists the effects that failed.
 	failures breaker.Failures
 	keys     []string
-	// paused is the pause that lasts, pauses are that and those before.
+	// paused is the current pause, if any. pauses lists it and the earlier pauses.
 	paused *pause.Pause
 	pauses []span
 }
 
-// outage returns the sink's outage or pause, false if it is neither out nor paused.
+// outage returns the current pause or outage of the sink. It returns false if the sink is available.
 func (g *Gate) outage() (outage, bool) {
 	if g == nil {
 		return outage{}, false
@@ -141,13 +143,13 @@ func (g *Gate) outage() (outage, bool) {
 	return outage{}, false
 }
 
-// Out returns since when the sink is out and why, false if it is not out. A paused sink may be out as well.
+// Out returns the start and the reason of an outage, and false if the sink is not down. It ignores pauses.
 func (g *Gate) Out() (since time.Time, reason string, out bool) {
 	o, out := g.known()
 	return o.since, o.Reason, out
 }
 
-// known is outage without the pause.
+// known returns the outage of the sink and ignores a pause.
 func (g *Gate) known() (outage, bool) {
 	g.health.mu.Lock()
 	defer g.health.mu.Unlock()
@@ -163,7 +165,7 @@ func (g *Gate) set(o *outage) {
 	g.health.out = o
 }
 
-// answered takes the sink's answer and returns whether it counts as out.
+// answered resets the failure count after a response and reports whether the breaker is open.
 func (g *Gate) answered() (out bool) {
 	g.health.mu.Lock()
 	defer g.health.mu.Unlock()
@@ -171,27 +173,28 @@ func (g *Gate) answered() (out bool) {
 	return g.health.out != nil
 }
 
-// failed takes a failure of the sink. It returns the equal ones in a row, and how many different effects have failed
-// so: the effects of one customer may fail again and again, for a reason of that customer's.
-func (g *Gate) failed(c Call, p Policy, reason, said string) (breaker.Failures, int) {
+// failed counts a failure of the sink. It returns the consecutive failures with this reason, and the number of
+// different effects among them: the effects of a single customer can fail repeatedly for a reason that concerns only
+// that customer.
+func (g *Gate) failed(c Call, p Policy, reason, detail string) (breaker.Failures, int) {
 	g.health.mu.Lock()
 	defer g.health.mu.Unlock()
 	h := &g.health
 	if h.failures.Reason != reason {
 		h.failures, h.keys = breaker.Failures{}, nil
 	}
-	h.failures = h.failures.And(reason, said, p.about(c), c.EventID)
+	h.failures = h.failures.And(reason, detail, p.about(c), c.EventID)
 	if !slices.Contains(h.keys, c.Key) && len(h.keys) < mostKeys {
 		h.keys = append(h.keys, c.Key)
 	}
 	return h.failures, len(h.keys)
 }
 
-// mostKeys bounds the effects that are told apart: more than opens any breaker.
+// mostKeys bounds the list of failed effects. It is higher than any threshold that opens a breaker.
 const mostKeys = 100
 
-// probes reports whether an effect is the next probe of a sink that is out. One that is about an account whose effects
-// have failed leaves the others a while to go first: the sink may only fail for that account.
+// probes reports whether this effect is the next probe of a sink that is down. If effects of the same account have
+// failed, effects of other accounts may probe first for some time, because the sink may fail only for that account.
 func (r *Runner) probes(ctx context.Context, c Call, p Policy, o outage) (bool, error) {
 	due := o.probeAt
 	if slices.Contains(o.About, p.about(c)) && o.waiting > len(o.Events) {
@@ -200,7 +203,7 @@ func (r *Runner) probes(ctx context.Context, c Call, p Policy, o outage) (bool, 
 	if o.paused != nil || time.Now().Before(due) {
 		return false, nil
 	}
-	lease := p.Timeout + claiming + recording // a probe that its worker does not end is followed by the next
+	lease := p.Timeout + claiming + recording // if the worker dies, another probe may start after this
 	probe, err := r.Breakers.Probe(ctx, p.Gate.sink, lease)
 	if err == nil {
 		o.probeAt = time.Now().Add(lease)
@@ -209,9 +212,9 @@ func (r *Runner) probes(ctx context.Context, c Call, p Policy, o outage) (bool, 
 	return probe, err
 }
 
-// held decides about an effect whose sink is out: whether it is the one that probes, makes its last try because its
-// time is over, or waits. An effect of a paused sink waits, and its time stands still. If the ledger says that the
-// effect has ended, none of these holds, and the claim tells so.
+// held handles an effect while its sink is down: the effect probes, it makes its last attempt because its retry
+// time is used up, or it waits. An effect of a paused sink waits, and its retry time does not run. If the ledger
+// already holds a final state, held returns zero values, and the claim reports that state.
 func (r *Runner) held(ctx context.Context, c Call, p Policy) (probe, last bool, waits Result, err error) {
 	o, out := p.Gate.outage()
 	if !out {
@@ -219,7 +222,7 @@ func (r *Runner) held(ctx context.Context, c Call, p Policy) (probe, last bool, 
 	}
 	found, err := r.Ledger.Read(ctx, []string{c.Key})
 	if err != nil {
-		return false, false, Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot read %s", c.Key)
+		return false, false, Result{}, r.retryLater(ctx, TypeInfrastructure, 0, err, "cannot read %s", c.Key)
 	}
 	g, known := found[c.Key]
 	tried := known && c.Round <= g.Round
@@ -239,17 +242,18 @@ func (r *Runner) held(ctx context.Context, c Call, p Policy) (probe, last bool, 
 		return false, true, Result{}, nil
 	}
 	if probe, err = r.probes(ctx, c, p, o); err != nil {
-		err = r.again(ctx, TypeInfrastructure, 0, err, "cannot probe %s", p.Gate.sink)
+		err = r.retryLater(ctx, TypeInfrastructure, 0, err, "cannot probe %s", p.Gate.sink)
 	} else if !probe {
 		waits = r.waits(ctx, c, p, o, left)
 	}
 	return probe, false, waits, err
 }
 
-// waits is the result of an effect whose sink is out or paused. left is what remains of its time while it is out.
+// waits returns the result of an effect that waits for its sink. left is the retry time that remains during an
+// outage.
 //
-// The end of a pause is told to who waits. They poll seldom by themselves, for the case that nobody has told them: a
-// pause may last for days, and each poll stands in the run's history.
+// The end of a pause is signalled to the waiting runs. They also poll at a low rate in case the signal is lost. A
+// pause may last for days, and each poll adds events to the history of the run.
 func (r *Runner) waits(ctx context.Context, c Call, p Policy, o outage, left time.Duration) Result {
 	why, wait := SinkOut, min(r.Breaking.wait(o.waiting), left)
 	if o.paused != nil {
@@ -260,14 +264,14 @@ func (r *Runner) waits(ctx context.Context, c Call, p Policy, o outage, left tim
 	return Result{State: Waits, Wait: wait, Held: true, Reason: p.Gate.sink + " " + o.words()}
 }
 
-// judge takes what the end of an attempt says about the sink. If that cannot be written, the next such end is.
+// judge updates the breaker after an attempt. If the update cannot be stored, the next attempt repeats it.
 func (r *Runner) judge(ctx context.Context, c Call, p Policy, probe bool, err error) {
 	g := p.Gate
 	if g == nil || r.Breakers == nil {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	health, reason, said := healthOf(err)
+	health, reason, detail := healthOf(err)
 	switch {
 	case health == Answered:
 		if !g.answered() {
@@ -285,13 +289,13 @@ func (r *Runner) judge(ctx context.Context, c Call, p Policy, probe bool, err er
 	case probe:
 		o, out := g.known()
 		in := jitter(r.Breaking.probeIn(o.probes + 1))
-		o.Failures = o.And(reason, said, p.about(c), c.EventID)
+		o.Failures = o.And(reason, detail, p.about(c), c.EventID)
 		if r.Breakers.Failed(ctx, g.sink, o.Failures, in) == nil && out {
 			o.probes, o.probeAt = o.probes+1, time.Now().Add(in)
 			g.set(&o)
 		}
 	default:
-		failures, effects := g.failed(c, p, reason, said)
+		failures, effects := g.failed(c, p, reason, detail)
 		if _, out := g.known(); out || health != Denied && effects < r.Breaking.Failures {
 			return
 		}
@@ -302,11 +306,11 @@ func (r *Runner) judge(ctx context.Context, c Call, p Policy, probe bool, err er
 	}
 }
 
-// watching is how often a process reads what others have seen.
+// watching is the interval at which a process reads the breakers and pauses that other processes have stored.
 const watching = time.Second
 
-// Watch keeps the gates at what the breakers say, until ctx ends. waiting counts the runs that wait for each sink; it
-// is asked while one is out.
+// Watch refreshes the gates until ctx ends. waiting counts the waiting runs per sink; Watch calls it only while a
+// sink is down.
 func (r *Runner) Watch(ctx context.Context, gates []*Gate, waiting func(context.Context) (map[string]int, error)) {
 	tick := time.NewTicker(watching)
 	defer tick.Stop()
@@ -320,8 +324,8 @@ func (r *Runner) Watch(ctx context.Context, gates []*Gate, waiting func(context.
 	}
 }
 
-// Read brings the gates to what the breakers and the pauses say. If they cannot be read, the gates stay as they are.
-// When a pause is over, one process lets in the effects that waited.
+// Read refreshes the gates from the stored breakers and pauses. If the read fails, the gates keep their state. When a
+// pause ends, exactly one process resumes the waiting effects.
 func (r *Runner) Read(ctx context.Context, gates []*Gate, waiting func(context.Context) (map[string]int, error)) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

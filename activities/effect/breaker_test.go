@@ -134,7 +134,7 @@ func TestBreaker_TwoWorkers_OneProbes_ClosesForBoth(t *testing.T) {
 	for _, w := range []*worker{one, other} {
 		result, err := w.tries(keyed("late"), never(t))
 		got := w.want(result, err, effect.Waits)
-		if !strings.HasPrefix(got.Reason, "finance is out since ") || !strings.HasSuffix(got.Reason, ": finance answered 503") {
+		if !strings.HasPrefix(got.Reason, "finance has been down since ") || !strings.HasSuffix(got.Reason, ": finance answered 503") {
 			t.Errorf("told %q", got.Reason)
 		}
 	}
@@ -194,7 +194,7 @@ func TestBreaker_FailedMeanwhile_WaitsForTheSink(t *testing.T) {
 	w := setup(t).worker()
 	result, err := w.tries(keyed("first"), fail(denied()))
 	w.want(result, err, effect.Waits)
-	if len(w.retrying) != 1 || !strings.HasPrefix(w.retrying[0], "effect:stripe:live:first waits: finance is out since ") {
+	if len(w.retrying) != 1 || !strings.HasPrefix(w.retrying[0], "effect:stripe:live:first waits: finance has been down since ") {
 		t.Errorf("shown %q", w.retrying)
 	}
 	if got := w.one(`select state || ' ' || error_class || ' ' || failures from effects`); got != "failed transient 1" {
@@ -242,7 +242,7 @@ func TestBreaker_FailsForOneAccount_AnotherProbes(t *testing.T) {
 	if !errors.As(down(503), &locked) {
 		t.Fatal("a sink that is down is no failure")
 	}
-	locked.Said = "acme is locked"
+	locked.Detail = "acme is locked"
 	w.fails("acme", 5, locked)
 	w.wantOut(true, "finance answered 503")
 	if got := w.one(`select concat_ws(' ', reason, said, array_length(events, 1), about) from breakers`); got != "finance answered 503 acme is locked 1 {live:acme}" {

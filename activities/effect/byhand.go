@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// assert records that an effect has happened, because a person says so. One that is settled already stays as it is, and
-// one that is being done is waited for.
+// assert records an effect as done because a person confirms it. It does not change an effect that is already
+// settled. While another run performs the effect, assert returns an error that makes Temporal retry.
 func (r *Runner) assert(ctx context.Context, c Call, p Policy) (Result, error) {
 	attempt := &Attempt{}
 	value := any(map[string]string{"reference": c.ByHand.Reference})
@@ -24,13 +24,14 @@ func (r *Runner) assert(ctx context.Context, c Call, p Policy) (Result, error) {
 	}
 	held, err := r.Ledger.Assert(ctx, ClaimOf(ctx, c, 0), ledger.Assertion{
 		Result: encoded, Compensates: c.Compensates, Also: attempt.also,
-		Note: fmt.Sprintf("done by hand, %s says: %s (reference %s)", c.ByHand.Who, c.ByHand.Why, c.ByHand.Reference),
+		Note: fmt.Sprintf("done by hand, confirmed by %s: %s (reference %s)", c.ByHand.Who, c.ByHand.Why,
+			c.ByHand.Reference),
 	})
 	if errors.Is(err, ledger.ErrForeign) {
 		return Result{}, Foreign(c.Ref, err)
 	}
 	if err != nil {
-		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot record %s", c.Key)
+		return Result{}, r.retryLater(ctx, TypeInfrastructure, 0, err, "cannot record %s", c.Key)
 	}
 	if held {
 		r.count(ctx, c, Done)
@@ -38,10 +39,10 @@ func (r *Runner) assert(ctx context.Context, c Call, p Policy) (Result, error) {
 	}
 	found, err := r.Ledger.Read(ctx, []string{c.Key})
 	if err != nil {
-		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot read %s", c.Key)
+		return Result{}, r.retryLater(ctx, TypeInfrastructure, 0, err, "cannot read %s", c.Key)
 	}
 	if now := found[c.Key]; now.Settled() {
 		return r.meet(ctx, c, now)
 	}
-	return Result{}, r.again(ctx, TypeNotYet, jitter(time.Second), nil, "%s is being done at this moment", c.Key)
+	return Result{}, r.retryLater(ctx, TypeNotYet, jitter(time.Second), nil, "%s is being executed now", c.Key)
 }

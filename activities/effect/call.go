@@ -9,36 +9,38 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Call names one effect for one run: who does what, under which key.
+// Call identifies one effect of one run.
 type Call struct {
-	// Key names the business effect and not the run: a retry, a replay, a reset and a second event for the
-	// same fact all come with the same key.
+	// Key identifies the business effect and not the run. A retry, a replay, a reset and a second event for the same
+	// fact all use the same key.
 	Key string
 	// Kind is the stable name of the kind of effect, e.g. "receipt-email".
 	Kind string
-	// Round counts the retries that operators have asked for. An effect that has ended is repeated only in a later
-	// round than the ledger holds; see [Result.Round].
+	// Round counts the retries that operators have requested. A finished effect is repeated only if its round is
+	// higher than the round in the ledger; see [Result.Round].
 	Round int
-	// Ref is the event that it is done for.
+	// Ref is the event that causes the effect.
 	event.Ref
 	// Compensates is the key of the effect that this one undoes, "" for a forward effect.
 	Compensates string
-	// After are the keys of effects that are settled before this one is tried. One that ends with a colon stands for
-	// all that begin with it.
+	// After lists the keys of effects that must be settled before this one starts. A key that ends with a colon
+	// matches every key with that prefix.
 	After []string `json:",omitempty"`
-	// AsOf is when the workflow task began that asks for the effect, zero where that is not known. An attempt
-	// that outlives it shows nothing on the receipt that a later task has moved.
+	// AsOf is the start of the workflow task that scheduled the effect, or zero if unknown. An attempt that outlives
+	// this task does not overwrite the receipt status that a later task has set.
 	AsOf time.Time
-	// WaitingSince is since when the run has waited in this round with the effect not tried, zero where it has not.
+	// WaitingSince is when the run began to wait in this round without an attempt. It is zero if the run is not
+	// waiting.
 	WaitingSince time.Time `json:",omitzero"`
-	// Timeout bounds one attempt, in place of [Policy.Timeout]; zero leaves it to the policy. A flow gives the value
-	// that it began with, because its own bound around the attempt is made of that.
+	// Timeout bounds one attempt and overrides [Policy.Timeout] unless it is zero. A flow passes the value from its
+	// start, because the activity timeout is derived from it.
 	Timeout time.Duration
-	// ByHand is set where a person says that the effect has happened: nothing is sent, and it is recorded as done.
+	// ByHand is set if a person confirms that the effect has happened. Nothing is sent; the effect is recorded as
+	// done.
 	ByHand *ByHand `json:",omitempty"`
 }
 
-// Check returns [Foreign] if mode is not that of the call's event.
+// Check returns a [Foreign] error if mode differs from the mode of the call's event.
 func (c Call) Check(mode string) error {
 	if mode != c.Mode {
 		return Foreign(c.Ref, nil)
@@ -46,56 +48,56 @@ func (c Call) Check(mode string) error {
 	return nil
 }
 
-// ByHand says who knows that an effect has happened, and where that can be seen.
+// ByHand records who confirmed an effect, why, and where the proof is.
 type ByHand struct {
 	Who, Why string
-	// Reference is the outside system's name for it.
+	// Reference is the identifier in the outside system, e.g. the number of a journal entry.
 	Reference string
 }
 
-// Policy says how an effect may be tried.
+// Policy configures how an effect is attempted.
 type Policy struct {
-	// Timeout bounds one attempt, unless the call says otherwise.
+	// Timeout bounds one attempt, unless the call overrides it.
 	Timeout time.Duration
-	// Gate is the gate of its sink, nil for none.
+	// Gate limits the requests to the effect's sink. It is nil if the effect has no sink.
 	Gate *Gate
-	// Retries say when it is tried again.
+	// Retries configures the automatic retries.
 	Retries Retries
-	// KeyLifetime is how long the sink remembers an idempotency key. A later attempt could be
-	// applied a second time, so the effect becomes uncertain instead. Zero means for ever.
+	// KeyLifetime is how long the sink remembers an idempotency key. A later attempt could be applied twice, so the
+	// effect becomes uncertain instead. Zero means forever.
 	KeyLifetime time.Duration
-	// Marks says that fn calls [Attempt.Commit] before the effect can happen. An attempt that ended without
-	// an outcome has then done nothing, unless it had set the mark. If Marks is false, it may have done the effect.
+	// Marks promises that fn calls [Attempt.Commit] before the effect can happen. An attempt without an outcome then
+	// counts as not done unless the mark is set. If Marks is false, such an attempt may have done the effect.
 	Marks bool
-	// Exclusive names what only one effect at a time may touch, "" for nothing.
+	// Exclusive names a resource that only one effect may use at a time. "" means no such resource.
 	Exclusive string
-	// About is the account that the effect is about, with its mode; "" stands for one that no other effect is about. A
-	// sink's answer about one account says little about the others.
+	// About is the account of the effect, with its mode. "" means that no other effect shares the account. The
+	// breaker counts failures per account, because a failure for one account is weak evidence about the others.
 	About string
-	// ByHand writes our own tables when a person says that the effect has happened, and returns the value for the
-	// ledger. It is nil if only the reference is kept.
+	// ByHand writes pawl's own tables when a person confirms the effect, and returns the value for the ledger. If it
+	// is nil, the ledger stores only the reference.
 	ByHand func(a *Attempt, reference string) any
 }
 
 func (p Policy) about(c Call) string { return cmp.Or(p.About, c.Key) }
 
-// lease outlasts an attempt by what recording its outcome may take, and half a second.
+// lease returns the duration of a claim: one attempt, the time to record its outcome, and half a second of slack.
 func (p Policy) lease() time.Duration { return p.Timeout + recording + 500*time.Millisecond }
 
-// State is what an effect came to, as the flow sees it.
+// State is the outcome of an effect as the flow sees it.
 type State string
 
-// The states that a flow decides on.
+// States that a flow branches on.
 const (
 	Done        State = "done"         // done by this call
 	AlreadyDone State = "already_done" // done before, by this or another event
-	Skipped     State = "skipped"      // an operator, or newer state, said that it shall not be done
+	Skipped     State = "skipped"      // an operator or newer state made it obsolete
 	Compensated State = "compensated"  // done before and undone since
-	Refused     State = "refused"      // the other side said that this cannot be had
-	// trying by itself will not finish it: its time is used up, or it is a fault of ours
+	Refused     State = "refused"      // the sink refused the request for good
+	// Failed: automatic retries cannot finish it, because the retry time is used up or the fault is pawl's own.
 	Failed    State = "failed"
-	Uncertain State = "uncertain" // nobody knows whether it happened; a person decides
-	// not tried: its sink is out, it is too early, or another effect comes first; the flow waits
+	Uncertain State = "uncertain" // it may or may not have happened; a person decides
+	// Waits: not attempted yet. The sink is down or paused, it is too early, or another effect must finish first.
 	Waits State = "waits"
 )
 
@@ -104,38 +106,37 @@ func (s State) Known() bool {
 	return s.Settled() || s == Refused || s == Failed || s == Uncertain || s == Waits
 }
 
-// Settled reports whether nothing more is to be done about the effect.
+// Settled reports whether the effect needs no further work.
 func (s State) Settled() bool {
 	return s == Done || s == AlreadyDone || s == Skipped || s == Compensated
 }
 
-// Result is what an effect came to. It stands in workflow histories: no personal data.
+// Result is the outcome of an effect. Workflow histories contain it, so it holds no personal data.
 type Result struct {
 	State State
-	// By is the event that did it, when that was another one.
+	// By is the ID of the event that did the effect, if it was another event.
 	By string `json:",omitempty"`
-	// Reason says why it is not done, in our own words: what an outside system said of it is in the ledger alone.
+	// Reason is why the effect is not done, in pawl's words. The sink's own text is stored only in the ledger.
 	Reason string `json:",omitempty"`
-	// Value is what the effect returned, as recorded in the ledger; empty for one that is not done.
+	// Value is the value that the effect returned, as stored in the ledger. It is empty if the effect is not done.
 	Value json.RawMessage `json:",omitempty"`
-	// Unanswered is set for an effect that is not done, a skipped one included, when any attempt ended without an
-	// answer: it may have happened all the same, or still happen, whatever later attempts were told.
+	// Unanswered is set for an effect that is not done (including skipped) if any attempt got no response. The effect
+	// may have happened or may still happen, even if later attempts failed.
 	Unanswered bool `json:",omitempty"`
-	// Wait is how long to wait before it is asked for again, where State is Waits.
+	// Wait is the delay before the next check, if State is Waits.
 	Wait time.Duration `json:",omitempty"`
-	// Held is set where it waits for a sink that is out or paused.
+	// Held is set if the effect waits for a sink that is down or paused.
 	Held bool `json:",omitempty"`
-	// First is the key of the effect that it waits for, "" where it waits for something else.
+	// First is the key of the effect that must finish first, or "" if the effect waits for something else.
 	First string `json:",omitempty"`
-	// Round is the ledger's for an effect that is not done: another run, or this one before a reset,
-	// may have tried it in later rounds than the caller's.
+	// Round is the ledger's round of an effect that is not done. It can be higher than the caller's round, because
+	// another run, or this run before a reset, may have tried it in later rounds.
 	Round int `json:",omitempty"`
-	// Met is set for an effect that is not done, where the ledger had that already: this call has tried nothing.
+	// Met is set if the ledger already held the outcome, so this call attempted nothing.
 	Met bool `json:",omitempty"`
 }
 
-// MayHaveHappened reports whether the other side may have done the effect, so that taking things
-// back must include it.
+// MayHaveHappened reports whether the effect is done or may have been done, so that compensation must include it.
 func (r Result) MayHaveHappened() bool {
 	switch r.State {
 	case Done, AlreadyDone, Uncertain:
@@ -146,26 +147,29 @@ func (r Result) MayHaveHappened() bool {
 	return false
 }
 
-// Attempt is what fn gets to do its work with.
+// Attempt is the state of one attempt, passed to fn.
 type Attempt struct {
-	// IdempotencyKey is what to send to a sink that remembers keys, 255 bytes at most. It is the effect's key, with
-	// the generation from the second on, or stands for it where that is longer.
+	// IdempotencyKey is the key to send to a sink that remembers keys. It has at most 255 bytes. It is the key of the
+	// effect, with a suffix for later generations, or a hash if that is too long.
 	IdempotencyKey string
-	// Request holds the bytes to send: those of the first attempt, whatever the caller would make now.
+	// Request holds the bytes to send. They are the bytes of the first attempt, even if the caller passed different
+	// ones now.
 	Request []byte
-	// Repeat is set when an attempt came before under the same idempotency key: an answer may be about that one.
+	// Repeat is set if an earlier attempt used the same idempotency key: the response may concern that attempt.
 	Repeat bool
-	// Correlation is that of the event.
+	// Correlation is the event's correlation ID.
 	Correlation string
+	// Trying is the time since the first attempt of the round.
+	Trying time.Duration
 
 	commit func() error
 	also   []ledger.Statement
 }
 
-// Also adds a statement to the commit that records the attempt as done: what our own tables hold of
-// it. It is dropped when the attempt fails.
+// Also adds a statement to the transaction that records the attempt as done, e.g. to update pawl's own tables. It is
+// discarded if the attempt fails.
 func (a *Attempt) Also(statement ledger.Statement) { a.also = append(a.also, statement) }
 
-// Commit marks the point of no return: call it right before the step after which a missing answer
-// leaves the outcome unknown. When it returns an error the attempt must stop before that step.
+// Commit marks the point of no return. Call it right before the step after which a missing response leaves the
+// outcome unknown. If it returns an error, stop before that step.
 func (a *Attempt) Commit() error { return a.commit() }

@@ -18,72 +18,72 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Error types of the errors that activities return to Temporal; they stand in histories.
+// Types of the errors that activities return to Temporal. Histories contain them.
 const (
-	// TypeTransient is a failure of the outside system that will be tried again.
+	// TypeTransient is a failure of the outside system. It is retried.
 	TypeTransient = "Transient"
-	// TypeNotYet says that something that will be there is not there yet: another holds the claim.
+	// TypeNotYet means that a precondition is not met yet, e.g. another run holds the claim.
 	TypeNotYet = "NotYet"
-	// TypeInfrastructure is trouble of our own: the database is away. It is tried for ever.
+	// TypeInfrastructure is a failure of pawl's own database. It is retried without limit.
 	TypeInfrastructure = "Infrastructure"
 )
 
-// TypeForeign is the type of an activity's error when its input contradicts the receipt. It stands in histories.
+// TypeForeign is the type of the error that [Foreign] returns. Histories contain it.
 const TypeForeign = "NotOfItsReceipt"
 
-// Foreign returns the error of an activity whose input is not what the receipt of the event says. pawl starts no such
-// run: somebody else has written to Temporal. It is not tried again, and its run fails.
+// Foreign returns the error of an activity if its input contradicts the receipt of its event. pawl never starts such a
+// run, so another client has written to Temporal. The error is not retried, and the run fails.
 func Foreign(of event.Ref, cause error) error {
-	return temporal.NewNonRetryableApplicationError("refused: this is not what receipt "+of.ReceiptID+" says",
+	return temporal.NewNonRetryableApplicationError("rejected: the input contradicts receipt "+of.ReceiptID,
 		TypeForeign, cause)
 }
 
 // Failure is an error with its class, made by the code that talks to an outside system.
 type Failure struct {
 	Class ledger.Class
-	// RetryAfter is what the other side asked for, zero if it did not.
+	// RetryAfter is the delay that the sink requested, or zero.
 	RetryAfter time.Duration
-	// Unanswered is set when the request was on its way and no answer came back that says what became of it.
+	// Unanswered is set if the request was sent and no response reports its outcome.
 	Unanswered bool
-	// Health tells how the sink is.
+	// Health is the state of the sink.
 	Health Health
-	// Err says in our own words what happened. It goes into workflow histories.
+	// Err describes the failure in pawl's own words. Workflow histories contain it.
 	Err error
-	// Said is what the other side said about it, or an error that may quote it. It is kept in our database and goes no
-	// further: nobody knows what stands in it.
-	Said string
+	// Detail is text from the sink, or an error that may quote it. It is stored only in pawl's database, because it can
+	// contain personal data.
+	Detail string
 }
 
-// aside separates our own words, which hold none, from what the other side said.
-const aside = " – "
+// detailSeparator separates pawl's own text from the sink's text. pawl's own text never contains it.
+const detailSeparator = " – "
 
 func (f *Failure) Error() string {
-	if f.Said == "" {
+	if f.Detail == "" {
 		return f.Err.Error()
 	}
-	return f.Err.Error() + aside + f.Said
+	return f.Err.Error() + detailSeparator + f.Detail
 }
 
 func (f *Failure) Unwrap() error { return f.Err }
 
-// inOurWords leaves out of the description of a failure what the other side said.
-func inOurWords(description string) string {
-	ours, _, _ := strings.Cut(description, aside)
+// withoutDetail removes the sink's text from the description of a failure.
+func withoutDetail(description string) string {
+	ours, _, _ := strings.Cut(description, detailSeparator)
 	return ours
 }
 
-// Refuse returns a failure that says something about the customer: the request cannot be met, and a flow may take
-// back the effects that hang on it.
+// Refuse returns a failure that concerns the customer: the sink cannot fulfil the request. A flow may compensate the
+// effects that depend on it.
 func Refuse(format string, args ...any) *Failure {
 	return &Failure{Class: ledger.Permanent, Err: fmt.Errorf(format, args...)}
 }
 
-// Fault returns a failure of our own or of the deployment. It is not tried again by itself, and takes nothing back.
+// Fault returns a failure of pawl or of its deployment. It is not retried automatically and compensates nothing.
 func Fault(format string, args ...any) *Failure {
 	return &Failure{Class: ledger.Fault, Err: fmt.Errorf(format, args...)}
 }
 
-// Broken returns the failure of a conversation that err has ended. It can pass.
+// Broken returns a transient failure for a connection that ended with err.
 func Broken(who string, unanswered bool, err error) *Failure {
 	how := "the connection broke"
 	var op *net.OpError
@@ -95,28 +95,28 @@ func Broken(who string, unanswered bool, err error) *Failure {
 		how = "cannot be reached"
 	}
 	return &Failure{Class: ledger.Transient, Unanswered: unanswered, Health: Down, Err: fmt.Errorf("%s: %s", who, how),
-		Said: err.Error()}
+		Detail: err.Error()}
 }
 
-// Doubt returns a failure that leaves open whether the effect happened.
+// Doubt returns a failure with an unknown outcome: the effect may have happened.
 func Doubt(format string, args ...any) *Failure {
 	return &Failure{Class: ledger.Ambiguous, Err: fmt.Errorf(format, args...)}
 }
 
-// NotWanted is returned by fn when the effect shall not be done after all, e.g. because newer state
-// superseded it. It is recorded as skipped, with the reason.
+// NotWanted is returned by fn if the effect is obsolete, e.g. because newer state superseded it. The ledger records
+// it as skipped, with the reason.
 type NotWanted struct{ Reason string }
 
 func (n *NotWanted) Error() string { return n.Reason }
 
-// infrastructure marks an error of our own database, which is no attempt at the effect.
+// infrastructure marks an error of pawl's own database. It does not count as an attempt.
 type infrastructure struct{ err error }
 
 func (i *infrastructure) Error() string { return i.err.Error() }
 func (i *infrastructure) Unwrap() error { return i.err }
 
-// Infrastructure marks err as trouble of our own that says nothing about the effect: it is tried
-// again without counting. Use it for reads of our own database inside fn. A nil err stays nil.
+// Infrastructure marks err as a failure of pawl's own infrastructure that reveals nothing about the effect. It is
+// retried without being counted. Use it for reads of pawl's database inside fn. It returns nil for a nil error.
 func Infrastructure(err error) error {
 	if err == nil {
 		return nil
@@ -124,8 +124,8 @@ func Infrastructure(err error) error {
 	return &infrastructure{err}
 }
 
-// Classify returns an attempt's error's class, and how long the other side asked to wait. An attempt may be repeated
-// unless it is known to be refused or in doubt.
+// Classify returns the class of an attempt's error and the delay that the sink requested. An error is transient
+// unless it is known to be a refusal, a fault or ambiguous.
 func Classify(err error) (class ledger.Class, retryAfter time.Duration) {
 	if failure, ok := errors.AsType[*Failure](err); ok {
 		return failure.Class, failure.RetryAfter
@@ -133,23 +133,23 @@ func Classify(err error) (class ledger.Class, retryAfter time.Duration) {
 	return ledger.Transient, 0
 }
 
-// FromStatus returns the failure that an HTTP answer means, nil for 2xx; said is what stands in it. 408, 409, 425, 429
-// and 5xx can pass. Every other answer is a fault: the same request would get it again, and it may come from any hop on
-// the way. Only who knows the other side can tell that one is a refusal.
+// FromStatus returns the failure for an HTTP response, or nil for 2xx. detail is text from the body. 408, 409, 425, 429
+// and 5xx are transient. Every other status is a fault, because the same request would get the same response, and a
+// proxy on the way may have sent it. Only the caller, who knows the sink, can treat such a status as a refusal.
 //
-// 401 and 403 are about our token, and so about everything that is sent with it: they can pass once somebody has mended
-// that, and wait for it behind the sink's breaker.
+// 401 and 403 concern pawl's token and therefore every request. They are transient: the effects wait behind the
+// sink's breaker until an operator corrects the token.
 //
-// 425 (RFC 8470 §5.2), 429 (RFC 6585 §4) and 503 (RFC 9110 §15.6.4) turn a request away before the work.
-// Every other answer that can pass leaves open whether the work was done, and counts as unanswered: a
-// sink may fail after its commit (500), a gateway lose what the sink behind it said (502, 504, 408), and
-// 409 say that an earlier try under the key is still being worked on.
-func FromStatus(resp *http.Response, said string, now time.Time) *Failure {
+// 425 (RFC 8470 §5.2), 429 (RFC 6585 §4) and 503 (RFC 9110 §15.6.4) reject a request before any work is done. After
+// every other transient status the work may have been done, so the attempt counts as unanswered: a sink can fail
+// after its commit (500), a gateway can lose the response of the sink behind it (502, 504, 408), and 409 can mean
+// that an earlier request with the same key is still in progress.
+func FromStatus(resp *http.Response, detail string, now time.Time) *Failure {
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		return nil
 	}
 	failure := Fault("%s answered %d", resp.Request.URL.Host, resp.StatusCode)
-	failure.Said, failure.Health = said, Answered
+	failure.Detail, failure.Health = detail, Answered
 	switch code := resp.StatusCode; {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		failure.Class, failure.Health = ledger.Transient, Denied
@@ -167,13 +167,13 @@ func FromStatus(resp *http.Response, said string, now time.Time) *Failure {
 	return failure
 }
 
-// retryAfter reads the header's two forms (RFC 9110 §10.2.3), bounded to an hour: a sink must not
-// be able to park an effect for longer than an operator would look for it.
+// retryAfter parses both forms of the header (RFC 9110 §10.2.3) and limits the delay to one hour, so that a sink
+// cannot block an effect for longer.
 func retryAfter(header string, now time.Time) time.Duration {
 	const most = time.Hour
 	seconds, err := strconv.ParseInt(strings.TrimSpace(header), 10, 64)
-	if err == nil || errors.Is(err, strconv.ErrRange) { // of a number that is too large, it is the largest
-		// Bounded before it is made a duration: some 300 years of nanoseconds are no number any more.
+	if err == nil || errors.Is(err, strconv.ErrRange) { // out of range: the largest number
+		// Limit the seconds before the conversion: a duration overflows at about 300 years.
 		return time.Duration(min(max(seconds, 0), int64(most/time.Second))) * time.Second
 	}
 	at, err := http.ParseTime(header)
@@ -183,16 +183,16 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return min(max(at.Sub(now), 0), most)
 }
 
-// isInfrastructure reports whether err is about our own database and not about the effect.
+// isInfrastructure reports whether err comes from pawl's own database.
 func isInfrastructure(err error) bool {
 	_, marked := errors.AsType[*infrastructure](err)
 	_, connect := errors.AsType[*pgconn.ConnectError](err)
 	return marked || connect
 }
 
-// describe shortens an error for people, and bounds what a peer said in it. Postgres takes no NUL, and
-// Temporal's protocol no invalid UTF-8: cut in the middle of a letter, a long answer kept a whole workflow
-// task from being reported, and with it the effects that had gone well.
+// describe shortens an error to one line of at most 500 bytes. It removes NUL, which Postgres rejects, and invalid
+// UTF-8, which Temporal rejects: a response that was cut within a character once blocked the completion of a whole
+// workflow task.
 func describe(err error) string {
 	s, _, _ := strings.Cut(err.Error(), "\n")
 	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "?")
@@ -203,17 +203,17 @@ func describe(err error) string {
 	return s
 }
 
-// healthOf says what the end of an attempt says about the sink, in our words and in the sink's. An attempt without a
-// failure has reached the sink.
-func healthOf(err error) (health Health, reason, said string) {
+// healthOf returns the health of the sink that an attempt's error implies, pawl's description, and the sink's text.
+// An attempt without a failure has reached the sink.
+func healthOf(err error) (health Health, reason, detail string) {
 	if err == nil {
 		return Answered, "", ""
 	}
 	if failure, ok := errors.AsType[*Failure](err); ok {
-		reason, said, _ = strings.Cut(describe(failure), aside)
+		reason, detail, _ = strings.Cut(describe(failure), detailSeparator)
 		health = failure.Health
 	}
-	return health, reason, said
+	return health, reason, detail
 }
 
 func unanswered(err error) bool {

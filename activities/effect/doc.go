@@ -1,13 +1,11 @@
-// Package effect runs one business effect so that it happens once.
+// Package effect runs a business effect exactly once.
 //
-// [Runner.Do] is for effects outside our database: claim the ledger key, call the outside system,
-// record what came of it. [Runner.DoTx] is for effects in our database: claim, change and record
-// in one transaction. Both are the body of an activity and the only place that knows how a claim, a
-// retry and an outcome belong together.
+// [Runner.Do] is for effects in outside systems: it claims the ledger key, calls the system, and records the outcome.
+// [Runner.DoTx] is for effects in pawl's own database: claim, change and record share one transaction. Activities
+// call one of them; claims, retries and outcomes are handled only here.
 //
-// Their results are made for a workflow. An outcome that the flow must decide on (done, refused, failed, uncertain,
-// …) is a [Result]; an error makes Temporal try again. A worker with [ShowNotDone] also turns an effect that is not
-// done into an error with the Result in it, so that the Temporal UI shows it as failed. Attempts are counted in the
-// ledger and not by Temporal, so that the count survives resets and so that our own trouble (a database that is down,
-// a worker that died) never uses them up.
+// An outcome that the flow must decide on (done, refused, failed, uncertain, …) is a [Result]. An error makes
+// Temporal retry. A worker with [ShowNotDone] also returns an error, with the Result in it, for an effect that is not
+// done, so that the Temporal UI shows the activity as failed. The ledger counts the attempts, not Temporal. The count
+// therefore survives a reset, and failures of pawl itself (database down, worker died) do not use up attempts.
 package effect

@@ -440,7 +440,7 @@ func TestDo_WhatTheOtherSideSaid_InTheLedgerAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
-			said := &effect.Failure{Class: tt.class, Err: errors.New("sink.test answered 404"), Said: "no customer ada@example.com – ever"}
+			said := &effect.Failure{Class: tt.class, Err: errors.New("sink.test answered 404"), Detail: "no customer ada@example.com – ever"}
 			result, err := b.do(call("evt_1", 0), policy, "x", fail(said))
 			if tt.state == "" {
 				if app := b.again(err, effect.TypeTransient); app.Message() != tt.reason {

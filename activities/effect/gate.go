@@ -8,22 +8,22 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Gate is what the effects of one sink go through in this process: so many at once and, where it is said, so many a
-// second; none but probes while the sink is out, and none while it is paused. Effects that wait at a gate hold no
-// connection to the database, and no more of the worker's slots than the gate has places: a sink that hangs takes
-// nothing from another. It is safe for concurrent use.
+// Gate limits the requests to one sink in this process: the number in flight and, if configured, the rate. It admits
+// only probes while the sink is down, and nothing while the sink is paused. Effects that wait at a gate hold no
+// database connection and only a limited number of worker slots, so a sink that hangs does not slow down other sinks.
+// A Gate is safe for concurrent use.
 type Gate struct {
 	sink string
-	// places holds one for each effect in flight.
+	// places holds one element per effect in flight.
 	places  chan struct{}
 	waiting atomic.Int64
-	// pace is nil where the sink takes as much as it gets.
+	// pace is nil if the rate is unlimited.
 	pace   *rate.Limiter
 	health health
 }
 
-// NewGate returns the gate of a sink with so many places, and perSecond begins at most; 0 stands for any number. A
-// second's worth may begin at once.
+// NewGate returns the gate of a sink that admits places effects at once and starts at most perSecond effects per
+// second. 0 means no rate limit. A burst of one second's worth is allowed.
 func NewGate(sink string, places, perSecond int) *Gate {
 	g := &Gate{sink: sink, places: make(chan struct{}, places)}
 	if perSecond > 0 {
@@ -32,20 +32,21 @@ func NewGate(sink string, places, perSecond int) *Gate {
 	return g
 }
 
-// Sink is the sink's name.
+// Sink returns the sink's name.
 func (g *Gate) Sink() string { return g.sink }
 
-// Places is how many effects can be in flight at once.
+// Places returns the maximum number of effects in flight.
 func (g *Gate) Places() int { return cap(g.places) }
 
-// Slots is how many of a worker's slots the gate's effects can hold at once: those in flight, and as many that wait.
+// Slots returns how many worker slots the effects of this gate can hold: the effects in flight, and as many that
+// wait.
 func (g *Gate) Slots() int { return 2 * cap(g.places) }
 
-// Busy is how many effects are in flight.
+// Busy returns the number of effects in flight.
 func (g *Gate) Busy() int { return len(g.places) }
 
-// enter takes a place and returns how to give it back, or nil if no place is free within patience. Then wait is how
-// long the rate alone keeps it from beginning. A nil gate lets everything through.
+// enter acquires a place and returns the function that releases it. If no place is free within patience, it returns
+// nil; wait is then positive if the rate limit alone is the cause. A nil gate admits everything.
 func (g *Gate) enter(ctx context.Context, patience time.Duration) (leave func(), wait time.Duration) {
 	if g == nil {
 		return func() {}, 0
@@ -55,14 +56,14 @@ func (g *Gate) enter(ctx context.Context, patience time.Duration) (leave func(),
 		return nil, 0
 	}
 	leave = func() { <-g.places }
-	if wait = g.inPace(ctx, max(0, patience-time.Since(begin))); wait > 0 {
+	if wait = g.waitForRate(ctx, max(0, patience-time.Since(begin))); wait > 0 {
 		leave()
 		return nil, wait
 	}
 	return leave, 0
 }
 
-// take takes a place. As many wait for one as there are places; who comes then is turned away.
+// take acquires a place. At most as many callers wait as there are places; further callers are rejected at once.
 func (g *Gate) take(ctx context.Context, patience time.Duration) bool {
 	select {
 	case g.places <- struct{}{}:
@@ -82,9 +83,9 @@ func (g *Gate) take(ctx context.Context, patience time.Duration) bool {
 	return false
 }
 
-// inPace waits until the rate allows one more to begin. It returns how long that would last where it is longer than
-// patience.
-func (g *Gate) inPace(ctx context.Context, patience time.Duration) time.Duration {
+// waitForRate waits until the rate limit admits another start. If that takes longer than patience, it does not wait and
+// returns the delay.
+func (g *Gate) waitForRate(ctx context.Context, patience time.Duration) time.Duration {
 	if g.pace == nil {
 		return 0
 	}

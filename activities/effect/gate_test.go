@@ -27,7 +27,7 @@ func TestGate_NoPlace_NothingClaimed(t *testing.T) {
 			t.Errorf("%d in flight, want 1", p.Gate.Busy())
 		}
 		_, err := b.do(keyed("second"), p, "x", never(t))
-		if message := b.again(err, effect.TypeNotYet).Message(); !strings.Contains(message, "finance has no place free") {
+		if message := b.again(err, effect.TypeNotYet).Message(); !strings.Contains(message, "finance has no free slot") {
 			t.Errorf("told %q", message)
 		}
 		if got := b.one(`select string_agg(key, ' ') from effects`); got != "effect:stripe:live:first" {
@@ -36,7 +36,7 @@ func TestGate_NoPlace_NothingClaimed(t *testing.T) {
 		return nil, nil
 	})
 	b.want(result, err, effect.Done)
-	if len(b.retrying) != 1 || !strings.Contains(b.retrying[0], "second waits: finance has no place free: 1 are in flight") {
+	if len(b.retrying) != 1 || !strings.Contains(b.retrying[0], "second waits: finance has no free slot: 1 effects are in flight") {
 		t.Errorf("the receipt was shown %q", b.retrying)
 	}
 	result, err = b.do(keyed("second"), p, "x", succeed)
@@ -68,7 +68,7 @@ func TestGate_LocalTry_WaitsAMoment(t *testing.T) {
 			return
 		}
 		// The moment is short, and this machine may have been busy for as long.
-		if message := b.again(err, effect.TypeNotYet).Message(); try == 20 || !strings.Contains(message, "finance has no place free") {
+		if message := b.again(err, effect.TypeNotYet).Message(); try == 20 || !strings.Contains(message, "finance has no free slot") {
 			t.Fatalf("try %d was told %q", try, message)
 		}
 	}
@@ -81,7 +81,7 @@ func TestGate_LocalTry_NoPlace_TurnedAway(t *testing.T) {
 	p.Gate = effect.NewGate("finance", 1, 0)
 	defer p.Gate.Enter(t.Context())()
 	_, err := b.locally(p, time.Minute, "waits", never(t))
-	if message := b.again(err, effect.TypeNotYet).Message(); !strings.Contains(message, "finance has no place free") {
+	if message := b.again(err, effect.TypeNotYet).Message(); !strings.Contains(message, "finance has no free slot") {
 		t.Errorf("told %q", message)
 	}
 	if got := b.one(`select count(*)::text from effects`); got != "0" {
@@ -151,7 +151,7 @@ func TestGate_Rate_TurnsAway(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if done < 1 || len(told) < 1 || !strings.Contains(told[0], "finance takes 1 a second, and more are waiting") {
+	if done < 1 || len(told) < 1 || !strings.Contains(told[0], "finance is limited to 1 effects per second, and more are waiting") {
 		t.Errorf("%d done, told %q", done, told)
 	}
 }

@@ -9,19 +9,18 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// TypeNotDone is the type of an activity's error when no further try will do its effect: it is refused, failed or
-// uncertain. The error's details are the [Result]. It stands in histories.
+// TypeNotDone is the error type of an activity if its effect is refused, failed or uncertain, so that no retry helps.
+// The error's details are the [Result]. Histories contain it.
 const TypeNotDone = "EffectNotDone"
 
-// NotDone reads what an effect came to from the error that its activity ended with, and reports whether it was one of
-// TypeNotDone.
+// NotDone decodes the result from an activity error of TypeNotDone. It reports whether err is such an error.
 func NotDone(err error, result any) bool {
-	var told *temporal.ApplicationError
-	return errors.As(err, &told) && told.Type() == TypeNotDone && told.Details(result) == nil
+	var failed *temporal.ApplicationError
+	return errors.As(err, &failed) && failed.Type() == TypeNotDone && failed.Details(result) == nil
 }
 
-// ShowNotDone makes the activities of a worker fail whose effects are not done: Temporal's pages would show them as
-// completed otherwise, in green, beside those that are. The flow gets the same result either way.
+// ShowNotDone makes an activity fail if its effect is not done. Without it, the Temporal UI would show the activity
+// as completed. The flow gets the same result either way.
 type ShowNotDone struct {
 	interceptor.WorkerInterceptorBase
 }

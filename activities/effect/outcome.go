@@ -12,7 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// meet records that a run has met an effect that it may not do, and returns what had come of it before.
+// meet returns the earlier outcome of an effect that this run may not perform, and records the encounter in the
+// ledger.
 func (r *Runner) meet(ctx context.Context, c Call, g ledger.Grant) (Result, error) {
 	result := Recorded(g, c.EventID)
 	result.Met = !result.State.Settled()
@@ -23,16 +24,16 @@ func (r *Runner) meet(ctx context.Context, c Call, g ledger.Grant) (Result, erro
 	sighting := ledger.Sighting{Key: c.Key, Generation: g.Generation, ReceiptID: c.ReceiptID,
 		RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Note: note}
 	if err := r.Ledger.Sight(ctx, sighting); err != nil {
-		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot record what %s is", c.Key)
+		return Result{}, r.retryLater(ctx, TypeInfrastructure, 0, err, "cannot record the state of %s", c.Key)
 	}
 	r.count(ctx, c, result.State)
 	return result, nil
 }
 
-// Recorded returns what an effect that is settled, failed or uncertain came to, as the run of an event
-// sees it.
+// Recorded returns the outcome of an effect that the ledger holds as settled, failed or uncertain, as seen by the run
+// of the event.
 func Recorded(g ledger.Grant, eventID string) Result {
-	result := Result{Reason: inOurWords(g.Error), Value: g.Result}
+	result := Result{Reason: withoutDetail(g.Error), Value: g.Result}
 	if g.EventID != eventID {
 		result.By = g.EventID
 	}
@@ -56,16 +57,15 @@ func Recorded(g ledger.Grant, eventID string) Result {
 	return result
 }
 
-// fail says that trying by itself will not finish the effect, and why not.
+// fail marks the result as failed for good and puts the class before the reason.
 func (r *Result) fail(class ledger.Class) {
 	r.State, r.Reason = Failed, string(class)+": "+r.Reason
 }
 
-// unansweredResult is what the ledger keeps as the result of an effect that is not done when an attempt
-// at it was not answered.
+// unansweredResult is stored as the result of an effect that is not done if any attempt got no response.
 var unansweredResult = json.RawMessage(`{"Unanswered":true}`)
 
-// wasUnanswered reports whether an attempt of any generation was not answered.
+// wasUnanswered reports whether any attempt, in any generation, got no response.
 func wasUnanswered(result json.RawMessage) bool {
 	var kept struct{ Unanswered, UnansweredBefore bool }
 	return json.Unmarshal(result, &kept) == nil && (kept.Unanswered || kept.UnansweredBefore)
@@ -77,8 +77,7 @@ type outcome struct {
 	err   error
 }
 
-// conclude returns the ledger's record of an attempt, what the flow gets of it, and how long the other side
-// asked to wait.
+// conclude returns the ledger record of an attempt, the result for the flow, and the delay that the sink requested.
 func (o outcome) conclude() (ledger.Finish, Result, time.Duration, error) {
 	if o.err == nil {
 		encoded, err := json.Marshal(o.value)
@@ -90,7 +89,7 @@ func (o outcome) conclude() (ledger.Finish, Result, time.Duration, error) {
 	}
 	class, wait := Classify(o.err)
 	finish := ledger.Finish{State: ledger.Failed, Class: class, Error: describe(o.err)}
-	result := Result{Reason: inOurWords(finish.Error)}
+	result := Result{Reason: withoutDetail(finish.Error)}
 	switch class {
 	case ledger.Ambiguous:
 		finish.State, result.State = ledger.Uncertain, Uncertain
@@ -103,13 +102,14 @@ func (o outcome) conclude() (ledger.Finish, Result, time.Duration, error) {
 	return finish, result, wait, nil
 }
 
-// record writes what an attempt came to and turns it into what the flow or Temporal needs.
+// record stores the outcome of an attempt and returns the result for the flow, or the error that makes Temporal
+// retry.
 func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, started time.Time, out outcome) (Result,
 	error) {
 	if isInfrastructure(out.err) || errors.Is(out.err, ledger.ErrTakenOver) {
-		// Nothing is recorded: the claim runs out, and the next attempt takes over. Policy.Marks tells that one
-		// whether this one may have done the effect.
-		return Result{}, r.again(ctx, TypeInfrastructure, 0, out.err, "cannot do %s", c.Key)
+		// Record nothing: the claim expires, and the next attempt takes over. Policy.Marks then decides whether this
+		// attempt may have done the effect.
+		return Result{}, r.retryLater(ctx, TypeInfrastructure, 0, out.err, "cannot execute %s", c.Key)
 	}
 	finish, result, wait, err := out.conclude()
 	if err != nil {
@@ -128,19 +128,20 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	failure := out.err
 	finished, err := r.finish(ctx, finish)
 	if ledger.Unrecordable(err) {
-		// Tried again, it would be sent again for ever and never be recorded. A person is told instead; the
-		// key stays, under which a retry is answered from the sink's memory.
+		// A retry would send the request again forever and never record it. Fail the effect, so that a person
+		// decides. The key stays the same, so the sink answers a later request from its memory.
 		failure, result = err, Result{Reason: "it may have happened, and cannot be recorded"}
-		finish.State, finish.Class, finish.Error = ledger.Failed, ledger.Fault, result.Reason+aside+describe(err)
+		finish.State, finish.Class = ledger.Failed, ledger.Fault
+		finish.Error = result.Reason + detailSeparator + describe(err)
 		finish.Result, finish.Also = unansweredResult, nil
 		finished, err = r.finish(ctx, finish)
 	}
 	if err != nil {
-		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot record %s", c.Key)
+		return Result{}, r.retryLater(ctx, TypeInfrastructure, 0, err, "cannot record %s", c.Key)
 	}
 	reached(c, "after-done")
 	if !finished.Held {
-		return Result{}, r.again(ctx, TypeNotYet, 0, ledger.ErrTakenOver, "outcome of %s not recorded", c.Key)
+		return Result{}, r.retryLater(ctx, TypeNotYet, 0, ledger.ErrTakenOver, "outcome of %s not recorded", c.Key)
 	}
 	if failure != nil {
 		result.Unanswered, result.Round = wasUnanswered(finished.Result), g.Round
@@ -152,11 +153,11 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	case ledger.Transient:
 		r.count(ctx, c, "retried")
 		if o, out := p.Gate.outage(); out {
-			// Straight to the timer: the run hears there when the sink is back.
+			// The run waits on its timer and is signalled there when the sink recovers.
 			return r.waits(ctx, c, p, o, left), nil
 		}
 		r.Retrying(ctx, c, c.Kind+": "+finish.Error)
-		return Result{}, r.again(ctx, TypeTransient, wait, nil, "%s: %s", c.Kind, result.Reason)
+		return Result{}, r.retryLater(ctx, TypeTransient, wait, nil, "%s: %s", c.Kind, result.Reason)
 	case ledger.Exhausted, ledger.Fault:
 		result.fail(finish.Class)
 	}
@@ -164,17 +165,17 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	return result, nil
 }
 
-// recording bounds the recording of an outcome. The lease of a claim has room for it after the longest attempt.
+// recording bounds the time to record an outcome. The lease of a claim includes it.
 const recording = 2500 * time.Millisecond
 
-// finish records the outcome, also after ctx has ended. It tries for as long as it may: an effect that was sent and is
-// not recorded must be sent again, or is in doubt.
+// finish records the outcome, even if ctx has ended. It retries for as long as the lease allows, because an effect
+// that was sent and not recorded has to be sent again or becomes uncertain.
 func (r *Runner) finish(ctx context.Context, f ledger.Finish) (ledger.Finished, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recording)
 	defer cancel()
 	var finished ledger.Finished
 	var err error
-	insist(ctx, func() bool {
+	retryUntilDone(ctx, func() bool {
 		finished, err = r.Ledger.Finish(ctx, f)
 		return err == nil || ledger.Unrecordable(err)
 	})

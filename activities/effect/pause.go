@@ -7,10 +7,10 @@ import (
 	"github.com/pawlhq/pawl/schema/pause"
 )
 
-// span is a pause of a sink by this process's clock; to is zero while it lasts.
+// span is a pause of a sink in this process's clock. to is zero while the pause lasts.
 type span struct{ from, to time.Time }
 
-// setPauses sets the known pauses of a sink. They include those that are over.
+// setPauses replaces the known pauses of the sink, including the ended ones.
 func (g *Gate) setPauses(spans []pause.Span) {
 	g.health.mu.Lock()
 	defer g.health.mu.Unlock()
@@ -31,7 +31,7 @@ func (g *Gate) setPauses(spans []pause.Span) {
 	}
 }
 
-// Paused returns the pause of the sink, false if it is not paused.
+// Paused returns the current pause of the sink, and false if the sink is not paused.
 func (g *Gate) Paused() (pause.Pause, bool) {
 	if g == nil {
 		return pause.Pause{}, false
@@ -44,7 +44,7 @@ func (g *Gate) Paused() (pause.Pause, bool) {
 	return *g.health.paused, true
 }
 
-// pausedFor is how much of the time d, up to now, the sink was paused.
+// pausedFor returns for how much of the last d the sink was paused.
 func (g *Gate) pausedFor(d time.Duration) (paused time.Duration) {
 	if g == nil {
 		return 0
@@ -65,14 +65,14 @@ func (g *Gate) pausedFor(d time.Duration) (paused time.Duration) {
 	return min(paused, d)
 }
 
-// resume lets in who waited for a sink whose pause is over, where no other process does. Should this one die over that,
-// they poll by themselves.
+// resume signals the runs that wait for a sink after its pause has ended, unless another process does. If this process
+// dies before, the runs find out by polling.
 func (r *Runner) resume(ctx context.Context, g *Gate, spans []pause.Span) {
 	for _, s := range spans {
 		if s.Name != g.sink || !s.Over || s.Told {
 			continue
 		}
-		if tell, err := r.Pauses.Tell(ctx, s.ID); err == nil && tell && r.Back != nil {
+		if first, err := r.Pauses.Tell(ctx, s.ID); err == nil && first && r.Back != nil {
 			r.Back(g.sink)
 		}
 	}

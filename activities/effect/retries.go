@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// Retries say when an effect is tried again after a failure that can pass. The ledger counts the failures and the time:
-// a reset, an activity that is executed again, and another run for the same fact change neither.
+// Retries configures the retries after a transient failure. The ledger stores the number of failures and the start
+// time, so a reset, a repeated activity or another run for the same fact changes neither.
 type Retries struct {
-	// First is the wait after the first failure. It doubles up to Max, and each wait is up to a fifth longer, so that
-	// many effects that failed together do not come back together.
+	// First is the delay after the first failure. It doubles up to Max. Up to 20 % of jitter is added, so that
+	// effects that failed together do not retry together.
 	First, Max time.Duration
-	// For is how long an effect is tried. The last try comes when that is over, counted from the first one.
+	// For is the time during which an effect is retried, counted from the first attempt. The last attempt happens at
+	// its end.
 	For time.Duration
 }
 
-// Next returns the wait after so many failures, and whether another try comes at all. left is what remains of the time
-// for trying, and asked the wait that the other side asked for, zero for none. A wait that would leave less than First
-// lasts to the end of the time.
+// Next returns the delay after that many failures, and whether another attempt follows. left is the remaining retry
+// time. asked is the delay that the sink requested, or zero. If less than First would remain after the delay, the
+// delay extends to the end of the retry time.
 func (r Retries) Next(failures int, left, asked time.Duration) (wait time.Duration, more bool) {
 	if left <= 0 || left < r.First {
 		return 0, false
@@ -38,8 +39,9 @@ func (r Retries) Next(failures int, left, asked time.Duration) (wait time.Durati
 	return wait, true
 }
 
-// left is how much of the time for trying remains, when the round's first attempt was begun so long ago, and the key's
-// first so long. The last attempt ends before the sink forgets the key: after that it could be applied twice.
+// left returns the remaining retry time. trying is the time since the round's first attempt, age the time since the
+// first attempt with this key. The last attempt must end before the sink forgets the key, because a later one could
+// be applied twice.
 func (p Policy) left(trying, age time.Duration) time.Duration {
 	left := p.Retries.For - (trying - p.Gate.pausedFor(trying))
 	if p.KeyLifetime > 0 {
@@ -48,13 +50,13 @@ func (p Policy) left(trying, age time.Duration) time.Duration {
 	return left
 }
 
-// Our own trouble, a database that is away or a key that another holds, is met with waits of our own, for ever.
+// Delays after a failure of pawl's own infrastructure or a key that another run holds. Such retries have no limit.
 const (
 	ownFirst = 500 * time.Millisecond
 	ownMax   = 30 * time.Second
 )
 
-// ownWait is the wait after a try of Temporal's that our own trouble has ended.
+// ownWait returns the delay after the given Temporal attempt.
 func ownWait(attempt int32) time.Duration {
 	return min(ownFirst<<min(attempt-1, 16), ownMax)
 }

@@ -23,29 +23,30 @@ import (
 	"github.com/pawlhq/pawl/schema/pause"
 )
 
-// Config is what a Runner needs.
+// Config holds the dependencies of a Runner.
 type Config struct {
 	Ledger *ledger.Store
-	// Retrying is told of every failure that will be tried again, to show it on the receipt.
+	// Retrying records a retryable failure on the receipt.
 	Retrying func(ctx context.Context, c Call, reason string)
-	// Waits is told of every effect that waits, in words that follow the sink's name or, for NotFirst, are the key of
-	// the effect that comes first; and why it waits.
+	// Waits records on the receipt that an effect waits, and why. words follows the sink's name; for NotFirst it is
+	// the key of the effect that must finish first.
 	Waits func(ctx context.Context, c Call, sink, words string, why Hindrance)
-	// Breakers and Pauses are shared with the other workers; nil leaves both out.
+	// Breakers and Pauses are shared with the other workers. Nil disables them.
 	Breakers *breaker.Store
 	Breaking Breaking
 	Pauses   *pause.Store
-	// Back is told of a sink that is back, or whose pause is over, in one process of all.
+	// Back runs in exactly one process when a sink recovers or its pause ends.
 	Back  func(sink string)
 	Meter metric.Meter
-	// Log gets a line for each outcome of an effect.
+	// Log gets one line per outcome.
 	Log *slog.Logger
 }
 
-// Hindrance is why an effect waits for its sink.
+// Hindrance is the reason why an effect waits.
 type Hindrance string
 
-// The hindrances: all places at the sink are taken, it is out, a person has paused it, or another effect comes first.
+// Hindrances: all slots of the sink are in use, the sink is down, a person has paused it, or another effect comes
+// first.
 const (
 	SinkBusy   Hindrance = "busy"
 	SinkOut    Hindrance = "out"
@@ -67,25 +68,25 @@ func NewRunner(c Config) (*Runner, error) {
 	r.outcomes, errs[0] = c.Meter.Int64Counter("pawl_effects",
 		metric.WithDescription("Effects by kind and outcome; already_done counts ledger hits."))
 	r.stale, errs[1] = c.Meter.Int64Counter("pawl_stale_rejections",
-		metric.WithDescription("Effects that left what a newer event has written as it is, by kind."))
+		metric.WithDescription("Effects of older events that left newer state unchanged, by kind."))
 	r.lag, errs[2] = c.Meter.Float64Histogram("pawl_effect_lag", metric.WithUnit("s"),
-		metric.WithDescription("From receiving an event to an effect that is done, by kind."))
+		metric.WithDescription("Seconds from the receipt of an event to the completion of an effect, by kind."))
 	r.calls, errs[3] = c.Meter.Float64Histogram("pawl_sink_call", metric.WithUnit("s"),
-		metric.WithDescription("What a call to a sink takes, by sink and outcome."))
+		metric.WithDescription("Duration of a call to a sink, by sink and outcome."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("make metrics of effects: %w", err)
 	}
 	return r, nil
 }
 
-// claiming is what a claim may take before a call begins: it waits up to a second for another who holds the key.
+// claiming bounds the time of a claim. A claim waits up to a second if another run holds the key.
 const claiming = 2 * time.Second
 
-// Do runs an effect outside our database. fn gets the bytes to send, which are request on the first
-// attempt and the very same bytes on every later one. Its value is recorded as JSON.
+// Do runs an effect in an outside system. request holds the bytes to send on the first attempt; every later attempt
+// gets the same bytes again. Do stores the value that fn returns as JSON.
 //
-// A result without an error is for the flow to decide on. An error means "try again": Temporal does, with the same
-// arguments, and the ledger makes that safe.
+// The flow decides on a Result without an error. An error makes Temporal call Do again with the same arguments, which
+// the ledger makes safe.
 func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 	fn func(context.Context, *Attempt) (any, error)) (Result, error) {
 	if c.ByHand != nil {
@@ -94,9 +95,10 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 	p.Timeout = cmp.Or(c.Timeout, p.Timeout)
 	if deadline, ok := ctx.Deadline(); ok && activity.GetInfo(ctx).IsLocalActivity && time.Until(deadline) < p.Timeout+
 		claiming {
-		// A local try waits for its turn in its own time. The rest of that time could cut the call off, and leave a
-		// mail in doubt that the server is about to take. The regular activity that follows has all its time.
-		return Result{}, r.again(ctx, TypeNotYet, 0, nil, "%s has waited too long for its turn", c.Key)
+		// A local activity spends its own timeout on waiting. The remaining time might cut off the call and leave an
+		// e-mail uncertain that the server is about to accept. The regular activity that follows has its full
+		// timeout.
+		return Result{}, r.retryLater(ctx, TypeNotYet, 0, nil, "%s has waited too long for its turn", c.Key)
 	}
 	probe, last, waits, err := r.held(ctx, c, p)
 	if err != nil || waits.State == Waits {
@@ -123,12 +125,12 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 	attemptCtx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
 	attempt := &Attempt{IdempotencyKey: idempotencyKey(c.Key, grant.Generation), Request: grant.Request,
-		Repeat: grant.Age > 0, Correlation: c.Correlation}
-	// The mark of the point of no return may be set twice, and is refused when the claim has run out. One that may have
-	// been set makes the effect uncertain, though nothing was sent: it is asked for until that is known.
+		Repeat: grant.Age > 0, Correlation: c.Correlation, Trying: grant.Trying}
+	// The mark can be set twice, and is refused after the claim has expired. If it is unknown whether the mark was
+	// set, the effect would become uncertain although nothing was sent, so retry until the database answers.
 	attempt.commit = func() (err error) {
 		var held bool
-		insist(attemptCtx, func() bool {
+		retryUntilDone(attemptCtx, func() bool {
 			held, err = r.Ledger.Commit(attemptCtx, c.Key, grant.Token)
 			return err == nil
 		})
@@ -148,16 +150,14 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 }
 
 const (
-	// waiting is what a regular activity may take for a place at its sink: its time has room for it beside a call and
-	// what claiming and recording take.
+	// waiting bounds the wait of a regular activity for a place at its sink. The activity timeout includes it.
 	waiting = 1500 * time.Millisecond
-	// waitingLocally is the same for a local try. It holds up its workflow task, and so it waits only for what a sink
-	// that answers gives back soon. The regular activity that follows adds six events
-	// or more to the history of its run.
+	// waitingLocally bounds the wait of a local activity. A local activity blocks its workflow task, so it waits only
+	// as long as a responsive sink needs. The regular activity that follows adds at least six events to the history.
 	waitingLocally = 100 * time.Millisecond
 )
 
-// enter takes a place at the sink, before anything is claimed.
+// enter acquires a place at the sink before the claim.
 func (r *Runner) enter(ctx context.Context, c Call, p Policy) (leave func(), err error) {
 	info, patience := activity.GetInfo(ctx), waiting
 	if info.IsLocalActivity {
@@ -167,19 +167,19 @@ func (r *Runner) enter(ctx context.Context, c Call, p Policy) (leave func(), err
 	if leave != nil {
 		return leave, nil
 	}
-	words := fmt.Sprintf("has no place free: %d are in flight", p.Gate.Busy())
+	words := fmt.Sprintf("has no free slot: %d effects are in flight", p.Gate.Busy())
 	if wait > 0 {
-		words = fmt.Sprintf("takes %v a second, and more are waiting", p.Gate.pace.Limit())
+		words = fmt.Sprintf("is limited to %v effects per second, and more are waiting", p.Gate.pace.Limit())
 	}
 	if !info.IsLocalActivity {
 		r.Waits(ctx, c, p.Gate.sink, words, SinkBusy)
 	}
-	return nil, r.again(ctx, TypeNotYet, jitter(max(wait, ownWait(info.Attempt))), nil, "%s waits: %s %s", c.Kind,
+	return nil, r.retryLater(ctx, TypeNotYet, jitter(max(wait, ownWait(info.Attempt))), nil, "%s waits: %s %s", c.Kind,
 		p.Gate.sink, words)
 }
 
-// insist tries something until it is done or ctx has ended, with pauses that grow up to a second.
-func insist(ctx context.Context, try func() (done bool)) {
+// retryUntilDone repeats try until it reports success or ctx ends. The delay between two attempts grows up to a second.
+func retryUntilDone(ctx context.Context, try func() (done bool)) {
 	for pause := 50 * time.Millisecond; !try(); pause = min(2*pause, time.Second) {
 		select {
 		case <-time.After(pause):
@@ -189,13 +189,13 @@ func insist(ctx context.Context, try func() (done bool)) {
 	}
 }
 
-// longestIdempotencyKey is how many bytes APIs take of an Idempotency-Key (docs.stripe.com/api/idempotent_requests).
-// One that is longer is answered 400, which is a refusal for good.
+// longestIdempotencyKey is the maximum length in bytes that APIs accept (docs.stripe.com/api/idempotent_requests).
+// They answer a longer key with 400, which is not retried.
 const longestIdempotencyKey = 255
 
-// idempotencyKey is the effect's key; a repeat that an operator asked for, of something that was in
-// doubt, or refused with every attempt answered, is a new request to the sink. A key that an account's long name
-// makes too long is its kind and its hash.
+// idempotencyKey returns the key to send to the sink. Later generations, which an operator starts after an uncertain
+// or refused outcome, get a suffix and are new requests to the sink. A key that is too long is replaced by its kind
+// and its hash.
 func idempotencyKey(key string, generation int) string {
 	if generation > 1 {
 		key += ":g" + strconv.Itoa(generation)
@@ -208,21 +208,21 @@ func idempotencyKey(key string, generation int) string {
 	return kind + ":" + hex.EncodeToString(sum[:])
 }
 
-// ClaimOf returns the claim of a call by the run whose activity asks for it. It must be called in an activity.
+// ClaimOf returns the ledger claim for a call by the current run. It must be called in an activity.
 func ClaimOf(ctx context.Context, c Call, lease time.Duration) ledger.Claim {
 	run := activity.GetInfo(ctx).WorkflowExecution
 	return ledger.Claim{Key: c.Key, Kind: c.Kind, Round: c.Round, Ref: c.Ref, RunID: run.RunID, Lease: lease}
 }
 
-// claim asks for the key, and waits a moment when another holds it: two events for one fact come
-// together, and the first is done in milliseconds.
+// claim claims the key. If another run holds it, claim waits for up to a second, because two events for one fact
+// often arrive together and the first one finishes within milliseconds.
 func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (ledger.Grant, error) {
 	claim := ClaimOf(ctx, c, p.lease())
 	claim.Exclusive, claim.Request, claim.Unmarked = p.Exclusive, request, !p.Marks
 	const patience, longest = time.Second, 200 * time.Millisecond
-	// By the clock, not by the pauses: on a slow database each claim takes longer than these, and all of it is missing
-	// from the time for the effect. The pauses double: an effect that another has not done in milliseconds takes its
-	// time, and many that wait would ask in every commit.
+	// Measure by the clock and not by the number of delays: on a slow database each claim takes longer than the delay
+	// and shortens the time for the effect. The delay doubles, because many waiting runs would otherwise add a query
+	// each to every group commit.
 	pause := 20 * time.Millisecond
 	for begin := time.Now(); ; pause = min(2*pause, longest) {
 		grant, err := r.Ledger.Claim(ctx, claim)
@@ -230,7 +230,7 @@ func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (l
 			return ledger.Grant{}, Foreign(c.Ref, err)
 		}
 		if err != nil {
-			return ledger.Grant{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot claim %s", c.Key)
+			return ledger.Grant{}, r.retryLater(ctx, TypeInfrastructure, 0, err, "cannot claim %s", c.Key)
 		}
 		held := !grant.Granted &&
 			(grant.State == ledger.Claimed || grant.State == ledger.Failed && grant.Class == ledger.Transient)
@@ -238,8 +238,8 @@ func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (l
 			return grant, nil
 		}
 		if time.Since(begin) >= patience {
-			return ledger.Grant{}, r.again(ctx, TypeNotYet, jitter(time.Second), nil, "%s is being done by another",
-				c.Key)
+			return ledger.Grant{}, r.retryLater(ctx, TypeNotYet, jitter(time.Second), nil,
+				"%s is being executed by another run", c.Key)
 		}
 		select {
 		case <-time.After(jitter(pause)):
@@ -249,16 +249,16 @@ func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (l
 	}
 }
 
-// reached is where tests make a process die; in an ordinary build it is nothing.
+// reached is a failpoint where tests stop the process. It does nothing in an ordinary build.
 func reached(c Call, step string) {
 	if failpoint.Enabled {
 		failpoint.Hit(c.Kind + "-" + step)
 	}
 }
 
-// again returns an error that makes Temporal try the activity once more, after the wait. A wait of zero stands for
-// that of our own trouble.
-func (r *Runner) again(ctx context.Context, kind string, wait time.Duration, cause error, format string,
+// retryLater returns an error that makes Temporal retry the activity after the delay. A delay of zero means the default
+// for failures of pawl's own infrastructure.
+func (r *Runner) retryLater(ctx context.Context, kind string, wait time.Duration, cause error, format string,
 	args ...any) error {
 	if wait <= 0 {
 		wait = jitter(ownWait(activity.GetInfo(ctx).Attempt))
@@ -272,12 +272,12 @@ func (r *Runner) again(ctx context.Context, kind string, wait time.Duration, cau
 	})
 }
 
-// Stale counts that an effect of an older event left newer state as it is.
+// Stale counts an effect of an older event that left newer state unchanged.
 func (r *Runner) Stale(ctx context.Context, c Call) {
 	r.stale.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", c.Kind)))
 }
 
-// call makes an attempt, and measures what it takes.
+// call runs one attempt and measures its duration.
 func (r *Runner) call(ctx context.Context, g *Gate, a *Attempt, fn func(context.Context, *Attempt) (any, error)) (any,
 	error) {
 	began := time.Now()
@@ -299,7 +299,7 @@ func (r *Runner) call(ctx context.Context, g *Gate, a *Attempt, fn func(context.
 	return value, err
 }
 
-// count counts and logs what an effect came to.
+// count counts and logs the outcome of an effect.
 func (r *Runner) count(ctx context.Context, c Call, outcome State) {
 	level := slog.LevelInfo
 	if outcome == Refused || outcome == Failed || outcome == Uncertain {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Send sends something to a sink that is no effect of an event. The sink's breaker, pauses and places hold it like an
-// effect, and its end tells them the same. It records nothing, and tries once. Where the sink is out, paused or busy,
-// the error says so, and fn was not called.
+// Send sends a request that is not an effect of an event. The sink's breaker, pauses and limits apply to it as to an
+// effect, and its outcome updates the breaker. Send records nothing in the ledger and does not retry. If the sink is
+// down, paused or busy, it returns an error without calling fn.
 func (r *Runner) Send(ctx context.Context, c Call, p Policy, fn func(context.Context) error) error {
 	probe := false
 	if o, out := p.Gate.outage(); out {
@@ -22,7 +22,7 @@ func (r *Runner) Send(ctx context.Context, c Call, p Policy, fn func(context.Con
 	}
 	leave, _ := p.Gate.enter(ctx, waiting)
 	if leave == nil {
-		return fmt.Errorf("%s has no place free: %d are in flight", p.Gate.sink, p.Gate.Busy())
+		return fmt.Errorf("%s has no free slot: %d requests are in flight", p.Gate.sink, p.Gate.Busy())
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
@@ -32,9 +32,9 @@ func (r *Runner) Send(ctx context.Context, c Call, p Policy, fn func(context.Con
 	return err
 }
 
-// Wait is how long something that a sink has not taken waits, and whether it is tried again, after so many tries and so
-// long.
-// A sink that is out is asked again soon, since its breaker says when it is back.
+// Wait returns the delay before the next attempt of a Send, and whether there is one. tries counts the attempts so
+// far, and age is the time since the first one. If the sink is down, the delay is short, because the breaker decides
+// when a request may be sent.
 func (p Policy) Wait(err error, tries int, age time.Duration) (wait time.Duration, more bool) {
 	if _, out := p.Gate.outage(); out {
 		return DefaultBreaking.LeastWait, age < p.Retries.For

@@ -7,10 +7,10 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Standing is how an effect stands in the ledger, read without claiming it.
+// Standing is the state of an effect in the ledger, read without claiming it.
 type Standing = ledger.Grant
 
-// StandingAfter is how an effect stands once the run of an event has come to a result.
+// StandingAfter returns the ledger state that a run's result implies.
 func StandingAfter(r Result, eventID string) Standing {
 	s := Standing{EventID: eventID, Result: r.Value, Error: r.Reason, Round: r.Round}
 	switch r.State {
@@ -33,25 +33,25 @@ func StandingAfter(r Result, eventID string) Standing {
 	return s
 }
 
-// Beyond says how an effect ends that a call would begin now, if its sink stays out or paused for longer than its time.
-// It returns "" if no time is known. The time of the call's round goes on while the sink is out, and stops while it is
+// Beyond forecasts the outcome of an effect that would start now if its sink stayed down or paused for too long. It
+// returns "" if there is no deadline. The retry time of the round runs while the sink is down and stops while it is
 // paused. The sink forgets the key of an earlier attempt in both cases.
 func (p Policy) Beyond(h Holding, c Call, s Standing, now time.Time) string {
-	held := map[bool]string{true: "paused", false: "out"}[h.Paused]
+	held := map[bool]string{true: "paused", false: "down"}[h.Paused]
 	remembers, begun := p.KeyLifetime-s.Age, s.Attempt > 0 && c.Round <= s.Round
 	switch keeps := p.KeyLifetime > 0 && s.Attempt > 0 && s.KeepsKey(); {
 	case keeps && remembers > 0 && (h.Paused || remembers < p.Retries.For):
-		return fmt.Sprintf("if it is %s beyond %s, it has forgotten the first try, and this is in doubt", held,
+		return fmt.Sprintf("if it stays %s beyond %s, it will have forgotten the first attempt, and the effect becomes uncertain", held,
 			now.Add(remembers).UTC().Format(time.RFC3339))
 	case !h.Paused && !begun && p.Retries.For > 0 && (!keeps || remembers > 0):
-		return fmt.Sprintf("if it is %s beyond %s, when the last try comes, this is dead", held,
+		return fmt.Sprintf("if it stays %s beyond %s, the time of the last attempt, the run parks as dead", held,
 			now.Add(p.Retries.For).UTC().Format(time.RFC3339))
 	}
 	return ""
 }
 
-// Forgotten returns the doubt that a claim would end in because the sink has forgotten the key of an earlier attempt,
-// and nil if the sink still knows it.
+// Forgotten returns an error if the sink has forgotten the key of an earlier attempt, so that a claim would end as
+// uncertain. Otherwise it returns nil.
 func (p Policy) Forgotten(s Standing) error {
 	if p.KeyLifetime == 0 || s.Attempt == 0 || s.Age <= p.KeyLifetime || !s.KeepsKey() {
 		return nil
@@ -59,8 +59,8 @@ func (p Policy) Forgotten(s Standing) error {
 	return Doubt("the first attempt was %s ago and the sink forgets keys after %s: another could be applied twice", s.Age.Round(time.Minute), p.KeyLifetime)
 }
 
-// Foreseen is the result that a run would get for an effect that returns value and err. Trouble of our own is
-// returned as an error.
+// Foreseen returns the result that a run would get for an effect that returns value and err. It returns an error if
+// pawl's own infrastructure failed.
 func Foreseen(value any, err error) (Result, error) {
 	finish, result, _, encodeErr := outcome{value: value, err: err}.conclude()
 	switch {

@@ -10,15 +10,16 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// txLease is nominal: claim and record are committed together, so that nobody ever sees the claim of a [Runner.DoTx].
+// txLease is nominal: claim and record commit together, so no other process ever sees the claim of [Runner.DoTx].
 const txLease = 10 * time.Second
 
-// DoTx runs an effect in our database: fn's changes and the ledger row commit together, so that it
-// happens exactly once. fn must not talk to anything but tx. A [Failure] that fn returns rolls back
-// and is recorded; any other error rolls back and is tried again.
+// DoTx runs an effect in pawl's database. The changes of fn commit together with the ledger row, so the effect
+// happens exactly once. fn must use only tx. If fn returns a [Failure], DoTx rolls back and records the failure.
+// After any other error it rolls back and Temporal retries.
 //
-// queue names what fn locks first, such as "account acme (live)": effects that queue for the same wait for each other
-// without a connection. If somebody else holds its lock, the receipt says so, and since when.
+// queue names the first lock that fn takes, e.g. "account acme (live)". Effects with the same queue wait for each
+// other without holding a connection. If another session holds the lock for long, the receipt shows it, and since
+// when.
 func (r *Runner) DoTx(ctx context.Context, c Call, queue string,
 	fn func(context.Context, ledger.Tx) (any, error)) (Result, error) {
 	started := time.Now()
@@ -43,14 +44,14 @@ func (r *Runner) DoTx(ctx context.Context, c Call, queue string,
 	switch {
 	case errors.As(err, &stalled):
 		reason := fmt.Sprintf("%s: %s", c.Kind, stalled)
-		wait := min(max(time.Since(stalled.Since)/2, time.Second), 10*time.Second) // the longer it lasts, the seldomer
+		wait := min(max(time.Since(stalled.Since)/2, time.Second), 10*time.Second) // less often the longer it lasts
 		r.Retrying(ctx, c, reason)
-		return Result{}, r.again(ctx, TypeNotYet, jitter(wait), nil, "%s", reason)
+		return Result{}, r.retryLater(ctx, TypeNotYet, jitter(wait), nil, "%s", reason)
 	case errors.Is(err, ledger.ErrBusy):
-		return Result{}, r.again(ctx, TypeNotYet, jitter(time.Second), err, "%s waits for %s", c.Key, queue)
+		return Result{}, r.retryLater(ctx, TypeNotYet, jitter(time.Second), err, "%s waits for %s", c.Key, queue)
 	case errors.As(err, &failure), errors.As(err, &unwanted):
-		// Rolled back, the ledger row with it: claim again to record why. The claim is marked, so that nothing has
-		// happened if it runs out.
+		// The rollback removed the ledger row too. Claim the key again to record the failure. Marks is set and the
+		// mark is not, so the effect counts as not done if the claim expires.
 		grant, claimErr := r.claim(ctx, c, Policy{Timeout: 5 * time.Second, Marks: true}, nil)
 		if claimErr != nil {
 			return Result{}, claimErr
@@ -62,9 +63,10 @@ func (r *Runner) DoTx(ctx context.Context, c Call, queue string,
 	case errors.Is(err, ledger.ErrForeign):
 		return Result{}, Foreign(c.Ref, err)
 	case err != nil:
-		return Result{}, r.again(ctx, TypeInfrastructure, 0, err, "cannot do %s", c.Key)
+		return Result{}, r.retryLater(ctx, TypeInfrastructure, 0, err, "cannot execute %s", c.Key)
 	case !grant.Granted && grant.State == ledger.Claimed:
-		return Result{}, r.again(ctx, TypeNotYet, jitter(time.Second), nil, "%s is being done by another", c.Key)
+		return Result{}, r.retryLater(ctx, TypeNotYet, jitter(time.Second), nil,
+			"%s is being executed by another run", c.Key)
 	case !grant.Granted:
 		return r.meet(ctx, c, grant)
 	}

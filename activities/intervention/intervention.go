@@ -1,5 +1,5 @@
-// Package intervention reads from a run's history what somebody did to the run in Temporal, where pawl was not asked:
-// by whom and why, as far as Temporal keeps that. A reset leaves its reason there and no name.
+// Package intervention reads interventions in Temporal (cancel, terminate, reset) from the history of a run: by whom
+// and why, as far as the history contains that. A reset has a reason and no name.
 package intervention
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/pawlhq/pawl/schema/run"
 )
 
-// Histories is where runs are read; a client.Client.
+// Histories reads the histories of runs. A client.Client implements it.
 type Histories interface {
 	GetWorkflowHistory(ctx context.Context, workflowID, runID string, isLongPoll bool,
 		filter enumspb.HistoryEventFilterType) client.HistoryEventIterator
 }
 
-// Find returns the latest intervention of a kind in a run's history, and false if there was no such one. The
-// receipt's ID is for the caller to fill in.
+// Find returns the latest intervention of a kind in a run's history. It returns false if the history contains no such
+// intervention. The caller sets the ID of the receipt.
 func Find(ctx context.Context, histories Histories, what run.Deed, workflowID, runID string) (found run.Intervention,
 	ok bool, err error) {
 	filter := enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT
@@ -32,7 +32,7 @@ func Find(ctx context.Context, histories Histories, what run.Deed, workflowID, r
 		if err != nil {
 			return run.Intervention{}, false, err
 		}
-		if seen, tells := read(event); tells && seen.What == what && (seen.RunID == "" || seen.RunID == runID) {
+		if seen, is := read(event); is && seen.What == what && (seen.RunID == "" || seen.RunID == runID) {
 			found, ok = seen, true
 			found.WorkflowID, found.RunID = workflowID, runID
 		}
@@ -42,9 +42,9 @@ func Find(ctx context.Context, histories Histories, what run.Deed, workflowID, r
 
 const byReset = enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
 
-// read returns the intervention that an event tells. For a reset it names the run that this very reset made: a
-// history begins with a copy of the one before, which may tell of earlier resets.
-func read(event *historypb.HistoryEvent) (seen run.Intervention, tells bool) {
+// read returns the intervention in a history event. For a reset it also returns the new run, because a history begins
+// with a copy of the previous history, which may contain earlier resets.
+func read(event *historypb.HistoryEvent) (seen run.Intervention, ok bool) {
 	seen.At = event.GetEventTime().AsTime()
 	if a := event.GetWorkflowExecutionTerminatedEventAttributes(); a != nil {
 		seen.What, seen.Who, seen.Why = run.Terminated, a.GetIdentity(), a.GetReason()
@@ -56,15 +56,15 @@ func read(event *historypb.HistoryEvent) (seen run.Intervention, tells bool) {
 	} else {
 		return seen, false
 	}
-	seen.Who, seen.Why = told(seen.Who, mostWho), told(seen.Why, mostWhy)
+	seen.Who, seen.Why = storable(seen.Who, mostWho), storable(seen.Why, mostWhy)
 	return seen, true
 }
 
-// mostWho and mostWhy bound the kept texts, in bytes.
+// mostWho and mostWhy limit the stored texts, in bytes.
 const mostWho, mostWhy = 200, 2000
 
-// told is text from outside as Postgres can hold it, in bounded length.
-func told(text string, most int) string {
+// storable makes a text from outside acceptable for Postgres and limits its length.
+func storable(text string, most int) string {
 	text = strings.ReplaceAll(text, "\x00", "\ufffd")
 	if len(text) > most {
 		text = text[:most]

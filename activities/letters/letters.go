@@ -1,7 +1,7 @@
-// Package letters has the texts of the letters to customers: a template for each letter and language.
+// Package letters renders the e-mails to customers. There is a template for each e-mail and language.
 //
-// A template is a text/template that is filled with a [Content]. Its first line is the subject, what follows is the
-// text. English ones are built in; a file NAME.LANGUAGE.txt in a directory of the configuration's stands in for them.
+// A template is a text/template that is executed with a [Content]. Its first line is the subject, and the rest is the
+// text. English templates are built in. A file NAME.LANGUAGE.txt in the configured directory overrides a template.
 package letters
 
 import (
@@ -20,7 +20,7 @@ import (
 	"unicode/utf8"
 )
 
-// The letters that there are.
+// Names of the e-mails.
 const (
 	Receipt             = "receipt"
 	Correction          = "correction"
@@ -35,40 +35,40 @@ const (
 	AccessEnded         = "access-ended"
 )
 
-// Names lists them.
+// Names lists all e-mails.
 func Names() []string {
 	return []string{Receipt, Correction, Order, OrderCorrection, ActionRequired, Dunning, TrialEnding,
 		SubscriptionChanged, SubscriptionEnded, AccessEnding, AccessEnded}
 }
 
-// English is the language of the built-in letters.
+// English is the language of the built-in templates.
 const English = "en"
 
 //go:embed templates/*.txt
 var builtIn embed.FS
 
-// Content fills a template. Fields that a letter does not use are empty.
+// Content is the data of a template. Fields that an e-mail does not use are empty.
 type Content struct {
 	Account string
-	// Number is the invoice's own, else the ID of the object.
+	// Number is the number of the invoice, or the ID of the object.
 	Number string
 	Plan   string
-	// Amount is written for people: "49.00 USD".
+	// Amount is formatted for people: "49.00 USD".
 	Amount   string
 	Quantity int64
-	// URL is the page where the customer sees and pays the invoice.
+	// URL is the page on which the customer can view and pay the invoice.
 	URL                                        string
 	PeriodStart, PeriodEnd, EndsAt, OccurredAt time.Time
-	// Because is why access ends: "unpaid", "ended" or "paused", "refunded", "disputed" or "lost" for its payment, or
-	// "held" by a person.
+	// Because is the reason why access ends: "unpaid", "ended" or "paused"; "refunded", "disputed" or "lost" for the
+	// payment; or "held" by a person.
 	Because string
-	// Unpaid is what becomes of a trial that has no payment method by its end: "cancel", "pause", or "" if it goes on.
+	// Unpaid is the outcome of a trial without a payment method: "cancel", "pause", or "" if it continues.
 	Unpaid string
 	// DueAt is the due date of an invoice without an attempt to pay it. It is zero in other letters.
 	DueAt time.Time
 }
 
-// sample is what each template is tried with before any letter is sent.
+// sample is the data with which each template is tested at start-up.
 var sample = Content{
 	Account: "acme", Number: "A-1", Plan: "pro", Amount: "49.00 USD", Quantity: 3,
 	URL:         "https://invoice.stripe.com/i/1",
@@ -77,14 +77,14 @@ var sample = Content{
 	DueAt: time.Unix(1772323200, 0).UTC(), Unpaid: "cancel", Because: "ended",
 }
 
-// Set holds the letters of one language.
+// Set contains the templates of one language.
 type Set struct {
 	templates map[string]*template.Template
 	off       []string
 }
 
-// Load reads the letters of a language, those in dir before the built-in ones; dir may be "". A letter that is off
-// needs no template. The error joins everything that is wrong, one line each.
+// Load reads the templates of a language. Files in dir override the built-in ones; dir may be "". An e-mail that is
+// switched off needs no template. The error lists every problem, one per line.
 func Load(dir, language string, off []string) (*Set, error) {
 	s := &Set{templates: map[string]*template.Template{}, off: off}
 	errs := []error{unknownFiles(dir)}
@@ -99,7 +99,7 @@ func Load(dir, language string, off []string) (*Set, error) {
 	return s, errors.Join(errs...)
 }
 
-// unknownFiles tells of files that no letter is written with: a misspelt one would be without effect.
+// unknownFiles returns an error for files that match no e-mail, because a misspelt file would have no effect.
 func unknownFiles(dir string) error {
 	if dir == "" {
 		return nil
@@ -112,7 +112,8 @@ func unknownFiles(dir string) error {
 	for _, e := range entries {
 		name, _, _ := strings.Cut(e.Name(), ".")
 		if strings.HasSuffix(e.Name(), ".txt") && !slices.Contains(Names(), name) {
-			errs = append(errs, fmt.Errorf("%s is no letter: letters are %s", e.Name(), strings.Join(Names(), ", ")))
+			errs = append(errs, fmt.Errorf("%s is not an e-mail template: the templates are %s", e.Name(),
+				strings.Join(Names(), ", ")))
 		}
 	}
 	return errors.Join(errs...)
@@ -148,28 +149,28 @@ func read(dir, file string) ([]byte, error) {
 	}
 	text, err := builtIn.ReadFile("templates/" + file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is missing, and only English letters are built in", file)
+		return nil, fmt.Errorf("%s is missing, and only English templates are built in", file)
 	}
 	return text, err
 }
 
-// Off reports whether a letter is not sent.
+// Off reports whether an e-mail is switched off.
 func (s *Set) Off(name string) bool { return slices.Contains(s.off, name) }
 
-// Write fills a letter's template. What others have said stands in it as [Line] makes it.
+// Write renders an e-mail. Values from outside are cleaned by [Line].
 func (s *Set) Write(name string, c Content) (subject, text string, err error) {
 	t, known := s.templates[name]
 	if !known {
-		return "", "", fmt.Errorf("there is no letter %q", name)
+		return "", "", fmt.Errorf("unknown e-mail template %q", name)
 	}
-	for _, said := range []*string{&c.Account, &c.Number, &c.Plan, &c.Amount, &c.URL, &c.Because, &c.Unpaid} {
-		*said = Line(*said)
+	for _, value := range []*string{&c.Account, &c.Number, &c.Plan, &c.Amount, &c.URL, &c.Because, &c.Unpaid} {
+		*value = Line(*value)
 	}
 	return write(t, c)
 }
 
-// Line makes what others have said a part of a line that reads as it is: without characters that end the line, hide, or
-// turn round the text beside them. A joiner between letters stays: words of Persian and other scripts need it.
+// Line makes text from outside safe within a line: it replaces characters that end the line, are invisible, or
+// reverse the text beside them. A joiner between letters stays, because Persian and other scripts need it.
 func Line(text string) string {
 	line := []rune(text)
 	letter := func(i int) bool { return i >= 0 && i < len(line) && unicode.In(line[i], unicode.L, unicode.M) }
@@ -193,7 +194,7 @@ func write(t *template.Template, c Content) (subject, text string, err error) {
 	subject, text, _ = strings.Cut(out.String(), "\n")
 	subject, text = strings.TrimSpace(subject), strings.TrimLeft(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	if subject == "" || strings.TrimSpace(text) == "" {
-		return "", "", fmt.Errorf("%s: the first line is the subject and what follows the text: one of them is empty", t.Name())
+		return "", "", fmt.Errorf("%s: the subject (the first line) or the text (the rest) is empty", t.Name())
 	}
 	return subject, text, nil
 }

@@ -34,14 +34,14 @@ func TestWrite_BuiltIn(t *testing.T) {
 	}
 	for name, want := range map[string][2]string{
 		letters.Receipt:             {"Receipt for invoice A-1", "Thank you.\n\nWe have received 49.00 USD for invoice A-1.\nPlan: pro\nPaid until: 1 April 2026\n"},
-		letters.Correction:          {"Correction: invoice A-1", "We have received 49.00 USD for invoice A-1, but could not provide the plan pro.\nThe booking has been reversed. We will contact you about the payment.\n"},
+		letters.Correction:          {"Correction: invoice A-1", "We have received 49.00 USD for invoice A-1, but could not provide the plan pro.\nWe will contact you about the payment.\n"},
 		letters.Order:               {"Your order", "Thank you.\n\nWe have received 49.00 USD for your order.\nPlan: pro\nUntil: 1 April 2026\n"},
-		letters.OrderCorrection:     {"Correction: your order", "We have received 49.00 USD for your order, but could not provide the plan pro.\nThe booking has been reversed. We will contact you about the payment.\n"},
-		letters.ActionRequired:      {"Payment needed: invoice A-1", "The payment of 49.00 USD for invoice A-1 did not go through, or waits for you to confirm it with your bank.\nPay or confirm it here: https://invoice.example/1\n"},
-		letters.Dunning:             {"Reminder: invoice A-1 is not paid", "The payment of 49.00 USD for invoice A-1 has not come.\nPay it here: https://invoice.example/1\n"},
-		letters.TrialEnding:         {"Your trial is about to end", "Your trial of the plan pro ends on 9 April 2026.\nThe subscription goes on after it, and is paid for from then on.\n"},
+		letters.OrderCorrection:     {"Correction: your order", "We have received 49.00 USD for your order, but could not provide the plan pro.\nWe will contact you about the payment.\n"},
+		letters.ActionRequired:      {"Payment required: invoice A-1", "Your payment of 49.00 USD for invoice A-1 failed, or you still have to confirm it with your bank.\nPay or confirm it here: https://invoice.example/1\n"},
+		letters.Dunning:             {"Reminder: invoice A-1 is not paid", "We have not received your payment of 49.00 USD for invoice A-1.\nPay it here: https://invoice.example/1\n"},
+		letters.TrialEnding:         {"Your trial is about to end", "Your trial of the plan pro ends on 9 April 2026.\nYour subscription continues after the trial, and you will be charged from then on.\n"},
 		letters.SubscriptionChanged: {"Your subscription has changed", "This is your subscription now.\nPlan: pro\nSeats: 3\nIt ends on 9 April 2026.\n"},
-		letters.SubscriptionEnded:   {"Your subscription has ended", "Your subscription to the plan pro has ended on 1 March 2026.\nYour workspace is suspended; nothing in it is lost. You can subscribe again at any time.\n"},
+		letters.SubscriptionEnded:   {"Your subscription has ended", "Your subscription to the plan pro ended on 1 March 2026.\nYour workspace is suspended. No data is lost. You can subscribe again at any time.\n"},
 	} {
 		subject, text, err := set.Write(name, content)
 		if err != nil || subject != want[0] || text != want[1] {
@@ -63,19 +63,19 @@ func TestWrite_BuiltIn_ByCase(t *testing.T) {
 		want   [2]string
 	}{
 		"overdue": {letters.ActionRequired, func(c *letters.Content) { c.DueAt = c.PeriodEnd },
-			[2]string{"Payment needed: invoice A-1", "Invoice A-1 was due on 1 April 2026, and 49.00 USD of it is not paid.\nPay it here: https://invoice.example/1\n"}},
+			[2]string{"Payment required: invoice A-1", "Invoice A-1 was due on 1 April 2026, and 49.00 USD is still unpaid.\nPay it here: https://invoice.example/1\n"}},
 		"a trial that is cancelled without a card": {letters.TrialEnding, func(c *letters.Content) { c.Unpaid = "cancel" },
-			[2]string{"Your trial is about to end: add a payment method", "Your trial of the plan pro ends on 9 April 2026.\nAdd a payment method before that day, if you have not yet: without one, the subscription ends with the trial.\nWith one, it goes on, and is paid for from then on.\n"}},
+			[2]string{"Your trial is about to end: add a payment method", "Your trial of the plan pro ends on 9 April 2026.\nAdd a payment method before that day if you have not done so yet. Without one, your subscription ends with the trial.\nWith one, it continues, and you will be charged from then on.\n"}},
 		"a trial that is paused without a card": {letters.TrialEnding, func(c *letters.Content) { c.Unpaid = "pause" },
-			[2]string{"Your trial is about to end: add a payment method", "Your trial of the plan pro ends on 9 April 2026.\nAdd a payment method before that day, if you have not yet: without one, the subscription is paused with the end of the\ntrial, and gives no access. With one, it goes on, and is paid for from then on.\n"}},
+			[2]string{"Your trial is about to end: add a payment method", "Your trial of the plan pro ends on 9 April 2026.\nAdd a payment method before that day if you have not done so yet. Without one, your subscription is paused at the end of\nthe trial, and you lose access. With one, it continues, and you will be charged from then on.\n"}},
 		"access ends with the grace": {letters.AccessEnding, func(c *letters.Content) { c.Because = "unpaid" },
-			[2]string{"Your access ends on 9 April 2026", "The payment for your subscription to the plan pro has not come.\nUnless it is paid by 9 April 2026, your workspace is suspended then; nothing in it is lost.\n"}},
+			[2]string{"Your access ends on 9 April 2026", "We have not received the payment for your subscription to the plan pro.\nIf it is not paid by 9 April 2026, your workspace will be suspended on that day. No data is lost.\n"}},
 		"access ends with what was paid for": {letters.AccessEnding, func(c *letters.Content) { c.Because = "ended" },
-			[2]string{"Your access ends on 9 April 2026", "Your subscription to the plan pro has ended on 1 March 2026.\nYou have access until 9 April 2026, since you have paid until then.\n"}},
+			[2]string{"Your access ends on 9 April 2026", "Your subscription to the plan pro ended on 1 March 2026.\nYou have access until 9 April 2026, because you have paid until then.\n"}},
 		"the grace is over": {letters.AccessEnded, func(c *letters.Content) { c.Because = "unpaid" },
-			[2]string{"Your access has ended", "The payment for your subscription to the plan pro has not come. Once it is paid, you have access again.\nYour workspace is suspended; nothing in it is lost.\n"}},
+			[2]string{"Your access has ended", "We have not received the payment for your subscription to the plan pro. You will have access again once it is paid.\nYour workspace is suspended. No data is lost.\n"}},
 		"paused without a card": {letters.AccessEnded, func(c *letters.Content) { c.Because, c.Unpaid = "paused", "pause" },
-			[2]string{"Your access has ended", "Your subscription to the plan pro is paused, since it has no payment method: add one to go on.\nYour workspace is suspended; nothing in it is lost.\n"}},
+			[2]string{"Your access has ended", "Your subscription to the plan pro is paused because it has no payment method. Add one to continue.\nYour workspace is suspended. No data is lost.\n"}},
 	} {
 		c := content
 		tt.change(&c)
@@ -113,7 +113,7 @@ func TestLoad_EverythingWrong_ToldAtOnce(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"Amuont", "correction.de.txt", "reciept.de.txt is no letter", "subscription-ended.de.txt is missing"} {
+	for _, want := range []string{"Amuont", "correction.de.txt", "reciept.de.txt is not an e-mail template", "subscription-ended.de.txt is missing"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not tell of %s:\n%v", want, err)
 		}

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// ReadAddress returns how a customer is written to, as an event tells it; the zero address where it tells nothing that
-// can be used. The subject is that of [Read].
-func ReadAddress(body []byte, s billing.Subject) billing.Address {
+// ReadAddress returns the customer's address from an event. It returns the zero address if the event contains no
+// usable one. The subject is the same as for [Read].
+func ReadAddress(body []byte, s fact.Subject) billing.Address {
 	event, err := parse(body)
 	if err != nil {
 		return billing.Address{}
@@ -24,8 +25,8 @@ func ReadAddress(body []byte, s billing.Subject) billing.Address {
 	return addressOf(event.object("data", "object"), s)
 }
 
-// Address is like [ReadAddress], of an object that was fetched, or imported.
-func (f Fetched) Address(s billing.Subject) billing.Address {
+// Address is like [ReadAddress] for a fetched or imported object.
+func (f Fetched) Address(s fact.Subject) billing.Address {
 	o, err := parse(f.Body)
 	if err != nil {
 		return billing.Address{}
@@ -34,15 +35,18 @@ func (f Fetched) Address(s billing.Subject) billing.Address {
 	return addressOf(o, s)
 }
 
-// addressOf reads an object. A finalized invoice shows the customer as it was then (customer_email of
-// docs.stripe.com/api/invoices/object), and a session the buyer once it is complete.
-func addressOf(o object, s billing.Subject) billing.Address {
+// addressOf reads the address from an object. A finalized invoice contains the customer's data at its finalization
+// (customer_email of docs.stripe.com/api/invoices/object), and a complete session contains the buyer's data.
+func addressOf(o object, s fact.Subject) billing.Address {
 	a := billing.Address{Subject: s}
 	a.Customer = cmp.Or(o.ref("customer"), o.ref("customer_account"))
 	switch o.text("object") {
 	case "customer":
 		if a.Customer, a.Whole = o.text("id"), true; strings.HasPrefix(s.EventType, "customer.") {
 			a.Rank = rank(s.EventType, false)
+		}
+		if s.EventType == "customer.deleted" || o.is("deleted") {
+			a.Deleted = a.OccurredAt
 		}
 		a.Email, a.Name = usableEmail(o.text("email")), shown(o.text("name"))
 		a.Locale, a.Zone = locale(o), zone(o.object("metadata").text("timezone"))
@@ -69,8 +73,8 @@ func addressOf(o object, s billing.Subject) billing.Address {
 	return a
 }
 
-// usableEmail returns a bare address within the bounds of SMTP (RFC 5321 §4.5.3.1: 64 bytes before the @, 256 with the
-// angle brackets), "" for anything else.
+// usableEmail returns s if it is a bare address within the limits of SMTP (RFC 5321 §4.5.3.1: 64 bytes before the @,
+// 256 with the angle brackets), and "" otherwise.
 func usableEmail(s string) string {
 	parsed, err := mail.ParseAddress(s)
 	if err != nil || parsed.Address != s || strings.LastIndexByte(s, '@') > 64 || Unusable(s, 254) != "" {
@@ -79,7 +83,7 @@ func usableEmail(s string) string {
 	return s
 }
 
-// locale returns the customer's first preferred language, "" for none.
+// locale returns the customer's first preferred language, or "".
 func locale(o object) string {
 	var preferred []string
 	if json.Unmarshal(o["preferred_locales"], &preferred) != nil || len(preferred) == 0 ||
@@ -89,7 +93,7 @@ func locale(o object) string {
 	return preferred[0]
 }
 
-// zone returns the name of a time zone, "" for none. Stripe has no field for it: metadata.timezone is ours.
+// zone returns the name of a time zone, or "". Stripe has no field for it; metadata.timezone is defined by pawl.
 func zone(name string) string {
 	if _, err := time.LoadLocation(name); name == "" || name == "Local" || err != nil || Unusable(name, 64) != "" {
 		return ""
@@ -97,7 +101,7 @@ func zone(name string) string {
 	return name
 }
 
-// shown returns a text that people read, "" where it cannot stand in a letter.
+// shown returns s if an e-mail can contain it, and "" otherwise.
 func shown(s string) string {
 	if Unusable(s, 200) != "" {
 		return ""
@@ -105,7 +109,7 @@ func shown(s string) string {
 	return s
 }
 
-// link returns a page of the web, "" where s is something else.
+// link returns s if it is an https URL, and "" otherwise.
 func link(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || Unusable(s, 2000) != "" ||

@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-var addressed = billing.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1"}
+var addressed = fact.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1"}
 
 func addressTold(t *testing.T, event document) billing.Address {
 	t.Helper()
@@ -22,7 +23,7 @@ func addressTold(t *testing.T, event document) billing.Address {
 func TestReadAddress(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
-		of := billing.Subject{Customer: "cus_1", OccurredAt: time.Unix(occurred, 0).UTC()}
+		of := fact.Subject{Customer: "cus_1", OccurredAt: time.Unix(occurred, 0).UTC()}
 		finalized := of
 		finalized.OccurredAt = time.Unix(periodStart, 0).UTC()
 		guest := of
@@ -47,8 +48,10 @@ func TestReadAddress(t *testing.T) {
 			"invoice": {invoice, billing.Address{Subject: finalized, Email: "ada@example.com", Name: "Ada", Invoice: "in_1", Page: "https://invoice.stripe.com/i/1"}},
 			"session": {session, billing.Address{Subject: of, Email: "ada@example.com", Name: "Ada"}},
 			"guest":   {alone, billing.Address{Subject: guest, Email: "ada@example.com", Name: "Ada"}},
-			"customer": {eventOf(version, "customer.updated", o), billing.Address{Subject: of, Rank: billing.RankChange, Whole: true,
+			"customer": {eventOf(version, "customer.updated", o), billing.Address{Subject: of, Rank: fact.RankChange, Whole: true,
 				Email: "ada@example.com", Name: "Ada", Locale: "de-AT", Zone: "Europe/Vienna"}},
+			"deleted customer": {eventOf(version, "customer.deleted", o), billing.Address{Subject: of, Rank: fact.RankChange, Whole: true,
+				Email: "ada@example.com", Name: "Ada", Locale: "de-AT", Zone: "Europe/Vienna", Deleted: of.OccurredAt}},
 			"of a session that came to nothing": {expired, billing.Address{}},
 			"of a card":                         {charge, billing.Address{}},
 			"of a subscription":                 {subscriptionEvent(t, version, "customer.subscription.updated"), billing.Address{}},

@@ -10,21 +10,22 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	api "github.com/stripe/stripe-go/v76"
 	"github.com/stripe/stripe-go/v76/form"
 
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Client asks Stripe's API for objects. It only reads: a restricted key that may read these objects is enough. It
-// asks in one API version, [Version], and keeps the answers as bytes: the readers of this package understand them like
-// any event's.
+// Client reads objects from Stripe's API. It never writes, so a restricted key with read permissions is enough. It
+// uses one API version, [Version], and returns the responses as bytes, which the parsers of this package read like
+// events.
 type Client struct {
-	// Pace, when set, is asked before each request, and waits until it may be made.
+	// Pace, if set, is called before each request and waits until the request may be sent.
 	Pace func(context.Context) error
 
 	patience Patience
@@ -33,16 +34,15 @@ type Client struct {
 	key      string
 }
 
-// NewClient returns the client of the account whose secret or restricted key is given, which makes its requests
-// through another: that one's time-out bounds each of them. base is Stripe's own API where it is empty. The key is
-// never part of an error.
+// NewClient returns a client for the account of a secret or restricted key. Requests use through, including its
+// timeout. If base is empty, Stripe's own API is used. Errors never contain the key.
 func NewClient(key, base string, through *http.Client) (*Client, error) {
 	if base == "" {
 		base = api.APIURL
 	}
 	to, err := url.Parse(base)
 	if err != nil || to.Host == "" {
-		return nil, fmt.Errorf("%q is no base URL of an API", base)
+		return nil, fmt.Errorf("%q is not a base URL of an API", base)
 	}
 	judged := *through
 	judged.Transport = transport{through.Transport}
@@ -50,35 +50,79 @@ func NewClient(key, base string, through *http.Client) (*Client, error) {
 		host: to.Host, key: key,
 		backend: api.GetBackendWithConfig(api.APIBackend, &api.BackendConfig{
 			URL: &base, HTTPClient: &judged,
-			LeveledLogger:     &api.LeveledLogger{Level: api.LevelNull}, // it would log answers
-			MaxNetworkRetries: api.Int64(0),                             // how often is for the caller to know
+			LeveledLogger:     &api.LeveledLogger{Level: api.LevelNull}, // it would log responses
+			MaxNetworkRetries: api.Int64(0),                             // the caller controls retries
 			EnableTelemetry:   api.Bool(false),
 		}),
 	}, nil
 }
 
 var (
-	// ErrNotFound says that there is no such object, or none that the key and the connected account can see.
+	// ErrNotFound means that the object does not exist, or that the key and the connected account have no access to
+	// it.
 	ErrNotFound = errors.New("stripe has no such object")
-	// ErrForbidden says that the key may not read this.
+	// ErrNoPayment means that Stripe has the invoice or the payment intent, but no payment that connects them.
+	ErrNoPayment = errors.New("stripe has no payment for the invoice")
+	// ErrForbidden means that the key has no permission for the request.
 	ErrForbidden = errors.New("the source's api_key may not read this")
 )
 
-// Fetched is an object as it was at a time.
+// Fetched is an object as it was at a point in time.
 type Fetched struct {
 	Body []byte
-	// At is when the object was like this at the latest: the time of the answer by Stripe's clock, less the time that
-	// the request took. It is a full second, as the times of events are: what happened within it comes after.
+	// At is a time at which the object had this state: the time of the response by Stripe's clock, minus the duration
+	// of the request. It is truncated to a full second, like the times of events, so later changes within the second
+	// come after it.
 	At time.Time
 }
 
-// Facts returns the facts that the object tells; see [ReadObject].
-func (f Fetched) Facts(s billing.Subject) ([]billing.Fact, error) {
-	s.OccurredAt = f.At
-	return ReadObject(f.Body, s, billing.FromFetch)
+// Facts returns the facts of the object; see [ReadObject]. The subject has the type and the time of a thin event, or
+// no time. The facts have the object's own time if it contains one; see [object.since].
+func (f Fetched) Facts(s fact.Subject) ([]fact.Fact, error) {
+	s.OccurredAt = f.at(s)
+	return ReadObject(f.Body, s, fact.FromFetch)
 }
 
-// paths are where objects are asked for, by what each says that it is: its "object".
+// at returns the time of the facts about the object.
+func (f Fetched) at(s fact.Subject) time.Time {
+	o, _ := parse(f.Body) // an object that cannot be parsed has no time
+	since := o.since()
+	switch paid := o.text("payment_status") == "paid" || o.text("status") == "succeeded"; s.EventType {
+	case "checkout.session.completed", "payment_intent.succeeded": // they do not contain the time of the payment
+		if paid {
+			since = s.OccurredAt
+		}
+	}
+	if since.IsZero() || since.After(f.At) {
+		return f.At
+	}
+	return since
+}
+
+// since returns the time of the object's last change, if the object contains it: the end of a subscription, the
+// payment of an invoice. A successful refund and a credit note have their creation time.
+func (o object) since() time.Time {
+	transitions := o.object("status_transitions")
+	from, field := o, ""
+	switch o.text("object") + " " + o.text("status") {
+	case "subscription canceled", "subscription incomplete_expired":
+		field = "ended_at"
+	case "invoice paid", "invoice_payment paid":
+		from, field = transitions, "paid_at"
+	case "invoice void":
+		from, field = transitions, "voided_at"
+	case "invoice uncollectible":
+		from, field = transitions, "marked_uncollectible_at"
+	case "refund succeeded", "credit_note issued":
+		field = "created"
+	case "credit_note void":
+		field = "voided_at"
+	}
+	at, _ := from.unix(field)
+	return at
+}
+
+// paths maps the type of an object, as in its "object" field, to its API path.
 var paths = map[string]string{
 	"subscription": "/v1/subscriptions/%s", "invoice": "/v1/invoices/%s", "charge": "/v1/charges/%s",
 	"payment_intent": "/v1/payment_intents/%s", "invoice_payment": "/v1/invoice_payments/%s",
@@ -87,15 +131,18 @@ var paths = map[string]string{
 	"customer": "/v1/customers/%s",
 }
 
-// Object returns an object by what it is, such as "subscription", and its ID; account is the connected account that it
-// is of, "" for the key's own. An invoice comes with all of its lines: those beyond 500 are left out, and the fact is
-// partial. A refund does not say its mode: that is the caller's to know.
+// Object returns an object by its type, such as "subscription", and its ID. account is the connected account, or ""
+// for the key's own. An invoice includes its lines, a subscription its items, and a one-off checkout session its
+// lines. A list has at most 500 elements; the fact of a longer one is partial. A refund does not contain its mode.
 //
-// An error is [ErrNotFound] or an [effect.Failure]. Time-outs, 429 and answers of 500 and more can pass.
+// An error is [ErrNotFound] or an [effect.Failure]. Timeouts, 429 and 5xx are transient.
 func (c *Client) Object(ctx context.Context, object, id, account string) (Listed, error) {
+	if object == eventTag {
+		return c.lost(ctx, id, account)
+	}
 	fetched, err := c.get(ctx, api.FormatURLPath(paths[object], id), account, nil)
-	if err == nil && object == "invoice" {
-		fetched.Body, err = c.withLines(ctx, fetched.Body, id, account)
+	if err == nil {
+		fetched.Body, err = c.whole(ctx, object, fetched.Body, id, account)
 	}
 	if err != nil {
 		return Listed{}, err
@@ -103,65 +150,84 @@ func (c *Client) Object(ctx context.Context, object, id, account string) (Listed
 	return listed(fetched.Body, fetched.At), nil
 }
 
-// withLines returns an invoice with its lines. The first ones come with it, the rest by further requests.
-func (c *Client) withLines(ctx context.Context, invoice []byte, id, account string) ([]byte, error) {
-	in, err := parse(invoice)
-	if err != nil || !in.object("lines").is("has_more") {
-		return invoice, err
+// whole adds the list that an object contains only in part, or not at all.
+func (c *Client) whole(ctx context.Context, object string, body []byte, id, account string) ([]byte, error) {
+	in, err := parse(body)
+	if err != nil {
+		return nil, err
 	}
-	of := List{Name: api.FormatURLPath("invoices/%s/lines", id)}
-	var lines []json.RawMessage
-	for more, after := true, ""; more && len(lines) < mostElements; {
-		var page []Listed
-		page, more, err = c.Page(ctx, of, after, account)
+	switch {
+	case object == "invoice" && in.object("lines").is("has_more"):
+		return c.withList(ctx, in, "lines", List{Name: api.FormatURLPath("invoices/%s/lines", id)}, account)
+	case object == "subscription" && in.object("items").is("has_more"):
+		of := List{Name: "subscription_items", query: url.Values{"subscription": {id}}}
+		return c.withList(ctx, in, "items", of, account)
+	case object == "checkout.session" && in.text("mode") == "payment" && in.null("line_items"):
+		of := List{Name: api.FormatURLPath("checkout/sessions/%s/line_items", id)}
+		return c.withList(ctx, in, "line_items", of, account)
+	}
+	return body, nil
+}
+
+// withList fetches a list of the object and stores it in field.
+func (c *Client) withList(ctx context.Context, in object, field string, of List, account string) ([]byte, error) {
+	all := []json.RawMessage{}
+	for more, after := true, ""; more && len(all) < mostElements; {
+		page, left, err := c.Page(ctx, of, after, account)
 		if err != nil {
 			return nil, err
 		}
-		for _, line := range page {
-			lines, after = append(lines, line.Body), line.ID
+		for _, each := range page {
+			all, after = append(all, each.Body), each.ID
 		}
-		in["lines"], err = json.Marshal(map[string]any{"object": "list", "data": lines[:min(len(lines), mostElements)],
-			"has_more": more || len(lines) > mostElements})
+		more = left
+		in[field], err = json.Marshal(map[string]any{"object": "list", "data": all[:min(len(all), mostElements)],
+			"has_more": more || len(all) > mostElements})
 		if err != nil {
-			return nil, effect.Fault("invoice with its lines: %w", err)
+			return nil, effect.Fault("%s of an object: %w", of, err)
 		}
 	}
 	return json.Marshal(in)
 }
 
-// InvoicePayment returns what ties a payment intent to its invoice, [ErrNotFound] where it paid for none: since
-// 2025-03-31.basil neither it nor its charge names one.
+// InvoicePayment returns the object that connects a payment intent to its invoice: since 2025-03-31.basil neither the
+// intent nor its charge contains the invoice. It returns [ErrNoPayment] if the intent has paid no invoice.
 func (c *Client) InvoicePayment(ctx context.Context, intent, account string) (Fetched, error) {
-	return c.invoicePayment(ctx, account,
+	list, err := c.invoicePayments(ctx, account,
 		url.Values{"payment[type]": {"payment_intent"}, "payment[payment_intent]": {intent}})
-}
-
-// PaymentOf returns what an invoice was paid by, [ErrNotFound] where Stripe shows nothing: the payment intent or the
-// charge, or what Stripe was told of a payment outside.
-func (c *Client) PaymentOf(ctx context.Context, invoice, account string) (Fetched, error) {
-	return c.invoicePayment(ctx, account, url.Values{"invoice": {invoice}, "status": {"paid"}})
-}
-
-func (c *Client) invoicePayment(ctx context.Context, account string, query url.Values) (Fetched, error) {
-	found, _, err := c.Page(ctx, List{"invoice_payments", query}, "", account)
-	if err == nil && len(found) == 0 {
-		err = ErrNotFound
-	}
 	if err != nil {
 		return Fetched{}, err
 	}
-	return found[0].Fetched, nil
+	return list[0], nil
 }
 
-// Refunds returns the refunds of a charge, the newest hundred, as the list that it carried before 2022-11-15.
+// PaymentsOf returns the newest hundred payments of an invoice. Each connects a payment intent or a charge to the
+// invoice, or is the record of a payment outside of Stripe. It returns [ErrNoPayment] if the invoice has no payment.
+func (c *Client) PaymentsOf(ctx context.Context, invoice, account string) ([]Fetched, error) {
+	return c.invoicePayments(ctx, account, url.Values{"invoice": {invoice}, "status": {"paid"}})
+}
+
+func (c *Client) invoicePayments(ctx context.Context, account string, query url.Values) (list []Fetched, err error) {
+	found, _, err := c.Page(ctx, List{"invoice_payments", query}, "", account)
+	for _, each := range found {
+		list = append(list, each.Fetched)
+	}
+	if err == nil && len(list) == 0 {
+		err = ErrNoPayment
+	}
+	return list, err
+}
+
+// Refunds returns the newest hundred refunds of a charge, in the form of the list that charges contained before
+// 2022-11-15.
 func (c *Client) Refunds(ctx context.Context, charge, account string) (Fetched, error) {
 	return c.get(ctx, "/v1/refunds", account, url.Values{"charge": {charge}, "limit": {"100"}})
 }
 
-// Version is the version of Stripe's API that all requests are made in: the newest that readers are tested with.
-const Version = "2026-08-26.dahlia"
+// Version is the version of Stripe's API in all requests: the newest version that the parsers are tested with.
+const Version = "2026-11-18.endive"
 
-// get makes one request, as often as the client has patience.
+// get makes one request and retries it as the client's patience allows.
 func (c *Client) get(ctx context.Context, path, account string, query url.Values) (Fetched, error) {
 	parameters := &form.Values{}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
@@ -170,9 +236,13 @@ func (c *Client) get(ctx context.Context, path, account string, query url.Values
 		}
 	}
 	header := http.Header{"Stripe-Version": {Version}}
-	header.Set("X-Stripe-Client-User-Agent", "{}") // uname would tell our host's name, too
+	header.Set("X-Stripe-Client-User-Agent", "{}") // without uname, which contains the host name
 	params := &api.Params{Context: ctx, Headers: header}
-	if account != "" {
+	switch {
+	case account == "":
+	case strings.HasPrefix(path, "/v2/"):
+		header.Set("Stripe-Context", account)
+	default:
 		params.SetStripeAccount(account)
 	}
 	var answer api.APIResource
@@ -196,7 +266,7 @@ func (c *Client) get(ctx context.Context, path, account string, query url.Values
 	return Fetched{answer.LastResponse.RawJSON, at.Add(-took).UTC().Truncate(time.Second)}, nil
 }
 
-// failure classifies what came instead of an answer.
+// failure classifies a failed request.
 func (c *Client) failure(err error) error {
 	if err == nil {
 		return nil
@@ -213,11 +283,11 @@ func (c *Client) failure(err error) error {
 	return effect.Broken(c.host, true, err)
 }
 
-// transport makes a failure of every answer that is no success. The SDK's own errors would hold the answer, and of one
-// that is not JSON, as a gateway on the way gives, not even the status.
+// transport turns every response that is not a success into a failure. The errors of the SDK would contain the
+// response, and for a response that is not JSON (e.g. from a gateway) not even the status.
 type transport struct{ next http.RoundTripper }
 
-// mostAnswer bounds an answer, in bytes: a page of 100 lines has some 200 kB.
+// mostAnswer limits a response in bytes. A page of 100 lines has about 200 kB.
 const mostAnswer = 8 << 20
 
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -234,17 +304,17 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	var said struct{ Error struct{ Code string } }
+	var problem struct{ Error struct{ Code string } }
 	if body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10)); err == nil {
-		_ = json.Unmarshal(body, &said) // other than JSON has no code
+		_ = json.Unmarshal(body, &problem) // a response that is not JSON has no code
 	}
-	// 400 is the answer about an object that a parameter names, as the place in a list.
+	// Stripe answers 400 if a parameter refers to a missing object, such as the position in a list.
 	missing := resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusBadRequest
-	if missing && said.Error.Code == string(api.ErrorCodeResourceMissing) {
+	if missing && problem.Error.Code == string(api.ErrorCodeResourceMissing) {
 		return nil, ErrNotFound
 	}
-	failure := effect.FromStatus(resp, said.Error.Code, time.Now())
-	if failure.Health == effect.Denied { // there is no breaker to wait behind for a key that may read
+	failure := effect.FromStatus(resp, problem.Error.Code, time.Now())
+	if failure.Health == effect.Denied { // reads have no breaker to wait for
 		why := errors.New("the source's api_key is not valid")
 		if resp.StatusCode == http.StatusForbidden {
 			why = ErrForbidden
@@ -254,22 +324,22 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, failure
 }
 
-// Patience is how a person's command asks what the API cannot answer for now: so many times in a row, with First after
-// the first time, which doubles. The zero Patience asks once.
+// Patience configures the retries of a person's command: the number of tries, and the first delay, which doubles. The
+// zero Patience does not retry.
 type Patience struct {
 	Tries int
 	First time.Duration
 }
 
-// With returns the client with patience for each of its requests.
+// With returns a client with patience p for each of its requests.
 func (c *Client) With(p Patience) *Client {
 	patient := *c
 	patient.patience = p
 	return &patient
 }
 
-// Do calls ask until it succeeds, cannot succeed, or the tries are used up. What the API asks to wait is waited. An
-// object that is not there ([ErrNotFound]) is an answer, and not asked for again.
+// Do calls ask until it succeeds, fails for good, or the tries are used up. It respects the delay that the API
+// requests. It does not retry [ErrNotFound].
 func (p Patience) Do(ctx context.Context, ask func() error) error {
 	for try := 1; ; try++ {
 		err := ask()

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
@@ -76,7 +76,7 @@ func TestClient_Subscription_FactOfTheAnswersTime(t *testing.T) {
 		t.Fatalf("%v, %v", facts, err)
 	}
 	want := read(t, event)
-	want.OccurredAt, want.Rank, want.Origin = at(occurred+8), billing.RankFetched, billing.FromFetch
+	want.OccurredAt, want.Rank, want.Origin = at(occurred+8), fact.RankFetched, fact.FromFetch
 	same(t, facts[0], want)
 
 	r := s.requests()[0]
@@ -140,6 +140,40 @@ func lineServer(t *testing.T, n int) (*server, *Client) {
 	})
 }
 
+// An object that is fetched late has the time of its last change, if it carries that time.
+func TestFetched_Facts_ObjectsOwnTime(t *testing.T) {
+	t.Parallel()
+	const own, told, fetched = occurred, occurred + 60, occurred + 9*86400
+	paid := document{"paid_at": own}
+	for name, tt := range map[string]struct {
+		object    document
+		eventType string
+		want      int64
+	}{
+		"subscription that ended":   {document{"object": "subscription", "status": "canceled", "ended_at": own}, "", own},
+		"subscription that goes on": {document{"object": "subscription", "status": "active", "ended_at": nil}, "", fetched},
+		"paid invoice":              {document{"object": "invoice", "status": "paid", "status_transitions": paid}, "invoice.paid", own},
+		"open invoice":              {document{"object": "invoice", "status": "open", "status_transitions": document{"paid_at": nil}}, "", fetched},
+		"void invoice":              {document{"object": "invoice", "status": "void", "status_transitions": document{"voided_at": own}}, "", own},
+		"payment of an invoice":     {document{"object": "invoice_payment", "status": "paid", "status_transitions": paid}, "", own},
+		"refund that succeeded":     {document{"object": "refund", "status": "succeeded", "created": own}, "", own},
+		"refund that failed":        {document{"object": "refund", "status": "failed", "created": own}, "", fetched},
+		"paid session":              {document{"object": "checkout.session", "payment_status": "paid"}, "checkout.session.completed", told},
+		"session paid later":        {document{"object": "checkout.session", "payment_status": "unpaid"}, "checkout.session.completed", fetched},
+		"payment that succeeded":    {document{"object": "payment_intent", "status": "succeeded", "created": own}, "payment_intent.succeeded", told},
+		"time after the answer":     {document{"object": "subscription", "status": "canceled", "ended_at": fetched + 1}, "", fetched},
+	} {
+		body, err := json.Marshal(tt.object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := Fetched{Body: body, At: at(fetched)}.at(fact.Subject{EventType: tt.eventType, OccurredAt: at(told)})
+		if at.Unix() != tt.want {
+			t.Errorf("%s: at %d, want %d", name, at.Unix(), tt.want)
+		}
+	}
+}
+
 func TestClient_Invoice_AllLines(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -153,7 +187,7 @@ func TestClient_Invoice_AllLines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			facts, err := fetched.Facts(billing.Subject{Provider: "stripe", Mode: "live"})
+			facts, err := fetched.Facts(fact.Subject{Provider: "stripe", Mode: "live"})
 			if err != nil || len(facts) != 1 {
 				t.Fatalf("%v, %v", facts, err)
 			}
@@ -174,6 +208,64 @@ func TestClient_Invoice_AllLines(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A subscription comes with all of its items, and a one-off session with its lines, which it never carries itself.
+func TestClient_Lists_Whole(t *testing.T) {
+	t.Parallel()
+	items := make([]any, 12)
+	for i := range items {
+		items[i] = document{"id": fmt.Sprintf("si_%02d", i), "object": "subscription_item", "quantity": i + 1, "price": document{"id": fmt.Sprint("price_", i)}}
+	}
+	subscription := maps.Clone(objectOf(subscriptionEvent(t, basil, "customer.subscription.updated")))
+	subscription["items"] = document{"object": "list", "data": items[:10], "has_more": true}
+	session := maps.Clone(objectOf(checkoutEvent(t, basil, "checkout.session.completed")))
+	set(session, document{"mode": "payment", "payment_status": "paid", "status": "complete"})
+	_, c := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/v1/subscriptions/sub_1":
+			reply(t, w, subscription)
+		case r.URL.Path == "/v1/subscription_items" && r.FormValue("subscription") == "sub_1":
+			reply(t, w, document{"object": "list", "data": items, "has_more": false})
+		case r.URL.Path == "/v1/checkout/sessions/cs_1":
+			reply(t, w, session)
+		case r.URL.Path == "/v1/checkout/sessions/cs_1/line_items":
+			reply(t, w, document{"object": "list", "data": []any{document{"id": "li_1", "quantity": 3, "amount_total": 900, "price": document{"id": "price_days"}}}, "has_more": false})
+		default:
+			t.Errorf("request for %s", r.RequestURI)
+		}
+	})
+	read := func(object, id string) fact.Fact {
+		t.Helper()
+		found, err := c.Object(t.Context(), object, id, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts, err := found.Facts(fact.Subject{Provider: "stripe", Mode: "live"})
+		if err != nil || len(facts) == 0 {
+			t.Fatalf("%v, %v", facts, err)
+		}
+		return facts[0]
+	}
+	if s := read("subscription", "sub_1").Subscription; len(s.Items) != 12 || s.Partial {
+		t.Errorf("%d items, partial: %t", len(s.Items), s.Partial)
+	}
+	if lines := read("checkout.session", "cs_1").Checkout.Lines; len(lines) != 1 || lines[0].Quantity != 3 || lines[0].Price != "price_days" {
+		t.Errorf("lines of the session: %+v", lines)
+	}
+}
+
+// An event with the first of a subscription's items is read.
+func TestRead_FirstItemsOnly_Partial(t *testing.T) {
+	t.Parallel()
+	eachVersion(t, func(t *testing.T, version string) {
+		event := subscriptionEvent(t, version, "customer.subscription.updated")
+		list := objectOf(event)["items"].(map[string]any)
+		list["has_more"] = true
+		if got := read(t, event); !got.Subscription.Partial || !got.LacksItems() || len(got.Subscription.Items) == 0 {
+			t.Errorf("%s: %+v", version, got.Subscription)
+		}
+	})
 }
 
 func TestClient_Failures_Classified(t *testing.T) {
@@ -300,7 +392,7 @@ func TestClient_InvoicePayment_OfItsOwnVersion(t *testing.T) {
 		})
 		fetched, err := c.InvoicePayment(t.Context(), "pi_1", "acct_9")
 		if !paid {
-			if !errors.Is(err, ErrNotFound) {
+			if !errors.Is(err, ErrNoPayment) {
 				t.Errorf("a payment of no invoice: %v", err)
 			}
 			continue
@@ -308,8 +400,8 @@ func TestClient_InvoicePayment_OfItsOwnVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		facts, err := fetched.Facts(billing.Subject{Provider: "stripe", Mode: "live"})
-		if err != nil || len(facts) != 1 || facts[0].Object != "pi_1" || facts[0].Payment.Invoice != "in_1" || facts[0].Origin != billing.FromFetch {
+		facts, err := fetched.Facts(fact.Subject{Provider: "stripe", Mode: "live"})
+		if err != nil || len(facts) != 1 || facts[0].Object != "pi_1" || facts[0].Payment.Invoice != "in_1" || facts[0].Origin != fact.FromFetch {
 			t.Errorf("facts %+v, %v", facts, err)
 		}
 		r := s.requests()[0]

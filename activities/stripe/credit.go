@@ -1,10 +1,13 @@
 package stripe
 
-import "github.com/pawlhq/pawl/schema/billing"
+import (
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
+)
 
-// creditNote reads a credit note. What it credits is what it takes back of money that had been received, but for what
-// its refunds pay back: these are events of their own. A credit note to an open invoice only lowers the amount due.
-func (r *reader) creditNote(f *fields) *billing.Fact {
+// creditNote parses a credit note. The credited amount excludes refunds, which have events of their own. A credit
+// note for an open invoice only reduces the amount due and credits nothing that was paid.
+func (r *reader) creditNote(f *fields) *fact.Fact {
 	credited := f.amount("amount")
 	switch {
 	case !f.null("post_payment_amount"): // since 2024
@@ -14,22 +17,22 @@ func (r *reader) creditNote(f *fields) *billing.Fact {
 	}
 	credited = max(0, credited-r.refundedBy(f, credited))
 	status := f.needed("status", f.word("status"))
-	fact := r.fact(f, billing.CreditSeen, status == "void")
+	seen := r.fact(f, fact.CreditSeen, status == "void")
 	taxes := "total_taxes"
 	if f.null(taxes) { // up to 2025-02
 		taxes = "tax_amounts"
 	}
-	fact.Credit = &billing.CreditFact{
+	seen.Credit = &fact.Credit{
 		Status: status, Invoice: f.needed("invoice", f.link("invoice")), Amount: credited,
 		Currency: f.currency("currency"), Reason: f.word("reason"),
 		OutOfBand: min(credited, f.count("out_of_band_amount")),
-		Tax:       billing.TaxOf(credited, f.count("amount"), f.taxes(taxes)),
+		Tax:       fold.TaxOf(credited, f.count("amount"), f.taxes(taxes)),
 	}
-	return fact
+	return seen
 }
 
-// refundedBy returns how much the credit note's refunds pay back. Up to 2024 it names one refund,
-// and does not say how much of it: what was put on no balance, and not paid back in another way.
+// refundedBy returns the part of the credit note that is refunded. Up to 2024 a credit note names one refund without
+// its amount: it is the part that was neither credited to the balance nor repaid in another way.
 func (r *reader) refundedBy(f *fields, credited int64) (sum int64) {
 	if !f.null("refunds") {
 		for _, in := range f.elements("refunds") {
@@ -41,7 +44,7 @@ func (r *reader) refundedBy(f *fields, credited int64) (sum int64) {
 		return 0
 	}
 	if !f.null("customer_balance_transaction") {
-		f.fail("refund", "pays back a part that the event does not tell; the rest went to the customer's balance")
+		f.fail("refund", "repays an amount that the event does not contain; the rest went to the customer's balance")
 	}
 	return credited - f.count("out_of_band_amount")
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
 func creditNoteEvent(t testing.TB, version, eventType string) document {
@@ -50,7 +50,7 @@ func TestRead_CreditNote_Amount(t *testing.T) {
 					change = tt.old
 				}
 				set(objectOf(event), change)
-				same(t, read(t, event), about(billing.CreditSeen, "cn_1", "cus_1", "credit_note.created", billing.RankCreated, billing.Data{Credit: &billing.CreditFact{
+				same(t, read(t, event), about(fact.CreditSeen, "cn_1", "cus_1", "credit_note.created", fact.RankCreated, fact.Data{Credit: &fact.Credit{
 					Status: "issued", Invoice: "in_1", Amount: tt.want, Tax: tt.tax, Currency: "usd", Reason: "order_change", OutOfBand: tt.outside,
 				}}))
 			})
@@ -63,7 +63,7 @@ func TestRead_CreditNote_Void(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version string) {
 		event := creditNoteEvent(t, version, "credit_note.voided")
 		objectOf(event)["status"] = "void"
-		if got := read(t, event); got.Rank != billing.RankEnd || got.Credit.Status != "void" {
+		if got := read(t, event); got.Rank != fact.RankEnd || got.Credit.Status != "void" {
 			t.Errorf("got %+v, %+v", got, got.Credit)
 		}
 	})

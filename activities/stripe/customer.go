@@ -1,15 +1,15 @@
 package stripe
 
-import "github.com/pawlhq/pawl/schema/billing"
+import "github.com/pawlhq/pawl/schema/billing/fact"
 
-// customer reads which account of ours a customer belongs to. A customer that does not say leaves no fact.
-func (r *reader) customer(f *fields) *billing.Fact {
+// customer parses the link between a customer and an account. A customer without a link has no fact.
+func (r *reader) customer(f *fields) *fact.Fact {
 	account := r.metadataAccount(f, "metadata", f.object.object("metadata"))
 	if account == "" || r.subject.EventType == "customer.deleted" {
 		return nil
 	}
-	fact := r.fact(f, billing.Linked, false)
-	fact.Customer = fact.Object
-	fact.Link = &billing.LinkFact{Account: account}
-	return fact
+	seen := r.fact(f, fact.Linked, false)
+	seen.Customer = seen.Object
+	seen.Link = &fact.Link{Account: account}
+	return seen
 }

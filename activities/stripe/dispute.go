@@ -1,10 +1,10 @@
 package stripe
 
-import "github.com/pawlhq/pawl/schema/billing"
+import "github.com/pawlhq/pawl/schema/billing/fact"
 
-func (r *reader) dispute(f *fields) *billing.Fact {
+func (r *reader) dispute(f *fields) *fact.Fact {
 	evidence := f.in("evidence_details")
-	seen := &billing.DisputeFact{
+	seen := &fact.Dispute{
 		Status:        f.needed("status", f.word("status")),
 		Charge:        f.needed("charge", f.link("charge")),
 		PaymentIntent: f.link("payment_intent"),
@@ -18,14 +18,14 @@ func (r *reader) dispute(f *fields) *billing.Fact {
 			if in.null("amount") {
 				in.fail("amount", "absent")
 			}
-			seen.Movements = append(seen.Movements, billing.Movement{
-				ID: in.needed("id", in.word("id")), Amount: in.whole("amount"), Currency: in.currency("currency"),
+			seen.Movements = append(seen.Movements, fact.Movement{
+				ID: in.needed("id", in.link("id")), Amount: in.whole("amount"), Currency: in.currency("currency"),
 				Fee: in.whole("fee"), OccurredAt: in.time("created"),
 			})
 		}
 	}
-	// Won and lost can still turn: only the event that closes it ends its second.
-	fact := r.fact(f, billing.DisputeSeen, r.subject.EventType == "charge.dispute.closed")
+	// A won or lost dispute can still change. Only the closing event ends its second.
+	fact := r.fact(f, fact.DisputeSeen, r.subject.EventType == "charge.dispute.closed")
 	fact.Dispute = seen
 	return fact
 }

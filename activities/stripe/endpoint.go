@@ -7,14 +7,15 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	api "github.com/stripe/stripe-go/v76"
 
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// Endpoints returns the account's webhook endpoints, of the key's mode. Errors are like those of
-// [Client.Object], and [ErrForbidden] is in that of a key without the permission.
+// Endpoints returns the account's webhook endpoints in the key's mode. Errors are as for [Client.Object]. The error
+// for a key without permission wraps [ErrForbidden].
 func (c *Client) Endpoints(ctx context.Context) (all []api.WebhookEndpoint, err error) {
 	more := true
 	for after := ""; more; {
@@ -26,7 +27,7 @@ func (c *Client) Endpoints(ctx context.Context) (all []api.WebhookEndpoint, err 
 		for _, l := range page {
 			var e api.WebhookEndpoint
 			if err := json.Unmarshal(l.Body, &e); err != nil {
-				return nil, effect.Fault("%s: an endpoint that cannot be read: %w", c.host, err)
+				return nil, effect.Fault("%s: an endpoint cannot be parsed: %w", c.host, err)
 			}
 			all, after = append(all, e), l.ID
 		}
@@ -34,8 +35,8 @@ func (c *Client) Endpoints(ctx context.Context) (all []api.WebhookEndpoint, err 
 	return all, nil
 }
 
-// DefaultVersion returns the API version that the account has by default, by its newest event; "" where it has none.
-// An endpoint that names no version of its own sends in this one.
+// DefaultVersion returns the default API version of the account, taken from its newest event. It returns "" if there
+// are no events. An endpoint without a version of its own sends events in this version.
 func (c *Client) DefaultVersion(ctx context.Context) (string, error) {
 	fetched, err := c.get(ctx, "/v1/events", "", url.Values{"limit": {"1"}})
 	if err != nil {
@@ -52,12 +53,21 @@ func (c *Client) DefaultVersion(ctx context.Context) (string, error) {
 	return list.Data[0].APIVersion, nil
 }
 
-// testedVersions are the versions of the API whose payloads the tests of this package and of the flows read.
-var testedVersions = []string{"2022-11-15", "2023-10-16", "2024-09-30.acacia", "2024-10-28.acacia", "2025-03-31.basil",
-	"2025-09-30.clover", Version}
+// IsVersion reports whether version has the form of an API version: a date, followed since 2024-09-30 by the name of
+// the release.
+func IsVersion(version string) bool {
+	date, name, named := strings.Cut(version, ".")
+	_, err := time.Parse(time.DateOnly, date)
+	return err == nil && len(name) <= 20 && named == (name != "") &&
+		strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") == ""
+}
 
-// Tested reports whether payloads of a version were tested: those of the version itself, of a date between the first
-// one and acacia, or of a release of the same name. Stripe changes shapes with a name alone.
+// testedVersions lists the API versions in the tests of the parsers and the flows.
+var testedVersions = []string{"2022-11-15", "2023-10-16", "2024-09-30.acacia", "2024-10-28.acacia", "2025-03-31.basil",
+	"2025-09-30.clover", "2026-08-26.dahlia", Version}
+
+// Tested reports whether the parsers are tested with a version: it is in the list, its date lies between the first
+// one and acacia, or its release name is the name of a tested one. Stripe changes formats only with a new name.
 func Tested(version string) bool {
 	date, name, _ := strings.Cut(version, ".")
 	return slices.ContainsFunc(testedVersions, func(tested string) bool {

@@ -10,11 +10,24 @@ import (
 func TestTested_ByRelease(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]bool{
-		before: true, basil: true, dahlia: true, "2022-11-15": true, "2024-06-20": true, "2025-05-28.basil": true,
-		"2022-08-01": false, "2026-12-16.elder": false, "2026-12-16": false, "basil": false, "": false,
+		before: true, basil: true, dahlia: true, endive: true, "2026-09-30.endive": true, "2022-11-15": true, "2024-06-20": true, "2025-05-28.basil": true,
+		"2022-08-01": false, "2027-03-31.fennel": false, "2026-12-16": false, "basil": false, "": false,
 	} {
 		if Tested(version) != want {
 			t.Errorf("%q: tested is %t", version, !want)
+		}
+	}
+}
+
+func TestIsVersion_ByItsForm(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{
+		before: true, endive: true, "2027-03-31.fennel": true,
+		"": false, "2027-03-31.": false, "2027-03-31.a@b.c": false, "2027-13-31": false, "canary": false,
+		"2027-03-31.aaaaaaaaaaaaaaaaaaaaa": false,
+	} {
+		if IsVersion(version) != want {
+			t.Errorf("%q: is a version: %t", version, !want)
 		}
 	}
 }

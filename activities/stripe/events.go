@@ -8,35 +8,37 @@ import (
 	"time"
 )
 
-// EventsKept is for how long Stripe lists events (docs.stripe.com/api/events).
+// EventsKept is how long Stripe lists events (docs.stripe.com/api/events).
 const EventsKept = 30 * 24 * time.Hour
 
-// mostTypes is how many types can be asked for at once.
+// mostTypes is the maximum number of types in a request.
 const mostTypes = 20
 
-// EventsQuery says which events are asked for.
+// EventsQuery selects events.
 type EventsQuery struct {
-	// From and To are both included; Stripe counts in seconds.
+	// From and To are inclusive, with a resolution of one second.
 	From, To time.Time
-	// Types are those that are wanted; none, or more than can be asked for, is for all.
+	// Types selects event types. If it is empty or longer than mostTypes, all types are returned.
 	Types []string
-	// After is the ID of the last event of the page before, "" for the first page.
+	// After is the ID of the last event of the previous page, or "" for the first page.
 	After string
-	// Account is the connected account whose events are asked for, "" for the key's own.
+	// Account is the connected account, or "" for the key's own.
 	Account string
 }
 
-// Event is an event of the list: what Stripe has sent, or tries to.
+// Event is an event in Stripe's list.
 type Event struct {
 	Listed
 	Type    string
 	Object  string
 	Created time.Time
-	// Pending says that Stripe still tries to deliver it, to some endpoint.
+	// Pending is set while Stripe tries to deliver the event to any endpoint. It is unknown for thin events.
 	Pending bool
+	// Snapshot is the ID of the snapshot event about the same change, if a thin event has one.
+	Snapshot string
 }
 
-// Events returns a page of Stripe's events, the newest first, and whether there is more. Errors are like those of
+// Events returns a page of Stripe's events, newest first, and whether there are more. Errors are as for
 // [Client.Page].
 func (c *Client) Events(ctx context.Context, q EventsQuery) (page []Event, more bool, err error) {
 	query := url.Values{"created[gte]": {strconv.FormatInt(q.From.Unix(), 10)},
@@ -52,7 +54,7 @@ func (c *Client) Events(ctx context.Context, q EventsQuery) (page []Event, more 
 			PendingWebhooks int `json:"pending_webhooks"`
 			Data            struct{ Object struct{ ID string } }
 		}
-		_ = json.Unmarshal(l.Body, &head) // what cannot be read is shown without
+		_ = json.Unmarshal(l.Body, &head) // fields that cannot be parsed stay empty
 		page = append(page, Event{
 			Listed: l, Type: head.Type, Object: head.Data.Object.ID, Created: time.Unix(head.Created, 0).UTC(),
 			Pending: head.PendingWebhooks > 0,

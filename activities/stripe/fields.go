@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// The bounds of stored values, in bytes and in elements. An effect's key holds two IDs beside an account, and the
-// ledger takes keys of 500 bytes. A fact stands in a workflow's history, which takes 2 MB.
+// Limits of stored values, in bytes and in elements. The key of an effect contains two IDs and an account, and the
+// ledger accepts keys of 500 bytes. The history of a workflow contains the facts and is limited to 2 MB.
 const (
 	mostID       = 100
 	mostAccount  = 200
-	mostPrice    = 255 // the ID of a price that was made as a plan is free text
+	mostPrice    = 255 // the ID of a price that was created as a plan is free text
 	mostElements = 500
 )
 
-// fields reads the fields of one object. It keeps the first error; later reads do not count.
+// fields reads the fields of one object. It stores the first error and ignores later ones.
 type fields struct {
 	object
-	// name is the object's, and begins the names of its fields: "invoice.".
+	// name is the name of the object and the prefix of its field names, e.g. "invoice.".
 	name string
-	// err is shared with the objects that are nested in this one.
+	// err is shared with nested objects.
 	err *error
 }
 
@@ -37,12 +37,12 @@ func (f *fields) failAs(code, field, reason string) {
 	}
 }
 
-// in returns the fields of a nested object, empty where it is absent, null or something else.
+// in returns the fields of a nested object. They are empty if it is absent, null or not an object.
 func (f *fields) in(path ...string) *fields {
 	return &fields{f.object.object(path...), f.name + strings.Join(path, ".") + ".", f.err}
 }
 
-// usable returns s where it can be stored.
+// usable returns s if it can be stored.
 func (f *fields) usable(field, s string, most int) string {
 	if why := Unusable(s, most); why != "" {
 		f.fail(field, why)
@@ -51,11 +51,30 @@ func (f *fields) usable(field, s string, most int) string {
 	return s
 }
 
-// word returns a text that may be absent, link the ID of a reference that may be absent.
-func (f *fields) word(name string) string { return f.usable(name, f.text(name), mostID) }
-func (f *fields) link(name string) string { return f.usable(name, f.ref(name), mostID) }
+// word returns a value from a list in Stripe's documentation, such as a status or a reason, or "" if it is absent. An
+// unlisted word is accepted. Free text is not, because histories and lists would show it.
+func (f *fields) word(name string) string {
+	s := f.usable(name, f.text(name), mostID)
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+		f.fail(name, "is "+shape(f.object[name])+", not a word of lower-case letters, digits and underscores")
+		return ""
+	}
+	return s
+}
 
-// needed returns s, which must not be empty.
+// link returns the ID of a reference or of the object itself, or "" if it is absent.
+func (f *fields) link(name string) string { return f.id(name, f.ref(name)) }
+
+// id returns s if it can be an ID. IDs of Stripe have no space and no @, unlike an e-mail address.
+func (f *fields) id(field, s string) string {
+	if s = f.usable(field, s, mostID); strings.ContainsAny(s, " @") {
+		f.fail(field, fmt.Sprintf("is a string of %d bytes that has a space or an @, not an ID", len(s)))
+		return ""
+	}
+	return s
+}
+
+// needed returns s and fails if it is empty.
 func (f *fields) needed(field, s string) string {
 	if s == "" {
 		f.fail(field, "absent")
@@ -63,7 +82,7 @@ func (f *fields) needed(field, s string) string {
 	return s
 }
 
-// whole returns a whole number, 0 where it is absent.
+// whole returns an integer, or 0 if it is absent.
 func (f *fields) whole(name string) int64 {
 	n, err := f.integer(name)
 	if err != nil && !errors.Is(err, errAbsent) {
@@ -72,19 +91,19 @@ func (f *fields) whole(name string) int64 {
 	return n
 }
 
-// count returns a whole number that is not negative, 0 where it is absent.
+// count returns a non-negative integer, or 0 if it is absent.
 func (f *fields) count(name string) int64 {
 	n := f.whole(name)
 	if n < 0 {
-		f.fail(name, fmt.Sprintf("%d is negative", n))
+		f.fail(name, "is negative")
 	}
 	return n
 }
 
-// none reports whether the quantity is said to be 0, which an absent one does not say.
+// none reports whether the quantity is present and 0.
 func (f *fields) none() bool { return !f.null("quantity") && f.count("quantity") == 0 }
 
-// amount is like count, and must not be absent.
+// amount is like count but fails if the field is absent.
 func (f *fields) amount(name string) int64 {
 	if f.null(name) {
 		f.fail(name, "absent")
@@ -92,7 +111,7 @@ func (f *fields) amount(name string) int64 {
 	return f.count(name)
 }
 
-// time returns a time, zero where it is absent.
+// time returns a time, or the zero time if it is absent.
 func (f *fields) time(name string) time.Time {
 	at, err := f.unix(name)
 	if err != nil && !errors.Is(err, errAbsent) {
@@ -101,21 +120,21 @@ func (f *fields) time(name string) time.Time {
 	return at
 }
 
-// currency returns the currency, which must not be absent. It may be one that is not known: a person is asked then.
+// currency returns the currency and fails if it is absent. It accepts an unknown currency, which opens a task.
 func (f *fields) currency(name string) string {
 	code := f.needed(name, f.text(name))
 	if code != "" && (len(code) != 3 || strings.Trim(code, "abcdefghijklmnopqrstuvwxyz") != "") {
-		f.fail(name, "is no code of three letters in lower case")
+		f.fail(name, "is not a code of three lower-case letters")
 	}
 	return code
 }
 
-// elements returns an array of objects, which must not be absent.
+// elements returns an array of objects and fails if it is absent.
 func (f *fields) elements(name string) (elements []*fields) {
 	found, ok := f.objects(name)
 	switch {
 	case !ok:
-		f.fail(name, "absent, or no list of objects")
+		f.fail(name, "absent, or not a list of objects")
 	case len(found) > mostElements:
 		f.fail(name, fmt.Sprintf("has %d elements, at most %d are read", len(found), mostElements))
 		return nil
@@ -126,7 +145,7 @@ func (f *fields) elements(name string) (elements []*fields) {
 	return elements
 }
 
-// account returns an ID of ours, without the spaces around it; it stands in keys and in the paths of the workspace API.
+// account returns an account ID of the adopting company, trimmed. Keys and paths of the workspace API contain it.
 func (f *fields) account(field, id string) string {
 	id = strings.TrimSpace(id)
 	why := Unusable(id, mostAccount)

@@ -3,16 +3,17 @@ package stripe
 import (
 	"cmp"
 
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-func (r *reader) invoice(f *fields) *billing.Fact {
+func (r *reader) invoice(f *fields) *fact.Fact {
 	metadata := subscriptionMetadata(f.object)
-	seen := &billing.InvoiceFact{
+	seen := &fact.Invoice{
 		Status: f.needed("status", f.word("status")),
 		Due:    f.amount("amount_due"),
 		Paid:   f.amount("amount_paid"),
-		// The remainder is negative where more was paid than was due.
+		// The remainder is negative if more was paid than was due.
 		Remaining:    f.whole("amount_remaining"),
 		Currency:     f.currency("currency"),
 		Reason:       f.word("billing_reason"),
@@ -24,11 +25,17 @@ func (r *reader) invoice(f *fields) *billing.Fact {
 		Balance:      f.balanceUsed(),
 		Subscription: f.invoiceSubscription(),
 	}
-	seen.Tax = billing.TaxOf(seen.Due, f.whole("total"), f.invoiceTax()) // the customer's balance may have paid a part
+	if seen.Status == "paid" {
+		seen.PaidAt = f.in("status_transitions").time("paid_at")
+	}
+	if r.subject.EventType == fact.Reconciled {
+		seen.CreatedAt = f.time("created")
+	}
+	seen.Tax = fold.TaxOf(seen.Due, f.whole("total"), f.invoiceTax()) // the customer's balance may have paid a part
 	switch r.subject.EventType {
 	case "invoice.deleted":
 		seen.Status = "deleted"
-	case "invoice.created": // nothing was tried with it
+	case "invoice.created": // no attempt was made
 	case "invoice.finalization_failed":
 		seen.Stuck = cmp.Or(f.finalizationError(), "unknown")
 	case "invoice.payment_failed", "invoice.payment_action_required", "invoice.overdue":
@@ -43,43 +50,43 @@ func (r *reader) invoice(f *fields) *billing.Fact {
 	}
 	seen.Lines, seen.Partial = r.lines(f, seen.Subscription)
 	seen.Plan = r.metadataPlan(f, "subscription_details.metadata", metadata)
-	fact := r.fact(f, billing.InvoiceSeen, seen.Status == "paid" || seen.Status == "void" || seen.Status == "deleted")
+	fact := r.fact(f, fact.InvoiceSeen, seen.Status == "paid" || seen.Status == "void" || seen.Status == "deleted")
 	f.needed("customer", fact.Customer)
 	fact.Invoice = seen
 	r.more = r.paymentOf(f, *fact)
 	return fact
 }
 
-// paymentOf reads what has paid the invoice, which it names up to 2025-02: the fact is about the payment intent, or the
-// charge where it has none, and only ties it to the invoice.
-func (r *reader) paymentOf(f *fields, invoice billing.Fact) []billing.Fact {
+// paymentOf returns the payment of the invoice, which invoices contain up to 2025-02: a fact about the payment
+// intent, or the charge if there is no payment intent, that only connects it to the invoice.
+func (r *reader) paymentOf(f *fields, invoice fact.Fact) []fact.Fact {
 	charge := f.link("charge")
 	id := cmp.Or(f.link("payment_intent"), charge)
 	if id == "" || invoice.Invoice.Paid == 0 {
 		return nil
 	}
 	tie := invoice
-	tie.Kind, tie.Object = billing.PaymentSeen, id
-	tie.Data = billing.Data{Payment: &billing.PaymentFact{
+	tie.Kind, tie.Object = fact.PaymentSeen, id
+	tie.Data = fact.Data{Payment: &fact.Payment{
 		Invoice: invoice.Object, Charge: charge, Currency: invoice.Invoice.Currency,
 	}}
-	return []billing.Fact{tie}
+	return []fact.Fact{tie}
 }
 
-// how says whether the money went through Stripe: up to 2025-02 paid_out_of_band tells. Since then only what was
-// paid outside can be told from the invoice, and that not in every event.
+// how returns whether the money went through Stripe. Up to 2025-02 paid_out_of_band contains this. Since then an
+// invoice reveals only payments outside of Stripe, and not in every event.
 func (f *fields) how() string {
 	switch {
 	case f.is("paid_out_of_band") || f.whole("amount_paid_off_stripe") > 0:
-		return billing.PaidOutOfBand
+		return fact.PaidOutOfBand
 	case !f.null("paid_out_of_band"):
-		return billing.PaidByCharge
+		return fact.PaidByCharge
 	}
 	return ""
 }
 
-// balanceUsed returns the balance's part in paying the invoice, negative where the invoice added to the balance. A
-// credit is negative in Stripe's balance.
+// balanceUsed returns the part of the invoice that the customer's balance paid, negative if the invoice added to the
+// balance. A credit is negative in Stripe's balance.
 func (f *fields) balanceUsed() int64 {
 	if f.null("ending_balance") {
 		return 0
@@ -87,8 +94,8 @@ func (f *fields) balanceUsed() int64 {
 	return f.whole("ending_balance") - f.whole("starting_balance")
 }
 
-// finalizationError returns the code of the error that the last attempt to finalize the invoice met, "" for nothing.
-// Its message can name the customer, and is left out.
+// finalizationError returns the code of the last error at finalization, or "". It omits the message, which can
+// contain the customer's name.
 func (f *fields) finalizationError() string {
 	failed := f.in("last_finalization_error")
 	return cmp.Or(failed.word("code"), failed.word("type"))
@@ -102,7 +109,7 @@ func (f *fields) invoiceTax() int64 {
 	return f.taxes("total_taxes")
 }
 
-// taxes returns the sum of a list of taxes, 0 where it is absent.
+// taxes returns the sum of a list of taxes, or 0 if it is absent.
 func (f *fields) taxes(list string) (sum int64) {
 	if f.null(list) {
 		return 0
@@ -113,10 +120,10 @@ func (f *fields) taxes(list string) (sum int64) {
 	return sum
 }
 
-// invoiceSubscription finds the invoice's subscription: invoice.subscription up to 2025-02, then
-// invoice.parent.subscription_details.subscription, and on lines in both. "" means that the payload says there is
-// none (subscription or parent is null, or the parent is a quote), or that the lines name several: an invoice that is
-// made by hand collects the pending items of all of a customer's subscriptions.
+// invoiceSubscription returns the invoice's subscription: invoice.subscription up to 2025-02, then
+// invoice.parent.subscription_details.subscription, and in both cases the lines. It returns "" if the invoice has no
+// subscription (subscription or parent is null, or the parent is a quote), or if the lines name several: a manual
+// invoice collects the pending items of all subscriptions of a customer.
 func (f *fields) invoiceSubscription() string {
 	parent := f.object.object("parent")
 	if id := f.link("subscription"); id != "" {
@@ -129,18 +136,18 @@ func (f *fields) invoiceSubscription() string {
 	id, named := f.subscriptionOfLines()
 	switch {
 	case named:
-		return f.usable("lines.data[].subscription", id, mostID)
+		return f.id("lines.data[].subscription", id)
 	case !f.null("subscription"):
-		f.fail("subscription", "neither an ID nor an object that has one")
+		f.fail("subscription", "neither an ID nor an object with an ID")
 	case !f.null("parent") && parent.text("type") != "quote_details":
-		f.fail("parent", "of a type that tells no subscription")
+		f.fail("parent", "has a type without a subscription")
 	case !f.has("subscription") && !f.has("parent"):
-		f.fail("subscription", "neither invoice.subscription nor invoice.parent.subscription_details.subscription is there")
+		f.fail("subscription", "invoice.subscription and invoice.parent.subscription_details.subscription are both absent")
 	}
 	return ""
 }
 
-// subscriptionOfLines finds the one subscription that the lines name; named reports whether they name any.
+// subscriptionOfLines returns the subscription if the lines name exactly one. named reports whether they name any.
 func (f *fields) subscriptionOfLines() (id string, named bool) {
 	lines, _ := f.object.object("lines").objects("data")
 	for _, l := range lines {
@@ -155,7 +162,7 @@ func (f *fields) subscriptionOfLines() (id string, named bool) {
 	return id, named
 }
 
-// subscriptionMetadata returns the subscription's metadata as the invoice carries it.
+// subscriptionMetadata returns the subscription's metadata in the invoice.
 func subscriptionMetadata(in object) object {
 	for _, place := range []object{
 		in.object("parent", "subscription_details"),

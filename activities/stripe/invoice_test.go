@@ -5,14 +5,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-func wantInvoice() *billing.InvoiceFact {
-	return &billing.InvoiceFact{
+func wantInvoice() *fact.Invoice {
+	return &fact.Invoice{
 		Status: "paid", Due: 4900, Paid: 4900, Currency: "usd", Reason: "subscription_cycle", Attempts: 1, Number: "A-1",
 		Subscription: "sub_1", Account: "acme",
-		Lines: []billing.Line{{
+		Lines: []fact.Line{{
 			Subscription: "sub_1", Price: "price_pro", Product: "prod_of_price_pro", Quantity: 2, Amount: 4900, PeriodStart: at(periodStart), PeriodEnd: at(periodEnd),
 		}},
 	}
@@ -22,21 +22,21 @@ func TestRead_Invoice_EveryVersion_SameFact(t *testing.T) {
 	t.Parallel()
 	for eventType, tt := range map[string]struct {
 		status string
-		rank   billing.Rank
+		rank   fact.Rank
 	}{
-		"invoice.created":                 {"draft", billing.RankCreated},
-		"invoice.finalized":               {"open", billing.RankChange},
-		"invoice.finalization_failed":     {"draft", billing.RankChange},
-		"invoice.payment_failed":          {"open", billing.RankChange},
-		"invoice.payment_action_required": {"open", billing.RankChange},
-		"invoice.overdue":                 {"open", billing.RankNotice},
-		"invoice.will_be_due":             {"open", billing.RankNotice},
-		"invoice.marked_uncollectible":    {"uncollectible", billing.RankChange},
-		"invoice.paid":                    {"paid", billing.RankEnd},
-		"invoice.payment_succeeded":       {"paid", billing.RankEnd},
-		"invoice.updated":                 {"paid", billing.RankEnd},
-		"invoice.voided":                  {"void", billing.RankEnd},
-		"invoice.deleted":                 {"deleted", billing.RankEnd},
+		"invoice.created":                 {"draft", fact.RankCreated},
+		"invoice.finalized":               {"open", fact.RankChange},
+		"invoice.finalization_failed":     {"draft", fact.RankChange},
+		"invoice.payment_failed":          {"open", fact.RankChange},
+		"invoice.payment_action_required": {"open", fact.RankChange},
+		"invoice.overdue":                 {"open", fact.RankNotice},
+		"invoice.will_be_due":             {"open", fact.RankNotice},
+		"invoice.marked_uncollectible":    {"uncollectible", fact.RankChange},
+		"invoice.paid":                    {"paid", fact.RankEnd},
+		"invoice.payment_succeeded":       {"paid", fact.RankEnd},
+		"invoice.updated":                 {"paid", fact.RankEnd},
+		"invoice.voided":                  {"void", fact.RankEnd},
+		"invoice.deleted":                 {"deleted", fact.RankEnd},
 	} {
 		t.Run(eventType, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +51,7 @@ func TestRead_Invoice_EveryVersion_SameFact(t *testing.T) {
 					want.Stuck = "customer_tax_location_invalid"
 				}
 				want.Failed = slices.Contains([]string{"invoice.payment_failed", "invoice.payment_action_required", "invoice.overdue"}, eventType)
-				same(t, read(t, event), about(billing.InvoiceSeen, "in_1", "cus_1", eventType, tt.rank, billing.Data{Invoice: want}))
+				same(t, read(t, event), about(fact.InvoiceSeen, "in_1", "cus_1", eventType, tt.rank, fact.Data{Invoice: want}))
 			})
 		})
 	}
@@ -61,7 +61,7 @@ func TestRead_Invoice_Fields(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		change func(event document, version string)
-		want   func(*billing.InvoiceFact)
+		want   func(*fact.Invoice)
 	}{
 		"open": {
 			func(e document, _ string) {
@@ -69,7 +69,7 @@ func TestRead_Invoice_Fields(t *testing.T) {
 					"status": "open", "amount_paid": 900, "amount_remaining": 4000, "attempt_count": 3, "next_payment_attempt": periodEnd, "due_date": periodStart, "number": nil,
 				})
 			},
-			func(i *billing.InvoiceFact) {
+			func(i *fact.Invoice) {
 				i.Status, i.Paid, i.Remaining, i.Attempts, i.NextAttempt, i.DueAt, i.Number = "open", 900, 4000, 3, at(periodEnd), at(periodStart), ""
 			},
 		},
@@ -82,7 +82,7 @@ func TestRead_Invoice_Fields(t *testing.T) {
 				delete(objectOf(e), "tax")
 				objectOf(e)["total_taxes"] = []any{document{"amount": 700, "type": "tax_rate_details"}, document{"amount": 82}}
 			},
-			func(i *billing.InvoiceFact) { i.Tax = 782 },
+			func(i *fact.Invoice) { i.Tax = 782 },
 		},
 		"tax, of which the balance pays a part": {
 			func(e document, version string) {
@@ -93,7 +93,7 @@ func TestRead_Invoice_Fields(t *testing.T) {
 				}
 				objectOf(e)["total_taxes"] = []any{document{"amount": 931}}
 			},
-			func(i *billing.InvoiceFact) { i.Due, i.Paid, i.Tax = 831, 831, 132 },
+			func(i *fact.Invoice) { i.Due, i.Paid, i.Tax = 831, 831, 132 },
 		},
 		"expanded references": {
 			func(e document, version string) {
@@ -107,7 +107,7 @@ func TestRead_Invoice_Fields(t *testing.T) {
 				details := lineOf(e)["pricing"].(document)["price_details"].(document)
 				details["price"], details["product"] = document{"id": "price_pro", "product": "prod_of_price_pro"}, document{"id": "prod_pro"}
 			},
-			func(*billing.InvoiceFact) {},
+			func(*fact.Invoice) {},
 		},
 		"by product": {
 			func(e document, version string) {
@@ -117,7 +117,7 @@ func TestRead_Invoice_Fields(t *testing.T) {
 				}
 				lineOf(e)["pricing"].(document)["price_details"] = document{"price": "price_x", "product": "prod_enterprise"}
 			},
-			func(i *billing.InvoiceFact) { i.Lines[0].Price, i.Lines[0].Product = "price_x", "prod_enterprise" },
+			func(i *fact.Invoice) { i.Lines[0].Price, i.Lines[0].Product = "price_x", "prod_enterprise" },
 		},
 		"subscription on the line only": {
 			func(e document, version string) {
@@ -127,7 +127,7 @@ func TestRead_Invoice_Fields(t *testing.T) {
 				}
 				delete(objectOf(e)["parent"].(document)["subscription_details"].(document), "subscription")
 			},
-			func(*billing.InvoiceFact) {},
+			func(*fact.Invoice) {},
 		},
 		"subscription not on the line": {
 			func(e document, version string) {
@@ -137,7 +137,7 @@ func TestRead_Invoice_Fields(t *testing.T) {
 				}
 				lineOf(e)["parent"].(document)["subscription_item_details"].(document)["subscription"] = nil
 			},
-			func(*billing.InvoiceFact) {},
+			func(*fact.Invoice) {},
 		},
 		"account of the invoice itself": {
 			func(e document, version string) {
@@ -148,20 +148,20 @@ func TestRead_Invoice_Fields(t *testing.T) {
 				}
 				objectOf(e)["parent"].(document)["subscription_details"].(document)["metadata"] = document{}
 			},
-			func(i *billing.InvoiceFact) { i.Account = "umbrella" },
+			func(i *fact.Invoice) { i.Account = "umbrella" },
 		},
-		"first lines only": {func(e document, _ string) { objectOf(e)["lines"].(document)["has_more"] = true }, func(i *billing.InvoiceFact) { i.Partial = true }},
-		"has_more as text": {func(e document, _ string) { objectOf(e)["lines"].(document)["has_more"] = "true" }, func(*billing.InvoiceFact) {}},
-		"no line":          {func(e document, _ string) { objectOf(e)["lines"].(document)["data"] = []any{} }, func(i *billing.InvoiceFact) { i.Lines = nil }},
+		"first lines only": {func(e document, _ string) { objectOf(e)["lines"].(document)["has_more"] = true }, func(i *fact.Invoice) { i.Partial = true }},
+		"has_more as text": {func(e document, _ string) { objectOf(e)["lines"].(document)["has_more"] = "true" }, func(*fact.Invoice) {}},
+		"no line":          {func(e document, _ string) { objectOf(e)["lines"].(document)["data"] = []any{} }, func(i *fact.Invoice) { i.Lines = nil }},
 		"a line of nothing": {
 			func(e document, _ string) { objectOf(e)["lines"].(document)["data"] = []any{document{"amount": 5}} },
-			func(i *billing.InvoiceFact) { i.Lines = []billing.Line{{Amount: 5}} },
+			func(i *fact.Invoice) { i.Lines = []fact.Line{{Amount: 5}} },
 		},
-		"more paid than due": {func(e document, _ string) { objectOf(e)["amount_remaining"] = -5 }, func(i *billing.InvoiceFact) { i.Remaining = -5 }},
+		"more paid than due": {func(e document, _ string) { objectOf(e)["amount_remaining"] = -5 }, func(i *fact.Invoice) { i.Remaining = -5 }},
 		"unknown fields": {
 			func(e document, _ string) {
 				objectOf(e)["ID"], objectOf(e)["brand_new"] = "in_other", document{"id": 1}
-			}, func(*billing.InvoiceFact) {},
+			}, func(*fact.Invoice) {},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestRead_Invoice_TiesItsPayment(t *testing.T) {
 			t.Fatalf("%s: %d facts, %v", name, len(facts), err)
 		}
 		if tt.object != "" {
-			same(t, facts[1], about(billing.PaymentSeen, tt.object, "cus_1", "invoice.paid", billing.RankEnd, billing.Data{Payment: &billing.PaymentFact{
+			same(t, facts[1], about(fact.PaymentSeen, tt.object, "cus_1", "invoice.paid", fact.RankEnd, fact.Data{Payment: &fact.Payment{
 				Invoice: "in_1", Charge: tt.charge, Currency: "usd"}}))
 		}
 	}
@@ -255,7 +255,7 @@ func TestRead_Invoice_NoSubscription_SaidSo(t *testing.T) {
 			if got.Subscription != "" || got.Account != "" {
 				t.Errorf("%s: subscription %q, account %q", name, got.Subscription, got.Account)
 			}
-			want := []billing.Line{{
+			want := []fact.Line{{
 				Price: "price_week", Product: "prod_of_price_week", Quantity: 1, Amount: 900, PeriodStart: at(periodStart), PeriodEnd: at(periodStart),
 			}}
 			if !reflect.DeepEqual(got.Lines, want) {
@@ -292,8 +292,8 @@ func TestRead_Invoice_LinesOfTwoSubscriptions(t *testing.T) {
 
 func TestRead_Invoice_Lines_Kinds(t *testing.T) {
 	t.Parallel()
-	line := func(change func(*billing.Line)) billing.Line {
-		l := billing.Line{Subscription: "sub_1", Price: "price_pro", Product: "prod_of_price_pro", Quantity: 1, Amount: 300, PeriodStart: at(periodStart), PeriodEnd: at(periodEnd)}
+	line := func(change func(*fact.Line)) fact.Line {
+		l := fact.Line{Subscription: "sub_1", Price: "price_pro", Product: "prod_of_price_pro", Quantity: 1, Amount: 300, PeriodStart: at(periodStart), PeriodEnd: at(periodEnd)}
 		change(&l)
 		return l
 	}
@@ -305,21 +305,21 @@ func TestRead_Invoice_Lines_Kinds(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		sold sold
-		want billing.Line
+		want fact.Line
 	}{
-		"recurring":                {kind(recurring, 300, false), line(func(*billing.Line) {})},
-		"proration":                {kind(proration, 300, false), line(func(l *billing.Line) { l.Proration = true })},
-		"credit":                   {kind(proration, -300, false), line(func(l *billing.Line) { l.Proration, l.Credit, l.Amount = true, true, -300 })},
-		"credit of what was free":  {kind(proration, 0, true), line(func(l *billing.Line) { l.Proration, l.Credit, l.Amount = true, true, 0 })},
-		"item of the subscription": {kind(attached, 300, false), line(func(*billing.Line) {})},
-		"item of none":             {kind(standalone, 300, false), line(func(l *billing.Line) { l.Subscription = "" })},
+		"recurring":                {kind(recurring, 300, false), line(func(*fact.Line) {})},
+		"proration":                {kind(proration, 300, false), line(func(l *fact.Line) { l.Proration = true })},
+		"credit":                   {kind(proration, -300, false), line(func(l *fact.Line) { l.Proration, l.Credit, l.Amount = true, true, -300 })},
+		"credit of what was free":  {kind(proration, 0, true), line(func(l *fact.Line) { l.Proration, l.Credit, l.Amount = true, true, 0 })},
+		"item of the subscription": {kind(attached, 300, false), line(func(*fact.Line) {})},
+		"item of none":             {kind(standalone, 300, false), line(func(l *fact.Line) { l.Subscription = "" })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachVersion(t, func(t *testing.T, version string) {
 				event := invoiceEvent(t, version, "invoice.paid")
 				setLines(event, version, []sold{tt.sold})
-				if got := read(t, event).Invoice.Lines; !reflect.DeepEqual(got, []billing.Line{tt.want}) {
+				if got := read(t, event).Invoice.Lines; !reflect.DeepEqual(got, []fact.Line{tt.want}) {
 					t.Errorf("lines\n got %s\nwant %s", encode(t, got), encode(t, tt.want))
 				}
 			})

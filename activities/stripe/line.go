@@ -1,15 +1,15 @@
 package stripe
 
-import "github.com/pawlhq/pawl/schema/billing"
+import "github.com/pawlhq/pawl/schema/billing/fact"
 
-// placesOf are where a line names its subscription, say: on the line up to 2025-02, since then under its parent,
-// which is a subscription item or an invoice item.
+// placesOf returns the locations of a line's references such as its subscription: the line itself up to 2025-02,
+// since then its parent, a subscription item or an invoice item.
 func placesOf(l object) []object {
 	parent := l.object("parent")
 	return []object{l, parent.object("subscription_item_details"), parent.object("invoice_item_details")}
 }
 
-// lineSubscription finds a line's subscription. "" is an item of no subscription.
+// lineSubscription returns a line's subscription, or "".
 func lineSubscription(l object) string {
 	for _, place := range placesOf(l) {
 		if id := place.ref("subscription"); id != "" {
@@ -19,8 +19,8 @@ func lineSubscription(l object) string {
 	return ""
 }
 
-// lines returns the invoice's lines, and whether the payload carries only the first of them.
-func (r *reader) lines(f *fields, subscription string) (lines []billing.Line, partial bool) {
+// lines returns the invoice's lines, and whether the payload contains only the first of them.
+func (r *reader) lines(f *fields, subscription string) (lines []fact.Line, partial bool) {
 	list := f.in("lines")
 	for _, in := range list.elements("data") {
 		lines = append(lines, r.line(in, subscription))
@@ -28,11 +28,11 @@ func (r *reader) lines(f *fields, subscription string) (lines []billing.Line, pa
 	return lines, list.is("has_more")
 }
 
-func (r *reader) line(f *fields, subscription string) billing.Line {
+func (r *reader) line(f *fields, subscription string) fact.Line {
 	p := r.price(f)
 	period := f.in("period")
-	line := billing.Line{
-		Subscription: f.usable("subscription", lineSubscription(f.object), mostID),
+	line := fact.Line{
+		Subscription: f.id("subscription", lineSubscription(f.object)),
 		Price:        p.id,
 		LookupKey:    p.lookupKey,
 		Product:      p.product,
@@ -45,18 +45,18 @@ func (r *reader) line(f *fields, subscription string) billing.Line {
 	}
 	for _, place := range placesOf(f.object) {
 		line.Proration = line.Proration || place.is("proration")
-		// A credit names the lines that it takes back ("for a credit proration, the original debit line items"). What
-		// was free is taken back for nothing, so that the amount alone does not tell.
+		// A credit names the lines that it reverses ("for a credit proration, the original debit line items"). The
+		// amount alone is not sufficient, because the credit of a free item is 0.
 		line.Credit = line.Credit || len(place.object("proration_details", "credited_items")) > 0
 	}
 	line.Credit = line.Credit || line.Amount < 0
 	if line.Subscription == "" && isOwn(f.object) {
-		line.Subscription = subscription // a line of the subscription that does not name it
+		line.Subscription = subscription // a line of the subscription without a reference to it
 	}
 	return line
 }
 
-// isOwn reports whether a line is the subscription's own, and not an item that a person added: type up to 2025-02,
+// isOwn reports whether a line belongs to the subscription itself and was not added by hand: type up to 2025-02,
 // parent since.
 func isOwn(l object) bool {
 	parent := l.object("parent")

@@ -8,19 +8,19 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// List is a list of Stripe's.
+// List is a list in Stripe's API.
 type List struct {
-	// Name is the last part of its path, such as "invoices".
+	// Name is the path below /v1/, such as "invoices".
 	Name string
-	// query narrows it.
+	// query filters the list.
 	query url.Values
 }
 
-// Lists are what an import reads, in its order: customers first, since they say whose the rest is. Subscriptions that
-// have ended, and invoices that nobody has to pay any more, say nothing about the future.
+// Lists are the lists that an import reads, in this order: customers first, because they link the others to accounts.
+// Ended subscriptions and settled invoices are not needed for the future state.
 var Lists = []List{{Name: "customers"}, {Name: "subscriptions"}, {"invoices", url.Values{"status": {"open"}}}}
 
 // Listed is one object of a list.
@@ -31,15 +31,14 @@ type Listed struct {
 	Mode string
 }
 
-// ImportedFacts returns the facts that the object tells; see [ReadObject].
-func (l Listed) ImportedFacts(s billing.Subject) ([]billing.Fact, error) {
+// ImportedFacts returns the facts of the object; see [ReadObject].
+func (l Listed) ImportedFacts(s fact.Subject) ([]fact.Fact, error) {
 	s.OccurredAt = l.At
-	return ReadObject(l.Body, s, billing.FromImport)
+	return ReadObject(l.Body, s, fact.FromImport)
 }
 
-// Page returns the objects of a list that come after another ("" for the first ones), up to 100, and whether there
-// are more. An after that is gone meanwhile is [ErrNotFound]. Errors are like those of [Client.Object]
-// otherwise.
+// Page returns up to 100 objects of a list that follow the object after ("" for the first page), and whether there
+// are more. It returns [ErrNotFound] if after no longer exists. Other errors are as for [Client.Object].
 func (c *Client) Page(ctx context.Context, list List, after, account string) (page []Listed, more bool, err error) {
 	query := url.Values{"limit": {"100"}}
 	maps.Copy(query, list.query)
@@ -61,7 +60,7 @@ func (c *Client) Page(ctx context.Context, list List, after, account string) (pa
 		page = append(page, listed(body, fetched.At))
 	}
 	if answer.HasMore && (len(page) == 0 || page[len(page)-1].ID == "") {
-		return nil, false, effect.Fault("%s: a page of %s after which nothing can be asked for", c.host, list.Name)
+		return nil, false, effect.Fault("%s: the last object of a page of %s has no ID", c.host, list.Name)
 	}
 	return page, answer.HasMore, nil
 }
@@ -71,7 +70,7 @@ func listed(body json.RawMessage, at time.Time) Listed {
 		ID       string
 		Livemode bool
 	}
-	_ = json.Unmarshal(body, &head) // what cannot be read has no ID, and tells no facts
+	_ = json.Unmarshal(body, &head) // an object that cannot be parsed has no ID and no facts
 	l := Listed{Fetched: Fetched{Body: body, At: at}, ID: head.ID, Mode: "test"}
 	if head.Livemode {
 		l.Mode = "live"

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Money writes an amount in the provider's minor units for people: 1000 usd is "10.00 USD", 1000 jpy
-// "1000 JPY". Which unit that is, is the provider's word: see [Decimals]. Of a currency that is not known, it says the
-// minor units.
+// Money formats an amount in minor units for people: 1000 usd is "10.00 USD", 1000 jpy "1000 JPY". [Decimals] defines
+// the minor unit. For an unknown currency it prints the minor units.
 func Money(amount int64, code string) string {
 	if code != "" && !IsCurrency(strings.ToLower(code)) {
 		return strconv.FormatInt(amount, 10) + " minor units of " + strings.ToUpper(code)

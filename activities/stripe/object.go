@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// Unusable says why s, of at most the given number of bytes, cannot be stored or stand in a key, "" when it can. It
-// does not repeat s: the words stand in histories and reasons, and s may be an address. Postgres refuses a NUL each
-// time it is tried; and encoding/json puts U+FFFD where escapes are broken, so that two IDs would be one.
+// Unusable returns the reason why s cannot be stored or used in a key, or "". s may have at most most bytes. The
+// reason does not contain s, because histories contain the reason, and s may be an e-mail address. Postgres rejects
+// NUL, and encoding/json replaces broken escapes by U+FFFD, so that two IDs could become equal.
 func Unusable(s string, most int) string {
 	if len(s) > most {
 		return fmt.Sprintf("has %d bytes, at most %d can be stored", len(s), most)
@@ -25,18 +25,18 @@ func Unusable(s string, most int) string {
 	return ""
 }
 
-// object is a JSON object whose fields are read one by one. Names are matched exactly: encoding/json
-// into a struct would take "ID" for "id".
+// object is a JSON object with fields that are decoded one by one. Names match exactly, whereas encoding/json would
+// accept "ID" for "id".
 type object map[string]json.RawMessage
 
-// parse reads body as one JSON object.
+// parse decodes body as one JSON object.
 func parse(body []byte) (object, error) {
 	if !utf8.Valid(body) {
 		return nil, review(Unreadable, "body", "invalid UTF-8")
 	}
 	var o object
 	if err := json.Unmarshal(body, &o); err != nil {
-		return nil, review(Unreadable, "body", "not a JSON object: "+err.Error())
+		return nil, review(Unreadable, "body", "is "+shape(body)+", not a JSON object")
 	}
 	if o == nil {
 		return nil, review(Unreadable, "body", "null")
@@ -44,7 +44,7 @@ func parse(body []byte) (object, error) {
 	return o, nil
 }
 
-// has reports whether the field stands in o, be it null.
+// has reports whether the field is present, even if it is null.
 func (o object) has(name string) bool {
 	_, ok := o[name]
 	return ok
@@ -59,7 +59,7 @@ func (o object) null(name string) bool {
 // is reports whether the field is true.
 func (o object) is(name string) bool { return string(o[name]) == "true" }
 
-// object returns the nested object, empty where it is absent, null or something else.
+// object returns the nested object. It is empty if it is absent, null or not an object.
 func (o object) object(path ...string) object {
 	for _, name := range path {
 		var inner object
@@ -71,20 +71,20 @@ func (o object) object(path ...string) object {
 	return o
 }
 
-// objects returns an array of objects, and false where the field is something else.
+// objects returns an array of objects, and false if the field is not such an array.
 func (o object) objects(name string) ([]object, bool) {
 	var found []object
 	ok := json.Unmarshal(o[name], &found) == nil && found != nil
 	return found, ok
 }
 
-// text returns a string field, "" where it is absent, null or no string.
+// text returns a string field, or "" if it is absent, null or not a string.
 func (o object) text(name string) (s string) {
-	_ = json.Unmarshal(o[name], &s) // which leaves s as it is where it fails
+	_ = json.Unmarshal(o[name], &s) // s stays "" if decoding fails
 	return s
 }
 
-// ref returns the ID of a reference, which is a string or an expanded object; "" for none.
+// ref returns the ID of a reference, which is a string or an expanded object, or "".
 func (o object) ref(name string) string {
 	if id := o.text(name); id != "" {
 		return id
@@ -92,24 +92,53 @@ func (o object) ref(name string) string {
 	return o.object(name).text("id")
 }
 
-// errAbsent says that a field is absent or null.
+// errAbsent means that a field is absent or null.
 var errAbsent = errors.New("absent")
 
-// integer returns a whole number exactly: money must not pass through a float.
+// mostInteger limits amounts, quantities and times. No real amount is as large, and the sum of thousands of them fits
+// into 64 bits.
+const mostInteger = 1_000_000_000_000_000
+
+// integer returns an exact integer, because money must not pass through a float. Its errors do not contain the value,
+// which may be an e-mail address.
 func (o object) integer(name string) (int64, error) {
 	if o.null(name) {
 		return 0, errAbsent
 	}
 	n, err := strconv.ParseInt(string(o[name]), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%.40s is no whole number of 64 bits", o[name])
+	switch {
+	case errors.Is(err, strconv.ErrRange), n > mostInteger, n < -mostInteger:
+		return 0, fmt.Errorf("is a number beyond %d", mostInteger)
+	case err != nil:
+		return 0, fmt.Errorf("is %s, not a whole number", shape(o[name]))
 	}
 	return n, nil
 }
 
-// latest is the end of the year 9999: encoding/json refuses times behind it, in activities' results
-// as anywhere, and the activity would be tried again for ever. Milliseconds of any year since 1978 are
-// behind it.
+// shape describes a value without repeating it: its JSON type and its length.
+func shape(raw []byte) string {
+	is := "invalid JSON"
+	if json.Valid(raw) {
+		switch bytes.TrimSpace(raw)[0] {
+		case '"':
+			is = "a string"
+		case '{':
+			is = "an object"
+		case '[':
+			is = "an array"
+		case 't', 'f':
+			is = "a boolean"
+		case 'n':
+			is = "null"
+		default:
+			is = "a number"
+		}
+	}
+	return fmt.Sprintf("%s of %d bytes", is, len(raw))
+}
+
+// latest is the end of the year 9999. encoding/json rejects later times, also in the results of activities, which
+// would be retried forever. Milliseconds of any year since 1978 are later.
 const latest = 253402300799
 
 // unix returns a time in Unix seconds.
@@ -119,13 +148,13 @@ func (o object) unix(name string) (time.Time, error) {
 		return time.Time{}, err
 	}
 	if n <= 0 || n > latest {
-		return time.Time{}, fmt.Errorf("%d is no time in seconds between 1970 and 9999", n)
+		return time.Time{}, errors.New("is not a time in seconds between 1970 and 9999")
 	}
 	return time.Unix(n, 0).UTC(), nil
 }
 
-// overlay returns o with the fields of previous in place of its own: what o was before, if previous is an event's
-// previous_attributes. Of nested objects Stripe tells only the fields that differ, of arrays all elements.
+// overlay returns the earlier state of o: its fields, replaced by the fields of an event's previous_attributes.
+// Stripe sends only the changed fields of nested objects, but all elements of arrays.
 func (o object) overlay(previous object) object {
 	was := make(object, len(o))
 	for name, raw := range o {

@@ -2,67 +2,130 @@ package stripe
 
 import (
 	"cmp"
+	"slices"
+	"time"
 
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// charge reads a charge, and the refunds that it carries. The fact is about its payment intent, where it has one.
-func (r *reader) charge(f *fields) *billing.Fact {
-	fact := r.fact(f, billing.PaymentSeen, false)
-	refunded := f.count("amount_refunded")
-	fact.Payment = &billing.PaymentFact{
-		Status:  f.needed("status", f.word("status")),
+// charge parses a charge and the refunds that it contains. The fact is about its payment intent, if there is one.
+func (r *reader) charge(f *fields) *fact.Fact {
+	seen := r.fact(f, fact.PaymentSeen, false)
+	status, amount, refunded := f.captured()
+	seen.Payment = &fact.Payment{
+		Status:  status,
 		Invoice: f.link("invoice"), // up to 2025-02
-		// Since then a payment does not say that it pays none.
+		// Later versions omit the field if a payment has no invoice.
 		NoInvoice: f.has("invoice") && f.null("invoice"),
-		Charge:    fact.Object,
-		Amount:    f.amount("amount"),
+		Charge:    seen.Object,
+		Amount:    amount,
 		Currency:  f.currency("currency"),
 		Refunded:  &refunded,
 	}
-	if intent := f.link("payment_intent"); intent != "" {
-		fact.Object = intent
+	if status == "succeeded" {
+		seen.Payment.PaidAt = r.reports("charge.succeeded", "charge.captured")
+		seen.Payment.CreatedAt = f.chargedAt(amount)
 	}
-	r.more = r.refundsOf(f, *fact)
+	if intent := f.link("payment_intent"); intent != "" {
+		seen.Object = intent
+	}
+	r.more = r.refundsOf(f, *seen)
 	// Refunds of charges have events of their own since 2024-10-28.
 	if r.subject.EventType == "charge.refunded" && r.version != "" && r.version < "2024-10-28" {
 		carried := int64(0)
 		for _, refund := range r.more {
-			if refund.Rank != billing.RankEnd { // it has not failed
+			if refund.Rank != fact.RankEnd { // the refund has not failed
 				carried += refund.Refund.Amount
 			}
 		}
-		fact.Payment.ToldAlone = carried < refunded
+		seen.Payment.ToldAlone = carried < refunded
 	}
-	return fact
+	return seen
 }
 
-func (r *reader) paymentIntent(f *fields) *billing.Fact {
+// reports returns the time of the event if it has one of the types, else zero.
+func (r *reader) reports(types ...string) time.Time {
+	if r.origin == fact.FromEvent && slices.Contains(types, r.subject.EventType) {
+		return r.subject.OccurredAt
+	}
+	return time.Time{}
+}
+
+// chargedAt returns when a charge was made. It returns zero if the charge was authorised first, because its capture can
+// be days later.
+func (f *fields) chargedAt(captured int64) time.Time {
+	if captured < f.amount("amount") || !f.in("payment_method_details", "card").null("capture_before") {
+		return time.Time{}
+	}
+	return f.time("created")
+}
+
+// requiresCapture is the status of a payment intent with authorised money that is not captured yet. The reader also
+// uses it for such a charge, which Stripe shows as succeeded.
+const requiresCapture = "requires_capture"
+
+// captured returns the status of a charge, the captured amount and the refunded part of it. An authorisation is not
+// cash: a charge that is not captured has the status requires_capture, and Stripe shows a released one as refunded
+// although no money moved (https://docs.stripe.com/payments/place-a-hold-on-a-payment-method). If only a part was
+// captured, amount_refunded can include the released rest.
+func (f *fields) captured() (status string, amount, refunded int64) {
+	status, amount, refunded = f.needed("status", f.word("status")), f.amount("amount"), f.count("amount_refunded")
+	switch {
+	case status != "succeeded":
+		return status, amount, refunded
+	case f.has("captured") && !f.is("captured"):
+		return requiresCapture, 0, 0
+	case f.null("amount_captured"):
+		return status, amount, refunded
+	}
+	captured := f.count("amount_captured")
+	if released := amount - captured; released > 0 && f.is("refunded") {
+		refunded = captured
+	} else if released > 0 {
+		refunded = max(0, refunded-released)
+	}
+	return status, captured, refunded
+}
+
+func (r *reader) paymentIntent(f *fields) *fact.Fact {
 	status := f.needed("status", f.word("status"))
-	fact := r.fact(f, billing.PaymentSeen, status == "succeeded" || status == "canceled")
-	fact.Payment = &billing.PaymentFact{
+	seen := r.fact(f, fact.PaymentSeen, status == "succeeded" || status == "canceled")
+	amount := f.amount("amount")
+	switch {
+	case status == requiresCapture && f.count("amount_received") > 0: // one of several captures
+		status, amount = "succeeded", f.count("amount_received")
+	case status == requiresCapture:
+		amount = 0
+	case status == "succeeded" && !f.null("amount_received"):
+		amount = f.count("amount_received")
+	}
+	seen.Payment = &fact.Payment{
 		Status:  status,
 		Invoice: f.link("invoice"), // up to 2025-02
-		// Since then a payment does not say that it pays none.
+		// Later versions omit the field if a payment has no invoice.
 		NoInvoice: f.has("invoice") && f.null("invoice"),
 		Charge:    f.link("latest_charge"),
-		Amount:    f.amount("amount"),
+		Amount:    amount,
 		Currency:  f.currency("currency"),
 	}
-	return fact
+	if status == "succeeded" {
+		seen.Payment.PaidAt = r.reports("payment_intent.succeeded")
+	}
+	return seen
 }
 
-// invoicePayment reads what ties a payment to its invoice since 2025-03-31.basil. The fact is about the payment: the
-// charge or payment intent. A payment outside of Stripe has none: the fact is about the invoice payment itself.
-func (r *reader) invoicePayment(f *fields) *billing.Fact {
+// invoicePayment parses the object that connects a payment to its invoice since 2025-03-31.basil. The fact is about
+// the payment, i.e. the charge or payment intent. For a payment outside of Stripe the fact is about the invoice
+// payment itself.
+func (r *reader) invoicePayment(f *fields) *fact.Fact {
 	payment := f.in("payment")
 	id := payment.link("payment_intent")
 	charge := payment.link("charge")
 	status := f.word("status")
-	fact := r.fact(f, billing.PaymentSeen, status == "paid" || status == "canceled")
+	seen := r.fact(f, fact.PaymentSeen, status == "paid" || status == "canceled")
 	outside := id == "" && charge == ""
-	fact.Object = cmp.Or(id, charge, fact.Object)
-	fact.Payment = &billing.PaymentFact{
+	seen.Object = cmp.Or(id, charge, seen.Object)
+	seen.Payment = &fact.Payment{
 		OutOfBand: outside,
 		Invoice:   f.needed("invoice", f.link("invoice")),
 		Charge:    charge,
@@ -70,7 +133,8 @@ func (r *reader) invoicePayment(f *fields) *billing.Fact {
 		Currency:  f.currency("currency"),
 	}
 	if status == "paid" {
-		fact.Payment.Status, fact.Payment.Amount = "succeeded", f.count("amount_paid")
+		seen.Payment.Status, seen.Payment.Amount = "succeeded", f.count("amount_paid")
+		seen.Payment.PaidAt = cmp.Or(f.in("status_transitions").time("paid_at"), r.reports("invoice_payment.paid"))
 	}
-	return fact
+	return seen
 }

@@ -1,14 +1,15 @@
 package stripe
 
-// price is a price as the items of subscriptions and the lines of invoices carry it.
+// price is the price of a subscription item or an invoice line.
 type price struct {
 	id, product, lookupKey string
 	metered                bool
 }
 
-// price reads the price of an item or a line: price up to 2025-02 and on items, pricing.price_details on lines since,
-// plan of old. Since then a line carries only the price's ID, which does not tell its lookup key, nor whether it is
-// metered. A connected account could give its prices any lookup key: it is left out.
+// price parses the price of an item or a line: the field price on items, and on lines up to 2025-02;
+// pricing.price_details on lines since then; plan in old versions. Since then a line contains only the ID of the
+// price, without its lookup key and without usage_type. A connected account could give its prices any lookup key, so
+// its lookup keys are ignored.
 func (r *reader) price(f *fields) price {
 	p := readPrice(f.object)
 	p.id, p.product = f.usable("price", p.id, mostPrice), f.usable("price.product", p.product, mostPrice)
@@ -37,7 +38,7 @@ func readPrice(o object) price {
 	return p
 }
 
-// metadataPlan returns the plan that a subscription's metadata names, "" for none and for a connected account's.
+// metadataPlan returns the plan in a subscription's metadata, or "". It ignores the metadata of connected accounts.
 func (r *reader) metadataPlan(f *fields, field string, metadata object) string {
 	if !r.own() {
 		return ""

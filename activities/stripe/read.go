@@ -1,32 +1,33 @@
 package stripe
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// ReaderVersion is raised by a change that has the reader find other facts in the same body. Each fact says which
-// version has read it; see docs/operations.md, "A version read something wrongly".
+// ReaderVersion is increased by a change that produces other facts from the same body. Each fact stores the version
+// that parsed it; see docs/operations/parser-fault.md.
 const ReaderVersion = 1
 
-// Read returns the facts that an event's body tells; none, without an error, where the event is about nothing that we
-// keep facts of. The subject comes with what the receipt knows: provider, mode, event, receipt and the connected
-// account, to which Read adds the time and the customer.
+// Read returns the facts of an event. It returns none, and no error, if pawl keeps no facts of the event's object.
+// The subject contains the data of the receipt: provider, mode, event, receipt and connected account. Read adds the
+// time and the customer.
 //
 // Every error is a [ReviewError].
-func Read(body []byte, s billing.Subject) ([]billing.Fact, error) {
+func Read(body []byte, s fact.Subject) ([]fact.Fact, error) {
 	event, err := parse(body)
 	if err != nil {
 		return nil, err
 	}
 	if event.text("object") == "v2.core.event" {
-		return nil, review(Thin, "data.object", "absent; a thin event carries no object, and its source has no "+
-			"api_key to ask for it")
+		return nil, review(Thin, "data.object", "absent; a thin event contains no object, and its source has no "+
+			"api_key to fetch it")
 	}
 	if s.EventType == "invoice.upcoming" {
-		return nil, nil // of an invoice that is not there yet, and has no ID
+		return nil, nil // the invoice does not exist yet and has no ID
 	}
 	data := event.object("data")
 	o := data.object("object")
@@ -40,17 +41,22 @@ func Read(body []byte, s billing.Subject) ([]billing.Fact, error) {
 	if err := *created.err; err != nil {
 		return nil, err
 	}
-	r := reader{subject: s, origin: billing.FromEvent, previous: data.object("previous_attributes"),
+	r := reader{subject: s, origin: fact.FromEvent, previous: data.object("previous_attributes"),
 		version: event.text("api_version")}
 	if IsReconciled(s.EventType) {
-		r.origin = billing.FromFetch
+		r.origin = fact.FromFetch
 	}
-	return r.facts(o)
+	facts, err := r.facts(o)
+	if of, unread := errors.AsType[*ReviewError](err); unread && of.Code == Unreadable && r.version != "" &&
+		!Tested(r.version) {
+		of.Reason += "; the parser was not tested with the API version of the event"
+	}
+	return facts, err
 }
 
-// ReadObject returns the facts that an object tells which was fetched, or imported: as it was at the subject's time; or
-// those of each object of a list. It is like [Read] otherwise.
-func ReadObject(body []byte, s billing.Subject, origin billing.Origin) ([]billing.Fact, error) {
+// ReadObject returns the facts of a fetched or imported object, or of each object in a list, as of the subject's
+// time. Otherwise it is like [Read].
+func ReadObject(body []byte, s fact.Subject, origin fact.Origin) ([]fact.Fact, error) {
 	o, err := parse(body)
 	if err != nil {
 		return nil, err
@@ -60,7 +66,7 @@ func ReadObject(body []byte, s billing.Subject, origin billing.Origin) ([]billin
 		return r.facts(o)
 	}
 	list := fieldsOf(o, "list.")
-	var facts []billing.Fact
+	var facts []fact.Fact
 	for _, each := range list.elements("data") {
 		found, err := r.facts(each.object)
 		if err != nil {
@@ -77,25 +83,26 @@ func ReadObject(body []byte, s billing.Subject, origin billing.Origin) ([]billin
 }
 
 type reader struct {
-	subject  billing.Subject
-	origin   billing.Origin
+	subject  fact.Subject
+	origin   fact.Origin
 	previous object
-	// version is the API version of the event, "" for none. Versions order by their date.
+	// version is the API version of the event, or "". Versions are ordered by date.
 	version string
-	// more are facts about other objects that the object carries.
-	more []billing.Fact
+	// more holds facts about other objects that the object contains.
+	more []fact.Fact
 }
 
-// own reports whether the object is of our own account. What a connected account writes into its metadata, or makes
-// its lookup keys, says nothing about our accounts and plans: it could name any.
+// own reports whether the object belongs to the adopting company's own Stripe account. Metadata and lookup keys of a
+// connected account must not select accounts or plans, because that account could write any value.
 func (r *reader) own() bool { return r.subject.ProviderAccount == "" }
 
-// facts dispatches on what the object says it is, which is the same in every version and for every way to it.
-func (r *reader) facts(o object) ([]billing.Fact, error) {
+// facts selects the parser by the object's type, which is the same in every version and for events and fetched
+// objects.
+func (r *reader) facts(o object) ([]fact.Fact, error) {
 	if o.text("object") == "" {
-		return nil, review(Unreadable, "data.object.object", "absent; every object says what it is")
+		return nil, review(Unreadable, "data.object.object", "absent; every object has a type")
 	}
-	read, ok := map[string]func(*reader, *fields) *billing.Fact{
+	read, ok := map[string]func(*reader, *fields) *fact.Fact{
 		"subscription":              (*reader).subscription,
 		"invoice":                   (*reader).invoice,
 		"charge":                    (*reader).charge,
@@ -113,52 +120,51 @@ func (r *reader) facts(o object) ([]billing.Fact, error) {
 	}
 	f := fieldsOf(o, o.text("object")+".")
 	r.more = nil
-	fact := read(r, f)
-	if *f.err != nil || fact == nil {
+	seen := read(r, f)
+	if *f.err != nil || seen == nil {
 		return nil, *f.err
 	}
-	return slices.Concat([]billing.Fact{*fact}, r.more, billing.LinksOf(*fact)), nil
+	return slices.Concat([]fact.Fact{*seen}, r.more, fact.LinksOf(*seen)), nil
 }
 
-// fact returns the fact about the object without its data. An object that has ended has the rank of an end, whatever
-// the event is called: within its second, nothing comes after it.
-func (r *reader) fact(f *fields, kind billing.Kind, ended bool) *billing.Fact {
-	fact := &billing.Fact{Subject: r.subject, Kind: kind, Origin: r.origin, Rank: billing.RankFetched,
+// fact returns the fact about the object, without its data. An object that has ended has the rank of an end for every
+// type of event: nothing comes after it within its second.
+func (r *reader) fact(f *fields, kind fact.Kind, ended bool) *fact.Fact {
+	seen := &fact.Fact{Subject: r.subject, Kind: kind, Origin: r.origin, Rank: fact.RankFetched,
 		Reader: ReaderVersion}
-	fact.Object = f.needed("id", f.word("id"))
-	// An account of the Accounts v2 API stands in the customer's place.
-	if fact.Customer = f.link("customer"); fact.Customer == "" {
-		fact.Customer = f.link("customer_account")
+	seen.Object = f.needed("id", f.link("id"))
+	// An account of the Accounts v2 API replaces the customer.
+	if seen.Customer = f.link("customer"); seen.Customer == "" {
+		seen.Customer = f.link("customer_account")
 	}
-	if r.origin == billing.FromEvent {
-		fact.Rank = rank(r.subject.EventType, ended)
+	if r.origin == fact.FromEvent {
+		seen.Rank = rank(r.subject.EventType, ended)
 	}
-	return fact
+	return seen
 }
 
-// notices are the events that tell of something to come, and come with an object that has not changed.
+// notices are event types that announce something and contain an unchanged object.
 var notices = map[string]bool{
 	"customer.subscription.trial_will_end":         true,
-	"customer.subscription.pending_update_applied": true,
 	"customer.subscription.pending_update_expired": true,
 	"invoice.sent":        true,
 	"invoice.overdue":     true,
 	"invoice.will_be_due": true,
 }
 
-func rank(eventType string, ended bool) billing.Rank {
+func rank(eventType string, ended bool) fact.Rank {
 	switch {
 	case ended:
-		return billing.RankEnd
+		return fact.RankEnd
 	case notices[eventType]:
-		return billing.RankNotice
+		return fact.RankNotice
 	case strings.HasSuffix(eventType, ".created"):
-		return billing.RankCreated
+		return fact.RankCreated
 	}
-	return billing.RankChange
+	return fact.RankChange
 }
 
-// metadataAccount returns the account of ours that metadata names, "" for none and for a connected account's.
+// metadataAccount returns the account in metadata, or "". It ignores the metadata of connected accounts.
 func (r *reader) metadataAccount(f *fields, field string, metadata object) string {
 	if !r.own() {
 		return ""

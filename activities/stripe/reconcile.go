@@ -11,18 +11,19 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Reconciled is the type of a receipt that holds an object as a person had it fetched. Its body is an envelope like an
-// event's, which Stripe never sent. Of money that has moved, the type says the object, too: see [Listed.Type].
-const Reconciled = "reconcile"
+// Reconciled is the type of a receipt with a fetched object. Its body is an envelope like an event's, which Stripe
+// never sent. For money that has moved, the type also contains the object; see [Listed.Type].
+const Reconciled = fact.Reconciled
 
-// IsReconciled reports whether the type is that of a receipt which holds a fetched object.
+// IsReconciled reports whether a receipt of this type contains a fetched object.
 func IsReconciled(eventType string) bool {
 	return eventType == Reconciled || strings.HasPrefix(eventType, Reconciled+".")
 }
 
-// Type is the type of a receipt that holds the object: "reconcile", or "reconcile.refund" and so on.
+// Type returns the type of a receipt with the object: "reconcile", or "reconcile.refund" and so on.
 func (l Listed) Type() string {
 	switch l.kind() {
 	case "charge", "refund", "dispute", "credit_note", "early_fraud_warning":
@@ -33,30 +34,38 @@ func (l Listed) Type() string {
 
 func (l Listed) kind() string {
 	var o struct{ Object string }
-	_ = json.Unmarshal(l.Body, &o) // what cannot be read is of no kind
+	_ = json.Unmarshal(l.Body, &o) // an object that cannot be parsed has no kind
 	return strings.TrimPrefix(o.Object, "radar.")
 }
 
 const (
-	// mostRead is how many objects of one list are read, the newest first: ten pages, a second at the default rate.
+	// mostRead is the maximum number of objects read of one list, newest first: ten pages, a second at the default
+	// rate.
 	mostRead = 1000
-	// mostWarned is of how many of the newest charges early fraud warnings are asked for, since each costs a request. A
-	// warning comes within months of its charge.
+	// mostWarned is the number of newest charges that are checked for early fraud warnings, because each check is a
+	// request. A warning arrives within months of its charge.
 	mostWarned = 100
 )
 
-// OfCustomer returns what Stripe holds of a customer: the customer itself, all subscriptions, those that have ended,
-// too, the invoices, the credit notes, the checkout sessions that were paid for and have no invoice, and the charges
-// that were paid back, disputed or warned of, with their refunds, disputes and early fraud warnings. A customer that
-// Stripe does not have is [ErrNotFound].
-//
-// leftOut says what of a list was not read, and why: the key may not read it, where it is one of money; or there is
-// more of it than one call reads.
-func (c *Client) OfCustomer(ctx context.Context, id, account string) (held []Listed,
-	leftOut map[string]string, err error) {
+// Holding is Stripe's data about a customer.
+type Holding struct {
+	Objects []Listed
+	// LeftOut contains the reason why a list, or a part of it, was not read: the key has no permission, or the list
+	// is too long for one call.
+	LeftOut map[string]string
+	// Cash is the customer's money on the balance. CashKnown reports whether it is complete.
+	Cash      []Cash
+	CashKnown bool
+}
+
+// OfCustomer returns Stripe's data about a customer: the customer, all subscriptions including ended ones, the
+// invoices, the credit notes, the paid checkout sessions without an invoice, and the charges that were refunded,
+// disputed or have a fraud warning, with these objects. It returns [ErrNotFound] if Stripe does not have the
+// customer.
+func (c *Client) OfCustomer(ctx context.Context, id, account string) (held Holding, err error) {
 	customer, err := c.Object(ctx, "customer", id, account)
 	if err != nil {
-		return nil, nil, err
+		return held, err
 	}
 	r := reading{Client: c, account: account, held: []Listed{customer}, leftOut: map[string]string{}}
 	for _, of := range []List{
@@ -66,7 +75,7 @@ func (c *Client) OfCustomer(ctx context.Context, id, account string) (held []Lis
 	} {
 		list, err := r.all(ctx, of)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s of %s: %w", of.Name, id, err)
+			return held, fmt.Errorf("%s of %s: %w", of.Name, id, err)
 		}
 		for _, o := range list {
 			if !slices.ContainsFunc(r.held, func(h Listed) bool { return h.ID == o.ID }) {
@@ -75,9 +84,9 @@ func (c *Client) OfCustomer(ctx context.Context, id, account string) (held []Lis
 		}
 	}
 	if err := r.money(ctx, id); err != nil {
-		return nil, nil, err
+		return held, err
 	}
-	return r.held, r.leftOut, nil
+	return Holding{r.held, r.leftOut, r.cash, r.cashKnown()}, nil
 }
 
 type reading struct {
@@ -85,13 +94,29 @@ type reading struct {
 	account string
 	held    []Listed
 	leftOut map[string]string
+	cash    []Cash
+	// noBalance is set once the key was refused access to balance transactions.
+	noBalance bool
 }
 
-// money reads what was paid for without an invoice, and what has moved of payments.
+// cashKnown reports whether all money of the customer was read.
+func (r *reading) cashKnown() bool {
+	known := !r.noBalance
+	for _, list := range []string{"charges", "refunds", "disputes"} {
+		known = known && r.leftOut[list] == "" && r.leftOut["older "+list] == ""
+	}
+	return known
+}
+
+// money reads payments without an invoice, and the refunds and disputes of payments.
 func (r *reading) money(ctx context.Context, id string) error {
 	lists := map[string][]Listed{}
 	for _, name := range []string{"credit_notes", "charges", "checkout/sessions"} {
-		list, err := r.read(ctx, List{name, url.Values{"customer": {id}}}, id)
+		read := r.read
+		if name == "charges" {
+			read = r.settling
+		}
+		list, err := read(ctx, name, url.Values{"customer": {id}}, id)
 		if err != nil {
 			return err
 		}
@@ -108,7 +133,7 @@ func (r *reading) money(ctx context.Context, id string) error {
 			Refunded int64 `json:"amount_refunded"`
 			Disputed bool
 		}
-		_ = json.Unmarshal(charge.Body, &is) // what cannot be read is told when its facts are
+		_ = json.Unmarshal(charge.Body, &is) // errors are reported when its facts are parsed
 		if is.Status == "failed" {
 			continue
 		}
@@ -121,30 +146,35 @@ func (r *reading) money(ctx context.Context, id string) error {
 			if !of.wanted {
 				continue
 			}
-			more, err := r.read(ctx, List{of.list, url.Values{"charge": {charge.ID}}}, charge.ID)
+			read := r.read
+			if of.list == "refunds" {
+				read = r.settling
+			}
+			more, err := read(ctx, of.list, url.Values{"charge": {charge.ID}}, charge.ID)
 			if err != nil {
 				return err
 			}
 			found = append(found, more...)
 		}
+		r.charged(charge.Body, found)
 		if len(found) > 0 || is.Refunded > 0 || is.Disputed {
 			r.held = append(r.held, charge)
 		}
 		for _, o := range found {
-			o.Mode = charge.Mode // a refund does not say its own
+			o.Mode = charge.Mode // a refund does not contain its mode
 			r.held = append(r.held, o)
 		}
 	}
 	if len(charges) > mostWarned {
-		r.leftOut["early fraud warnings of older charges"] = fmt.Sprintf("they are asked for of the newest %d",
+		r.leftOut["early fraud warnings of older charges"] = fmt.Sprintf("only the newest %d charges are checked",
 			mostWarned)
 	}
 	r.orders(lists["checkout/sessions"], paid)
 	return nil
 }
 
-// orders adds the sessions in which something was bought once: they were paid for, and no invoice was made. Each is
-// as of when its charge was made, by the charge's payment intent; of a free one, as of when the session was.
+// orders adds the paid one-off sessions without an invoice. The time of each is the creation time of its charge,
+// found by the payment intent; for a free session it is the creation time of the session.
 func (r *reading) orders(sessions []Listed, paid map[string]time.Time) {
 	for _, session := range sessions {
 		var is struct {
@@ -154,7 +184,7 @@ func (r *reading) orders(sessions []Listed, paid map[string]time.Time) {
 			Intent        string `json:"payment_intent"`
 			Created       int64
 		}
-		_ = json.Unmarshal(session.Body, &is) // as a charge
+		_ = json.Unmarshal(session.Body, &is) // errors are reported when its facts are parsed
 		if is.Mode != "payment" || is.Status != "complete" || is.PaymentStatus == "unpaid" || len(is.Invoice) > 0 &&
 			string(is.Invoice) != "null" {
 			continue
@@ -168,8 +198,9 @@ func (r *reading) orders(sessions []Listed, paid map[string]time.Time) {
 	}
 }
 
-// read returns a list from Stripe, nothing where the key may not read it.
-func (r *reading) read(ctx context.Context, of List, about string) ([]Listed, error) {
+// read returns a list from Stripe. It returns nil if the key has no permission for it.
+func (r *reading) read(ctx context.Context, name string, query url.Values, about string) ([]Listed, error) {
+	of := List{name, query}
 	if _, refused := r.leftOut[of.String()]; refused {
 		return nil, nil
 	}
@@ -184,11 +215,11 @@ func (r *reading) read(ctx context.Context, of List, about string) ([]Listed, er
 	return list, nil
 }
 
-// all returns a list from Stripe, only its newest objects where it is longer than one call reads.
+// all returns a list from Stripe, or its newest objects if it is too long for one call.
 func (r *reading) all(ctx context.Context, of List) (held []Listed, err error) {
 	for more := true; more; {
 		if len(held) >= mostRead {
-			r.leftOut["older "+of.String()] = fmt.Sprintf("the newest %d are compared", mostRead)
+			r.leftOut["older "+of.String()] = fmt.Sprintf("only the newest %d are compared", mostRead)
 			break
 		}
 		after := ""
@@ -204,39 +235,21 @@ func (r *reading) all(ctx context.Context, of List) (held []Listed, err error) {
 	return held, nil
 }
 
-// String names the list in words.
+// String returns a readable name of the list.
 func (of List) String() string {
 	return strings.NewReplacer("_", " ", "/", " ", "radar/", "").Replace(of.Name)
 }
 
-// Envelope returns the body of a receipt that holds the object. Its time is that of the object's facts: when it was
-// fetched, or when it came to its end, since it has been like this from then on. That of a refund that has succeeded,
-// and of a credit note, is when it was made; that of a checkout session, when it was paid for.
+// Envelope returns the body of a receipt with the object. Its time is the time of the object's facts: the time of the
+// request, or the object's own time; see [object.since].
 func (l Listed) Envelope(eventID string) ([]byte, error) {
-	var o struct {
-		Object            string
-		Status            string
-		Created           int64
-		EndedAt           int64 `json:"ended_at"`
-		VoidedAt          int64 `json:"voided_at"`
-		StatusTransitions struct {
-			PaidAt              int64 `json:"paid_at"`
-			VoidedAt            int64 `json:"voided_at"`
-			MarkedUncollectible int64 `json:"marked_uncollectible_at"`
-		} `json:"status_transitions"`
+	o, err := parse(l.Body)
+	if err != nil {
+		return nil, errors.New("an object from Stripe cannot be parsed")
 	}
-	if err := json.Unmarshal(l.Body, &o); err != nil {
-		return nil, errors.New("an object that Stripe shows cannot be read")
-	}
-	ended := map[string]int64{
-		"subscription canceled": o.EndedAt, "subscription incomplete_expired": o.EndedAt,
-		"invoice paid": o.StatusTransitions.PaidAt, "invoice void": o.StatusTransitions.VoidedAt,
-		"invoice uncollectible": o.StatusTransitions.MarkedUncollectible,
-		"refund succeeded":      o.Created, "credit_note issued": o.Created, "credit_note void": o.VoidedAt,
-	}[o.Object+" "+o.Status]
 	at := l.At.Unix()
-	if ended > 0 {
-		at = min(at, ended)
+	if since := o.since(); !since.IsZero() {
+		at = min(at, since.Unix())
 	}
 	return json.Marshal(map[string]any{
 		"id": eventID, "object": "event", "type": l.Type(), "created": at, "livemode": l.Mode == "live",

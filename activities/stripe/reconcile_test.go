@@ -51,10 +51,11 @@ func TestOfCustomer_ManyCharges_BoundIsSaid(t *testing.T) {
 		1001: {"early fraud warnings of older charges", "older charges"},
 	} {
 		s, c := manyCharges(t, many, "")
-		held, leftOut, err := c.OfCustomer(t.Context(), "cus_1", "")
+		holding, err := c.OfCustomer(t.Context(), "cus_1", "")
 		if err != nil {
 			t.Fatal(err)
 		}
+		held, leftOut := holding.Objects, holding.LeftOut
 		if got := slices.Sorted(maps.Keys(leftOut)); !slices.Equal(got, want) {
 			t.Errorf("of %d charges, left out is %v, want %q", many, leftOut, want)
 		}
@@ -78,8 +79,8 @@ func TestOfCustomer_ListDenied_LeftOut(t *testing.T) {
 		"radar/early_fraud_warnings": "early fraud warnings", "checkout/sessions": "checkout sessions", "credit_notes": "credit notes",
 	} {
 		s, c := manyCharges(t, 3, list)
-		if _, leftOut, err := c.OfCustomer(t.Context(), "cus_1", ""); err != nil || len(leftOut) != 1 || leftOut[says] != "the key may not read them" {
-			t.Errorf("%s: left out %v, %v", list, leftOut, err)
+		if held, err := c.OfCustomer(t.Context(), "cus_1", ""); err != nil || len(held.LeftOut) != 1 || held.LeftOut[says] != "the key may not read them" {
+			t.Errorf("%s: left out %v, %v", list, held.LeftOut, err)
 		}
 		asked := slices.DeleteFunc(slices.Clone(s.requests()), func(r *http.Request) bool { return r.URL.Path != "/v1/"+list })
 		if len(asked) != 1 {

@@ -1,9 +1,9 @@
 package stripe
 
-import "github.com/pawlhq/pawl/schema/billing"
+import "github.com/pawlhq/pawl/schema/billing/fact"
 
-func (r *reader) refund(f *fields) *billing.Fact {
-	seen := &billing.RefundFact{
+func (r *reader) refund(f *fields) *fact.Fact {
+	seen := &fact.Refund{
 		Status:        f.needed("status", f.word("status")),
 		Charge:        f.link("charge"),
 		PaymentIntent: f.link("payment_intent"),
@@ -12,23 +12,22 @@ func (r *reader) refund(f *fields) *billing.Fact {
 		CreatedAt:     f.time("created"),
 		Returned:      f.link("failure_balance_transaction") != "",
 	}
-	fact := r.fact(f, billing.RefundSeen, seen.Status == "failed" || seen.Status == "canceled")
+	fact := r.fact(f, fact.RefundSeen, seen.Status == "failed" || seen.Status == "canceled")
 	fact.Refund = seen
 	return fact
 }
 
-// made takes the time back to when the refund was made, if it has succeeded, and is no event's own: its bank has not
-// asked for more.
-func made(refund billing.Fact) billing.Fact {
+// made sets the time of a successful refund that has no event of its own to its creation time.
+func made(refund fact.Fact) fact.Fact {
 	if at := refund.Refund.CreatedAt; refund.Refund.Status == "succeeded" && !at.IsZero() {
 		refund.OccurredAt = at
 	}
 	return refund
 }
 
-// refundsOf reads the refunds that a charge carries: always before 2022-11-15, and where the endpoint has them
-// expanded.
-func (r *reader) refundsOf(f *fields, charge billing.Fact) (facts []billing.Fact) {
+// refundsOf returns the refunds that a charge contains: always before 2022-11-15, and later if the endpoint expands
+// them.
+func (r *reader) refundsOf(f *fields, charge fact.Fact) (facts []fact.Fact) {
 	if f.null("refunds") {
 		return nil
 	}

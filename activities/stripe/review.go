@@ -1,27 +1,25 @@
 package stripe
 
-// The codes of a [ReviewError]. They are stored, counted and filtered by.
+// Codes of a [ReviewError]. They are stored and used in counts and filters.
 const (
-	// Unreadable says that a field is missing, or is not what Stripe documents.
+	// Unreadable: a field is missing or differs from Stripe's documentation.
 	Unreadable = "unreadable_payload"
-	// Thin says that the event carries no object: a thin event (API v2).
+	// Thin: the event contains no object (a thin event of API v2).
 	Thin = "thin_event"
-	// AccountUnusable says that what the payload names as our account cannot be one.
+	// AccountUnusable: the account in the payload is not a valid account ID.
 	AccountUnusable = "account_unusable"
-	// PlanUnusable says that the subscription's metadata.plan cannot be a plan.
+	// PlanUnusable: the subscription's metadata.plan is not a valid plan.
 	PlanUnusable = "plan_unusable"
-	// ItemsIncomplete says that the event carries only the first of a subscription's items.
-	ItemsIncomplete = "items_incomplete"
 )
 
-// ReviewError says why a person must review an event: its payload lacks a needed field, and reading it again
-// would not help.
+// ReviewError is the reason why a person must review an event: a required field is missing or invalid, and parsing it
+// again would not help.
 type ReviewError struct {
 	// Code is one of the codes of this package.
 	Code string
-	// Field is the one that cannot be read.
+	// Field is the invalid field.
 	Field string
-	// Reason is for people, and names the field. It can be stored.
+	// Reason is a text for people that names the field. It contains no payload data and can be stored.
 	Reason string
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
 // A payment is asked for by one request, in the shape of its kind: what its charges that succeeded have moved, with the
@@ -23,7 +23,7 @@ func TestCharged_OneRequest_WhatSucceeded(t *testing.T) {
 			`{"object": "list", "data": [
 				{"id": "ch_2", "status": "succeeded", "amount": 1200, "amount_captured": 1000, "currency": "eur", "balance_transaction": ` + settled + `},
 				{"id": "ch_1", "status": "failed", "amount": 1200, "amount_captured": 0, "currency": "eur", "balance_transaction": null}]}`,
-			[]Moved{{1000, "eur", billing.Settled(1250, 66, "usd")}}},
+			[]Moved{{1000, "eur", fold.Settled(1250, 66, "usd")}}},
 		"ch_9": {"/v1/charges/ch_9?expand[]=balance_transaction",
 			`{"id": "ch_9", "status": "succeeded", "amount": 700, "amount_captured": 700, "currency": "usd", "balance_transaction": null}`,
 			[]Moved{{700, "usd", nil}}},
@@ -32,7 +32,7 @@ func TestCharged_OneRequest_WhatSucceeded(t *testing.T) {
 			[]Moved{{700, "usd", nil}}}, // not expanded: it tells nothing
 		"re_1": {"/v1/refunds/re_1?expand[]=balance_transaction",
 			`{"id": "re_1", "status": "succeeded", "amount": 1000, "currency": "eur", "balance_transaction": {"id": "txn_2", "amount": -1250, "fee": 0, "net": -1250, "currency": "usd"}}`,
-			[]Moved{{1000, "eur", billing.Settled(-1250, 0, "usd")}}},
+			[]Moved{{1000, "eur", fold.Settled(-1250, 0, "usd")}}},
 	} {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()

@@ -1,21 +1,20 @@
 package stripe
 
 import (
-	"cmp"
 	"slices"
 
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-func (r *reader) subscription(f *fields) *billing.Fact {
+func (r *reader) subscription(f *fields) *fact.Fact {
 	now := r.subscriptionSeen(f)
 	ended := now.Status == "canceled" || now.Status == "incomplete_expired" ||
 		r.subject.EventType == "customer.subscription.deleted"
-	fact := r.fact(f, billing.SubscriptionSeen, ended)
+	fact := r.fact(f, fact.SubscriptionSeen, ended)
 	f.needed("customer", fact.Customer)
 	if len(r.previous) > 0 {
-		// What it was only helps to put two changes of one second in their order. Where it cannot be read, it is as
-		// if the event did not say: the change that mends metadata must not fail by what it mends.
+		// The earlier state only helps to order two changes within one second. If it cannot be parsed, ignore it: a
+		// change that corrects metadata must not fail because of the metadata that it corrects.
 		was := fieldsOf(f.overlay(r.previous), f.name)
 		if before := r.subscriptionSeen(was); *was.err == nil {
 			now.Before = before
@@ -25,10 +24,12 @@ func (r *reader) subscription(f *fields) *billing.Fact {
 	return fact
 }
 
-func (r *reader) subscriptionSeen(f *fields) *billing.SubscriptionFact {
-	seen := &billing.SubscriptionFact{
+func (r *reader) subscriptionSeen(f *fields) *fact.Subscription {
+	items := f.in("items")
+	seen := &fact.Subscription{
 		Status:            f.needed("status", f.word("status")),
 		Items:             r.items(f),
+		Partial:           items.is("has_more"),
 		Start:             f.time("start_date"),
 		TrialEnd:          f.time("trial_end"),
 		CancelAt:          f.time("cancel_at"),
@@ -46,8 +47,8 @@ func (r *reader) subscriptionSeen(f *fields) *billing.SubscriptionFact {
 	return seen
 }
 
-// missingPayment returns what Stripe does at the end of a trial without a payment method, "" where the subscription
-// goes on.
+// missingPayment returns the action of Stripe at the end of a trial without a payment method, or "" if the
+// subscription continues.
 func (f *fields) missingPayment() string {
 	switch does := f.object.object("trial_settings", "end_behavior").text("missing_payment_method"); does {
 	case "cancel", "pause":
@@ -56,25 +57,22 @@ func (f *fields) missingPayment() string {
 	return ""
 }
 
-// paymentMethod reports whether the subscription has a payment method of its own, or its customer one for invoices
-// where the object carries the customer. No event does: of a customer it carries the ID.
+// paymentMethod reports whether the subscription has a payment method of its own, or whether its customer has a
+// default for invoices. Events contain only the ID of the customer, so the second case needs a fetched object.
 func (f *fields) paymentMethod() bool {
 	customer := f.object.object("customer")
 	return !f.null("default_payment_method") || !f.null("default_source") ||
 		customer.text("default_source") != "" || customer.object("invoice_settings").ref("default_payment_method") != ""
 }
 
-// items returns the subscription's items, sorted by ID: two snapshots of the same items are equal.
-func (r *reader) items(f *fields) []billing.Item {
+// items returns the subscription's items, sorted by ID, so that two snapshots of the same items are equal.
+func (r *reader) items(f *fields) []fact.Item {
 	list := f.in("items")
-	if list.is("has_more") {
-		list.failAs(ItemsIncomplete, "has_more", "the event carries only the first of the subscription's items, which do not tell its plan for sure")
-	}
-	var items []billing.Item
+	var items []fact.Item
 	for _, in := range list.elements("data") {
 		p := r.price(in)
-		item := billing.Item{
-			ID:          in.word("id"),
+		item := fact.Item{
+			ID:          in.link("id"),
 			Price:       in.needed("price", p.id),
 			LookupKey:   p.lookupKey,
 			Product:     p.product,
@@ -89,7 +87,6 @@ func (r *reader) items(f *fields) []billing.Item {
 		}
 		items = append(items, item)
 	}
-	slices.SortStableFunc(items,
-		func(a, b billing.Item) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Price, b.Price)) })
+	slices.SortStableFunc(items, fact.CompareItems)
 	return items
 }

@@ -3,7 +3,7 @@ package stripe
 import (
 	"testing"
 
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
 func warningEvent(t testing.TB, version, eventType string) document {
@@ -18,14 +18,14 @@ func TestRead_EarlyFraudWarning(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version string) {
 		for eventType, tt := range map[string]struct {
 			actionable bool
-			rank       billing.Rank
+			rank       fact.Rank
 		}{
-			"radar.early_fraud_warning.created": {true, billing.RankCreated},
-			"radar.early_fraud_warning.updated": {false, billing.RankEnd},
+			"radar.early_fraud_warning.created": {true, fact.RankCreated},
+			"radar.early_fraud_warning.updated": {false, fact.RankEnd},
 		} {
 			event := warningEvent(t, version, eventType)
 			objectOf(event)["actionable"] = tt.actionable
-			same(t, read(t, event), about(billing.WarningSeen, "issfr_1", "", eventType, tt.rank, billing.Data{Warning: &billing.WarningFact{
+			same(t, read(t, event), about(fact.WarningSeen, "issfr_1", "", eventType, tt.rank, fact.Data{Warning: &fact.Warning{
 				Charge: "ch_1", PaymentIntent: "pi_1", Type: "misc", Actionable: tt.actionable,
 			}}))
 		}
