@@ -10,16 +10,15 @@ import (
 	"github.com/pawlhq/pawl/activities"
 )
 
-// listen registers the updates. It is called before anything else happens, so that a decision that is
-// re-applied after a reset finds its handler.
+// listen registers the update handlers. It runs first, so that a decision that a reset re-applies finds its handler.
 func (r *run) listen() error {
 	for _, action := range Decisions() {
 		handler := func(ctx workflow.Context, in DecisionInput) (DecisionResult, error) {
-			lasting, _ := workflow.NewDisconnectedContext(ctx) // a decision about a cancelled run is taken, too
+			lasting, _ := workflow.NewDisconnectedContext(ctx) // a cancelled run accepts decisions, too
 			return r.take(lasting, decision{workflow.GetCurrentUpdateInfo(ctx).ID, action, in})
 		}
 		options := workflow.UpdateHandlerOptions{
-			Description: "Decide what happens to a parked run; needs who and why.",
+			Description: "Decides about a parked run. Who and Why are required.",
 			Validator:   func(in DecisionInput) error { return r.validate(action, in) },
 		}
 		if err := workflow.SetUpdateHandlerWithOptions(r.ctx, action, handler, options); err != nil {
@@ -29,10 +28,10 @@ func (r *run) listen() error {
 	return nil
 }
 
-// validate refuses a decision that makes no sense. A refused update leaves nothing in the history. A reset re-applies
-// the decisions of the run before at the new run's start; see take. A later one is new, and its maker would be told
-// that it is taken. A retry, a done and a resend are not kept over a reset: the ledger holds their outcomes, and a
-// person has to look anew at a park after them.
+// validate rejects a decision that the run cannot execute. A rejected update adds no event to the history. A reset
+// re-applies the earlier decisions in the first task of the new run; take keeps them. A decision that arrives later
+// is new and must not be accepted before the run parks again. Retry, done and resend are not kept over a reset: their
+// outcomes are in the ledger, and a person has to review a later park again.
 func (r *run) validate(action string, in DecisionInput) error {
 	lasting := action != UpdateRetry && action != UpdateDone && action != UpdateResend
 	switch err := in.check(); {
@@ -41,16 +40,16 @@ func (r *run) validate(action string, in DecisionInput) error {
 	case r.resetBegins && lasting && workflow.GetInfo(r.ctx).GetCurrentHistoryLength() == r.firstTask:
 		return nil
 	case !r.parked || r.decided != nil:
-		return temporal.NewApplicationError("the run waits for no decision", ErrTypeNotParked)
+		return temporal.NewApplicationError("the run is not waiting for a decision", ErrTypeNotParked)
 	}
-	return r.f.mayDecide(action, in)
+	return r.f.checkAllowed(action, in)
 }
 
-// waitForPerson parks the run, and takes decisions until one of them stands in the audit trail.
+// waitForPerson parks the run and accepts decisions until one of them is recorded in the audit trail.
 func (r *run) waitForPerson(status string, why reason) (decision, error) {
 	r.decided, r.recorded = nil, false
 	settled := workflow.GetSignalChannel(r.ctx, activities.SignalSettled)
-	drain(settled) // those that came before
+	drain(settled) // signals from before this park
 	var parked activities.ParkRunResult
 	f := r.f
 	park := activities.ParkRunInput{
@@ -67,7 +66,7 @@ func (r *run) waitForPerson(status string, why reason) (decision, error) {
 	}
 	r.parked = true
 	if found {
-		_, _ = r.take(r.ctx, d) // one that is not recorded is not followed: the run waits
+		_, _ = r.take(r.ctx, d) // if it cannot be recorded, the run keeps waiting
 	}
 	if !r.recorded {
 		if err := r.mark(why.as(status)); err != nil {
@@ -87,16 +86,16 @@ func (r *run) waitForPerson(status string, why reason) (decision, error) {
 	return *r.decided, nil
 }
 
-// take has the decision looked up in the audit trail and lets the run go on. An error leaves the run waiting for
-// another decision: the trail does not hold this one, or somebody failed the activity by hand. A decision that a
-// reset re-applies before its run has come to anything is kept until the run parks again.
+// take looks up a decision in the audit trail and lets the run continue. After an error the run keeps waiting: the
+// audit trail does not contain the decision, or a person failed the activity by hand. A decision that a reset
+// re-applies before the run has parked is kept for the next park.
 func (r *run) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 	if !r.parked {
 		r.kept = append(r.kept, d)
 		return DecisionResult{Action: d.action}, nil
 	}
 	about, err := CheckDecision(r.f.waits().Effects, d.action, d.input)
-	if err != nil { // as recalled, where the run stands otherwise now
+	if err != nil { // a kept decision that does not fit the run's present state
 		return DecisionResult{}, err
 	}
 	r.decided = &d
@@ -115,15 +114,14 @@ func (r *run) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 	}
 	if err != nil {
 		r.decided = nil
-		return DecisionResult{}, fmt.Errorf("the decision is not followed: %w", err)
+		return DecisionResult{}, fmt.Errorf("the decision was not executed: %w", err)
 	}
 	r.recorded = true
 	return result, nil
 }
 
-// recall returns the decision from before a reset that settles this park as well: one that was taken while one of the
-// same effects was not done or, if none is open now, for the same reason. A decision about another question has to be
-// made anew.
+// recall returns a decision from before a reset that also applies to this park: one of the same effects was open, or
+// no effect was open and the reason is the same. Any other park needs a new decision.
 func (r *run) recall(why reason) (decision, bool, error) {
 	open := keysOf(r.f.unsettled())
 	for i, d := range r.kept {

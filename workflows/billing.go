@@ -11,66 +11,72 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// plan is what follows from a change: effects that run side by side, and a review for a person once they are done.
-// Making one is a pure function of the change and of the policy that was loaded with it.
+// plan is the result of planning a change: effects that run in parallel, and a review that opens after them. Planning
+// is a pure function of the change and the loaded policy.
 type plan struct {
 	steps []*step
-	// letters tell what holds once the steps are done: none of them is sent where what they tell of was refused.
+	// letters are e-mails that are sent after the steps are done. If a step is refused, none of them is sent.
 	letters []*step
-	// told is the invoice whose newest failed attempt a letter tells, "" for none.
-	told   string
-	review *review
+	// notified is the invoice for which this plan e-mails the customer about the newest failed attempt, or "".
+	notified string
+	review   *review
 }
 
-// with adds what follows from a change whichever flow it is of. A letter that access was taken is none of the clock's,
-// which knows why, nor of a reconciliation's, which mails nothing.
-func (p plan) with(c billing.Change, flow string) plan {
-	p.steps = slices.Concat(p.steps, bookings(c), dueSteps(c, p.told))
-	if flow != ClockFlow && flow != ReconciledFlow {
-		p.steps = append(p.steps, takenSteps(c)...)
+// with adds the effects that every flow can have. Any event can bring the payment of an upgrade or complete an
+// earlier event, so the e-mails about a subscription depend only on the change. Scheduled actions have e-mails of
+// their own, and a reconciliation sends none.
+func (p plan) with(c fold.Change, flow string) plan {
+	p.review = cmp.Or(p.review, reviewOf(c))
+	byEvent := flow != ClockFlow && flow != ReconciledFlow && flow != LostFlow
+	if byEvent {
+		p.steps = slices.Concat(p.steps, lateEnd(c), restOfLists(c))
+		p.letters = append(p.letters, changedSteps(c)...)
+	}
+	p.steps = slices.Concat(p.steps, bookings(c), partSteps(c), laterCaptures(c), dueSteps(c, p.notified))
+	if byEvent {
+		p.steps = append(p.steps, accessEndedSteps(c)...)
 	}
 	return p
 }
 
-// codeWithheld is the code of a run that did all but the change that was refused.
+// codeWithheld is the reason code of a run that executed everything except a refused change.
 const codeWithheld = "withheld"
 
-// codeNotOurs is the code of a run about another product.
+// codeNotOurs is the reason code of a run about another product.
 const codeNotOurs = "not_ours"
 
-// codeUnknownPrice is the code of a run that did all that does not depend on what a price means.
+// codeUnknownPrice is the reason code of a run with a price that no plan maps. The run has executed every effect that
+// does not depend on the price.
 const codeUnknownPrice = billing.TaskPrice
-
-// review asks a person to review an object, once for each object, whichever event completes the reason for it.
-type review struct {
-	object string
-	reason reason
-}
 
 type billingFlow struct {
 	*flow
-	plan func(billing.Change, activities.Planning) plan
+	plan func(fold.Change, activities.Planning) plan
 
-	facts []billing.Fact
-	// related is the object that a thin event is about, nil for any other event.
+	facts []fact.Fact
+	// related is the object of a thin event. It is nil for other events.
 	related  *activities.Wanted
 	planning activities.Planning
 	relays   []*step
-	// asks is set where a person is asked about the event's connected account.
+	// asks is set if the run opens a task to link the event's connected account.
 	asks bool
-	// fetches is set where objects can be asked for; decided is the step that applied one, nil for none.
+	// fetches is set if the source can fetch objects. decided is the step that applied a fetched object, or nil.
 	fetches bool
 	decided *step
-	// waited is how long the run has waited for the account of its customer to be named.
+	// rejected is the reason for the rejection of the reviewed object, or "".
+	rejected string
+	// waited is the time that the run has already waited for an event that names the customer's account.
 	waited time.Duration
 }
 
-// run is the way of every billing event: load its facts, apply them, plan what follows, settle that.
+// run executes a billing event: load the facts, apply them, plan the effects, run the effects.
 //
-// Applying comes first and alone: it is one transaction in our own database, and the other effects follow from its
-// result. If those are refused, applying is taken back as well: by a fact that says so.
+// Apply runs alone, before the other effects: it is one transaction in pawl's database, and the plan depends on its
+// result. If an effect is refused, a withholding fact compensates the applied facts as well.
 func (w *billingFlow) run() (EventResult, error) {
 	left, err := w.load()
 	if err != nil {
@@ -80,12 +86,14 @@ func (w *billingFlow) run() (EventResult, error) {
 		w.flow.left = &activities.Left{Code: left.code, Why: left.text}
 		return w.leave(left)
 	}
-	whyUndo, err := w.complete()
-	if err != nil {
+	left, whyUndo, err := w.complete()
+	switch {
+	case err != nil:
 		return EventResult{}, err
-	}
-	if whyUndo != "" {
+	case whyUndo != "":
 		return w.takeAllBack(whyUndo)
+	case left != (reason{}):
+		return w.leave(left)
 	}
 	apply := w.apply()
 	if whyUndo, err = w.settle(apply); err != nil {
@@ -107,47 +115,68 @@ func (w *billingFlow) run() (EventResult, error) {
 	}
 	if due := w.in.Due; due != nil && due.Compensated {
 		return w.finish(compensated,
-			reason{codeCompensated, "what the event had done was taken back before; what is due is done"})
+			reason{codeCompensated, "the event was compensated before; its scheduled actions are executed"})
 	}
-	switch {
+	switch s := change.After.Subscription; {
+	case w.rejected != "":
+		return w.finish(processed, reason{codeWithheld, w.rejected})
 	case refused != "":
 		return w.finish(processed, reason{codeWithheld, refused})
-	case change.After.Subscription != nil && len(change.After.Subscription.Asks) > 0:
-		return w.finish(processed, reason{codeUnknownPrice, "waits for the meaning of price " +
-			strings.Join(change.After.Subscription.Asks, ", ") + " in plans.prices: what it gives follows by itself"})
+	case s != nil && s.Refused && !s.Ended():
+		return w.finish(processed, reason{codeWithheld, "the order of " + s.ID + " was refused before"})
+	case s != nil && len(s.Asks) > 0:
+		return w.finish(processed, reason{codeUnknownPrice, "price " +
+			strings.Join(s.Asks, ", ") + " is not in plans.prices: its grant follows once it is mapped"})
 	case change.NotOurs():
-		return w.finish(processed, reason{codeNotOurs, "its prices are in plans.ignore: nothing follows"})
+		return w.finish(processed, reason{codeNotOurs, "its prices are in plans.ignore, so it has no effects"})
+	case w.withholds:
+		return w.finish(processed, withheld())
 	}
 	return w.finish(processed, reason{})
 }
 
-// consequences plans the effects of a change, does them, and has a person review it. Nothing is done where
-// whyUndo says why the facts are taken back.
-func (w *billingFlow) consequences(change billing.Change, whyUndo string) (why, refused string, err error) {
+// consequences plans the effects of a change, runs them, and opens the review. If whyUndo is set, the facts are being
+// compensated, and consequences runs nothing.
+func (w *billingFlow) consequences(change fold.Change, whyUndo string) (why, refused string, err error) {
+	if whyUndo == "" {
+		if change, whyUndo, err = w.applyUntold(change); err != nil {
+			return "", "", err
+		}
+	}
 	var p plan
-	if !change.Silent && !change.NotOurs() {
+	if w.withholds = w.withholds || change.Silent && !w.releases(); !change.NotOurs() {
 		p = w.plan(change, w.planning).with(change, w.name)
 	}
 	if whyUndo != "" {
-		// The run that applied the facts may have done the effects since, before it took the facts back.
+		// The run that applied the facts may have executed these effects before it compensated the facts.
 		w.begin(p.steps)
 		_, err = w.refreshSteps(p.steps)
 		return whyUndo, "", err
 	}
-	if why, refused, err = w.do(p, change); err != nil || why != "" {
+	switch {
+	case w.withholds && w.in.Due != nil: // apply-due has recorded it
+		return "", "", nil
+	case w.withholds:
+		return "", "", w.withhold(slices.Concat(p.steps, p.letters, w.relays), change.After.Access.Account)
+	}
+	switch why, refused, err = w.do(p, change); {
+	case err != nil || why != "":
 		return why, refused, err
+	case p.review == nil && !w.irreversible && change.PaidInVain(): // as if this run had met the refusal
+		return "its order was refused before, and nothing is granted", "", nil
 	}
 	why, err = w.ask(p.review)
 	return why, refused, err
 }
 
-// do runs a plan. A change of a subscription that was refused is withheld, and all else is done: the subscription's
-// earlier grant stays, and so does its payment. The workspace is told its target anew, since it may have taken a part.
-func (w *billingFlow) do(p plan, change billing.Change) (whyUndo, refused string, err error) {
+// do runs a plan. If a change of a subscription is refused, do withholds the change and runs the other effects: the
+// earlier order stays granted, and the payment stays booked. The workspace gets its target again, because it may have
+// applied a part of the refused one.
+func (w *billingFlow) do(p plan, change fold.Change) (whyUndo, refused string, err error) {
 	whyUndo, err = w.settle(append(p.steps, w.relays...)...)
-	gaveBefore := change.Before.Subscription.Gave() || slices.ContainsFunc(w.facts, billing.Fact.GaveBefore)
+	s := change.After.Subscription
 	switch at := slices.IndexFunc(p.steps, (*step).refused); {
-	case err != nil || whyUndo != "" && (at < 0 || !gaveBefore):
+	case err != nil || whyUndo != "" && (at < 0 || s == nil || !s.FallsBack):
 		return whyUndo, "", err
 	case whyUndo == "":
 		whyUndo, err = w.settle(p.letters...)
@@ -162,14 +191,19 @@ func (w *billingFlow) do(p plan, change billing.Change) (whyUndo, refused string
 	return whyUndo, refused, err
 }
 
-// leave ends a run that does nothing itself. The event is delivered to the consumers of its source all the same.
+// leave ends a run without effects of its own. The consumers of the source still get the event.
 func (w *billingFlow) leave(why reason) (EventResult, error) {
-	steps := w.relays
-	if w.asks { // once for all of its events
+	var steps []*step
+	if !w.withholds {
+		steps = w.relays
+	} else if err := w.withhold(w.relays, ""); err != nil {
+		return EventResult{}, err
+	}
+	if w.asks { // one task for all events of the connected account
 		steps = append(steps, accountTask.step(w.in.Provider+":"+w.in.Mode+":"+w.in.Account, activities.Task{
 			Kind: billing.TaskAccount, Mode: w.in.Mode, Object: w.in.Account,
-			Title: "Say which account of yours the connected account " + w.in.Account +
-				" is: pawl accounts link, or the accounts of its source",
+			Title: "Link connected account " + w.in.Account +
+				" to one of your accounts, with pawl accounts link or in the accounts of its source",
 		}))
 	}
 	if _, err := w.settle(steps...); err != nil {
@@ -181,20 +215,24 @@ func (w *billingFlow) leave(why reason) (EventResult, error) {
 	return w.finish(processed, why)
 }
 
-// takeAllBack ends a run as compensated. Deliveries to consumers cannot be taken back, and are still owed.
+// takeAllBack ends a run as compensated. Deliveries to consumers cannot be compensated and are still made.
 func (w *billingFlow) takeAllBack(why string) (EventResult, error) {
 	if err := w.compensate(); err != nil {
 		return EventResult{}, err
 	}
 	w.undoing, w.irreversible = false, true
-	if _, err := w.settle(w.relays...); err != nil {
+	if w.withholds {
+		if err := w.withhold(w.relays, ""); err != nil {
+			return EventResult{}, err
+		}
+	} else if _, err := w.settle(w.relays...); err != nil {
 		return EventResult{}, err
 	}
 	return w.finish(compensated, reason{codeCompensated, why})
 }
 
-// load reads what the event says, and parks for as long as a person must review it first. It returns a reason where
-// the event is left alone: it is not for us, or a person decided so.
+// load reads the facts of the event and parks as long as a review is required first. It returns a reason if the run
+// has nothing to do: the event is ignored, or a person dismissed it.
 func (w *billingFlow) load() (left reason, err error) {
 	for {
 		var loaded activities.LoadFactsResult
@@ -206,6 +244,7 @@ func (w *billingFlow) load() (left reason, err error) {
 		}
 		w.facts, w.planning, w.settings, w.fetches = loaded.Facts, loaded.Planning, loaded.Sinks, loaded.Fetches
 		w.asks, w.related = loaded.Asks, loaded.Related
+		w.beforeEffects(loaded.Withhold)
 		w.cancelCompensates = loaded.Planning.CancelCompensates
 		w.relays = w.deliveries(loaded.Consumers)
 		switch {
@@ -222,8 +261,9 @@ func (w *billingFlow) load() (left reason, err error) {
 	}
 }
 
-// waitsForName pauses while nothing tells the account of a new customer, and reports whether to load the facts again.
-// An event that names it is on its way as a rule; after policy.settle the customer is an account of its own.
+// waitsForName pauses if the account of a new customer is still unknown, and reports whether to load the facts again.
+// An event that names the account usually arrives within seconds. After policy.settle the customer becomes an account
+// of its own.
 func (w *billingFlow) waitsForName(loaded activities.LoadFactsResult) (again bool) {
 	left := w.planning.WaitForName - w.waited
 	if loaded.Unnamed == "" || left <= 0 {
@@ -235,13 +275,12 @@ func (w *billingFlow) waitsForName(loaded activities.LoadFactsResult) (again boo
 	return w.pause(next)
 }
 
-// apply is the step that appends the facts and folds what they are about. It is done once for each event; two events
-// that tell the same leave two facts, and the second changes nothing. For what the clock does, there are no facts to
-// append.
+// apply returns the step that stores the facts and folds their objects. It runs once per event. If two events report
+// the same, both facts are stored, and the second one changes nothing. A scheduled run has no facts to store.
 func (w *billingFlow) apply() *step {
 	if due := w.in.Due; due != nil {
 		return applyDue.step(w.in.Provider+":"+w.in.Mode+":"+due.object(), activities.AccountDue{
-			Subject: billing.Subject{
+			Subject: fact.Subject{
 				Provider: w.in.Provider, ProviderAccount: w.in.Account, Mode: w.in.Mode,
 				EventID: w.in.EventID, EventType: w.in.Type, ReceiptID: w.in.ReceiptID,
 			},
@@ -253,9 +292,9 @@ func (w *billingFlow) apply() *step {
 	return s
 }
 
-// applying is the step that appends facts; where what follows from them cannot be had, it is undone by a fact.
-func (w *billingFlow) applying(object string, facts []billing.Fact) *step {
-	s := applyFacts.step(object, activities.Facts{Facts: facts})
+// applying returns the step that stores facts. Its undo withholds the grant by another fact.
+func (w *billingFlow) applying(object string, facts []fact.Fact) *step {
+	s := applyFacts.step(object, activities.Facts{Facts: facts, Withhold: w.withholds, Asks: w.fetches})
 	s.undo = func(done effect.Result) *step {
 		change, ok := applied(done)
 		if !ok {
@@ -272,7 +311,7 @@ func (w *billingFlow) applying(object string, facts []billing.Fact) *step {
 	return s
 }
 
-// withholding takes a grant back, and brings the workspace to the target without it.
+// withholding withholds a grant and brings the workspace to the resulting target.
 func withholding(object string, of activities.Withholding) *step {
 	s := withholdGrant.step(object, of)
 	s.then = func(done effect.Result) *step {
@@ -285,9 +324,9 @@ func withholding(object string, of activities.Withholding) *step {
 	return s
 }
 
-// changeOf returns the change that applying made. If a fetched fact has decided a question that the event left open,
-// the change goes from the state before the event to the state after that fact.
-func (w *billingFlow) changeOf(apply *step) (billing.Change, error) {
+// changeOf returns the change of the apply step. If a fetched object has decided a question that the event left open,
+// the change spans both steps: from the state before the event to the state after the fetched fact.
+func (w *billingFlow) changeOf(apply *step) (fold.Change, error) {
 	change, ok := applied(apply.result)
 	if !ok {
 		return change, fmt.Errorf("%s has left no change in the ledger", apply.key)
@@ -300,49 +339,14 @@ func (w *billingFlow) changeOf(apply *step) (billing.Change, error) {
 	return change, nil
 }
 
-// applied is the change that a step of [billing.Apply] or [billing.ApplyDue] came to, false where it has recorded none.
-func applied(r effect.Result) (change billing.Change, ok bool) {
+// applied decodes the change from the result of an apply step. It returns false if there is no change.
+func applied(r effect.Result) (change fold.Change, ok bool) {
 	err := json.Unmarshal(r.Value, &change)
 	return change, err == nil
 }
 
-// ask opens the review that a plan asks for, and waits until a person has decided: approve and skip let things stand,
-// reject and compensate return a reason to take everything back; see [AtEnd]. A review that another event of the object
-// has opened is that one's to wait for; one that was answered, before a replay, is not asked again.
-func (w *billingFlow) ask(r *review) (whyUndo string, err error) {
-	if r == nil {
-		return "", nil
-	}
-	task := activities.Task{Kind: activities.TaskReview, Mode: w.in.Mode, Object: r.object, Title: r.reason.text}
-	open, answered := reviewTask.step(r.object, task), closeReview.step(r.object, task)
-	if whyUndo, err := w.settle(open); err != nil || whyUndo != "" || open.skipped || open.result.By != "" {
-		return whyUndo, err
-	}
-	if w.in.Replay != nil && open.result.State == effect.AlreadyDone {
-		if _, err := w.refreshSteps([]*step{answered}); err != nil {
-			return "", err
-		}
-		if answered.settled() {
-			w.begin([]*step{answered})
-			return "", nil
-		}
-	}
-	w.settling, w.takes = nil, []string{UpdateApprove, UpdateSkip}
-	if !w.irreversible {
-		w.takes = append(w.takes, UpdateReject, UpdateCompensate)
-	}
-	d, err := w.park(needsReview, r.reason)
-	if err != nil {
-		return "", err
-	}
-	if whyUndo, err := w.follow(d, nil); err != nil || whyUndo != "" {
-		return whyUndo, err
-	}
-	return w.settle(answered)
-}
-
-// deliveries are the steps that relay the event to the consumers of its source. Their keys name the event and not the
-// provider's object: two events about one object are two messages. A consumer of two sources that both want the event
+// deliveries returns the steps that relay the event to consumers. Their keys contain the event and not the provider's
+// object, because two events about one object are two messages. A consumer of two sources that both relay the event
 // gets it once.
 func (f *flow) deliveries(consumers []string) []*step {
 	of := f.in

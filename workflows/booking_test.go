@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
 var refundedAt, failedAt = time.Date(2026, 3, 1, 0, 0, 10, 0, time.UTC), time.Date(2026, 3, 1, 0, 0, 20, 0, time.UTC)
 
-func changeTo(after billing.State) billing.Change {
-	return billing.Change{Subject: billing.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1"}, After: after}
+func changeTo(after fold.State) fold.Change {
+	return fold.Change{Subject: fact.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1"}, After: after}
 }
 
 // entryOf is what finance is told by a step.
@@ -29,7 +30,7 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 		return activities.Entry{Kind: kind, Mode: "live", Account: "acme", Object: object, Invoice: "in_1", Subscription: "sub_1",
 			Amount: amount, Tax: tax, Currency: "usd", OccurredAt: at, Reverses: reverses}
 	}
-	refund := billing.Refund{Ref: billing.Ref{ID: "re_1", Account: "acme", Payment: "pi_1", Invoice: "in_1", Purchase: "in_1", Subscription: "sub_1"}, Status: "succeeded", Amount: 30, Tax: 4, Currency: "usd", SucceededAt: refundedAt}
+	refund := fold.Refund{Ref: fold.Ref{ID: "re_1", Account: "acme", Payment: "pi_1", Invoice: "in_1", Purchase: "in_1", Subscription: "sub_1"}, Status: "succeeded", Amount: 30, Tax: 4, Currency: "usd", SucceededAt: refundedAt}
 	both := refund
 	both.Status, both.FailedAt = "failed", failedAt
 	own := refund
@@ -42,13 +43,13 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 	untaxed.Unbilled = true
 	within := both
 	within.Within = "ch_1:1"
-	dispute := billing.Dispute{Ref: billing.Ref{ID: "dp_1", Account: "acme", Payment: "pi_1", Invoice: "in_1", Purchase: "in_1", Subscription: "sub_1"}, Amount: 100, Currency: "usd", Movements: []billing.Movement{
+	dispute := fold.Dispute{Ref: fold.Ref{ID: "dp_1", Account: "acme", Payment: "pi_1", Invoice: "in_1", Purchase: "in_1", Subscription: "sub_1"}, Amount: 100, Currency: "usd", Movements: []fact.Movement{
 		{ID: "txn_1", Amount: -100, Fee: 15, Currency: "usd", OccurredAt: refundedAt}, {ID: "txn_2", Amount: 90, Fee: -15, Currency: "usd", OccurredAt: failedAt},
 	}}
 	abroad := dispute
 	abroad.Amount, abroad.Currency = 80, "eur"
 	settled := func(e activities.Entry, amount, fee int64) activities.Entry {
-		e.Settlement = billing.Settled(amount, fee, "usd")
+		e.Settlement = fold.Settled(amount, fee, "usd")
 		return e
 	}
 	inEuro := func(e activities.Entry) activities.Entry {
@@ -59,7 +60,7 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 		e.How = how
 		return e
 	}
-	credit := billing.Credit{Ref: billing.Ref{ID: "cn_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Amount: 20, Tax: 3, Currency: "usd", IssuedAt: refundedAt}
+	credit := fold.Credit{Ref: fold.Ref{ID: "cn_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Amount: 20, Tax: 3, Currency: "usd", IssuedAt: refundedAt}
 	unbilledCredit := credit
 	unbilledCredit.Unbilled = true
 	unbilledDispute := dispute
@@ -71,44 +72,44 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 	none := credit
 	none.Amount = 0
 	for name, tt := range map[string]struct {
-		after billing.State
+		after fold.State
 		want  map[string]activities.Entry
 	}{
-		"a refund that succeeded": {billing.State{Refunds: []billing.Refund{refund}}, map[string]activities.Entry{
+		"a refund that succeeded": {fold.State{Refunds: []fold.Refund{refund}}, map[string]activities.Entry{
 			"refund-entry:stripe:live:re_1": entry(activities.RefundEntry, "re_1", 30, 4, refundedAt, ""),
 		}},
-		"a refund that failed after all": {billing.State{Refunds: []billing.Refund{both}}, map[string]activities.Entry{
+		"a refund that failed after all": {fold.State{Refunds: []fold.Refund{both}}, map[string]activities.Entry{
 			"refund-entry:stripe:live:re_1":          entry(activities.RefundEntry, "re_1", 30, 4, refundedAt, ""),
 			"refund-reversal-entry:stripe:live:re_1": entry(activities.RefundReversalEntry, "re_1", 30, 4, failedAt, "refund-entry:stripe:live:re_1"),
 		}},
-		"a refund that its charge has told before, and that failed": {billing.State{Refunds: []billing.Refund{within}}, map[string]activities.Entry{
+		"a refund that its charge has told before, and that failed": {fold.State{Refunds: []fold.Refund{within}}, map[string]activities.Entry{
 			"refund-reversal-entry:stripe:live:re_1": entry(activities.RefundReversalEntry, "re_1", 30, 4, failedAt, "refund-entry:stripe:live:ch_1:1"),
 		}},
-		"a refund that never succeeded": {billing.State{Refunds: []billing.Refund{never}}, nil},
-		"a refund of a payment that was for nothing that is known, which the clock books": {billing.State{Refunds: []billing.Refund{own},
-			Payment: &billing.Payment{Ref: billing.Ref{ID: "pi_1", Account: "acme", Purchase: "pi_1"}, Status: "succeeded"}}, nil},
-		"money of an unknown invoice":       {billing.State{Refunds: []billing.Refund{untaxed}, Disputes: []billing.Dispute{unbilledDispute}, Credits: []billing.Credit{unbilledCredit}}, nil},
-		"a refund whose account is unknown": {billing.State{Refunds: []billing.Refund{nobodys}}, nil},
-		"each balance transaction is booked": {billing.State{Disputes: []billing.Dispute{dispute}}, map[string]activities.Entry{
+		"a refund that never succeeded": {fold.State{Refunds: []fold.Refund{never}}, nil},
+		"a refund of a payment that was for nothing that is known, which the clock books": {fold.State{Refunds: []fold.Refund{own},
+			Payment: &fold.Payment{Ref: fold.Ref{ID: "pi_1", Account: "acme", Purchase: "pi_1"}, Status: "succeeded"}}, nil},
+		"money of an unknown invoice":       {fold.State{Refunds: []fold.Refund{untaxed}, Disputes: []fold.Dispute{unbilledDispute}, Credits: []fold.Credit{unbilledCredit}}, nil},
+		"a refund whose account is unknown": {fold.State{Refunds: []fold.Refund{nobodys}}, nil},
+		"each balance transaction is booked": {fold.State{Disputes: []fold.Dispute{dispute}}, map[string]activities.Entry{
 			"dispute-entry:stripe:live:txn_1": settled(entry(activities.DisputeEntry, "txn_1", -100, 0, refundedAt, ""), -100, 15),
 			"dispute-entry:stripe:live:txn_2": settled(entry(activities.DisputeEntry, "txn_2", 90, 0, failedAt, ""), 90, -15),
 		}},
-		"a dispute of another currency than our balance's has what the charge was in": {billing.State{Disputes: []billing.Dispute{abroad}}, map[string]activities.Entry{
+		"a dispute of another currency than our balance's has what the charge was in": {fold.State{Disputes: []fold.Dispute{abroad}}, map[string]activities.Entry{
 			"dispute-entry:stripe:live:txn_1": settled(inEuro(entry(activities.DisputeEntry, "txn_1", -80, 0, refundedAt, "")), -100, 15),
 			"dispute-entry:stripe:live:txn_2": settled(inEuro(entry(activities.DisputeEntry, "txn_2", 80, 0, failedAt, "")), 90, -15),
 		}},
-		"a credit note": {billing.State{Credits: []billing.Credit{credit}}, map[string]activities.Entry{
+		"a credit note": {fold.State{Credits: []fold.Credit{credit}}, map[string]activities.Entry{
 			"credit-entry:stripe:live:cn_1": by("balance", entry(activities.CreditEntry, "cn_1", 20, 3, refundedAt, "")),
 		}},
-		"a credit note of which a part was given back outside": {billing.State{Credits: []billing.Credit{outside}}, map[string]activities.Entry{
+		"a credit note of which a part was given back outside": {fold.State{Credits: []fold.Credit{outside}}, map[string]activities.Entry{
 			"credit-entry:stripe:live:cn_1":             by("balance", entry(activities.CreditEntry, "cn_1", 15, 2, refundedAt, "")),
 			"credit-entry:stripe:live:cn_1:out_of_band": by("out_of_band", entry(activities.CreditEntry, "cn_1", 5, 0, refundedAt, "")),
 		}},
-		"a credit note that was voided": {billing.State{Credits: []billing.Credit{void}}, map[string]activities.Entry{
+		"a credit note that was voided": {fold.State{Credits: []fold.Credit{void}}, map[string]activities.Entry{
 			"credit-entry:stripe:live:cn_1":          by("balance", entry(activities.CreditEntry, "cn_1", 20, 3, refundedAt, "")),
 			"credit-reversal-entry:stripe:live:cn_1": by("balance", entry(activities.CreditReversalEntry, "cn_1", 20, 3, failedAt, "credit-entry:stripe:live:cn_1")),
 		}},
-		"a credit note that is all refunded": {billing.State{Credits: []billing.Credit{none}}, nil},
+		"a credit note that is all refunded": {fold.State{Credits: []fold.Credit{none}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,12 +132,12 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 
 func TestPlanCheckoutPaid(t *testing.T) {
 	t.Parallel()
-	order := billing.Checkout{Ref: billing.Ref{ID: "cs_1", Account: "acme"}, Mode: "payment", Status: "complete", PaymentStatus: "paid", Amount: 1000, Tax: 160, Currency: "usd", Sale: billing.Sale{Plan: "pro"}, PaidAt: refundedAt}
+	order := fold.Checkout{Ref: fold.Ref{ID: "cs_1", Account: "acme"}, Mode: "payment", Status: "complete", PaymentStatus: "paid", Amount: 1000, Tax: 160, Currency: "usd", Sale: fact.Sale{Plan: "pro"}, PaidAt: refundedAt}
 	unpaid, free, invoiced, nobodys := order, order, order, order
 	unpaid.PaymentStatus, unpaid.PaidAt = "unpaid", time.Time{}
 	free.Amount, invoiced.Invoice, nobodys.Account = 0, "in_1", ""
 	for name, tt := range map[string]struct {
-		order  billing.Checkout
+		order  fold.Checkout
 		zero   bool
 		want   []string
 		review string
@@ -150,7 +151,7 @@ func TestPlanCheckoutPaid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := planCheckoutPaid(changeTo(billing.State{Checkout: &tt.order}), activities.Planning{BookZero: tt.zero})
+			p := planCheckoutPaid(changeTo(fold.State{Checkout: &tt.order}), activities.Planning{BookZero: tt.zero})
 			if got := keysOf(p.steps); !slices.Equal(got, tt.want) {
 				t.Errorf("steps %v, want %v", got, tt.want)
 			}
@@ -159,7 +160,7 @@ func TestPlanCheckoutPaid(t *testing.T) {
 			}
 		})
 	}
-	steps := planCheckoutPaid(changeTo(billing.State{Checkout: &order}), activities.Planning{}).steps
+	steps := planCheckoutPaid(changeTo(fold.State{Checkout: &order}), activities.Planning{}).steps
 	if got, want := entryOf(steps[0]), (activities.Entry{Kind: activities.PaymentEntry, Mode: "live", Account: "acme", Object: "cs_1", Plan: "pro",
 		Amount: 1000, Tax: 160, Currency: "usd", How: "charge", OccurredAt: refundedAt}); got != want {
 		t.Errorf("entry\n got %+v\nwant %+v", got, want)
@@ -174,8 +175,8 @@ func TestPlanCheckoutPaid(t *testing.T) {
 // What a policy makes of access may be refused: nothing else is taken back for that.
 func TestPlanMoney_RefusalTakesNothingBack(t *testing.T) {
 	t.Parallel()
-	c := changeTo(billing.State{Access: billing.Access{Account: "acme", Target: billing.Target{Version: 3, State: billing.WorkspaceActive, Plan: "starter"}}})
-	c.Before.Access = billing.Access{Account: "acme", Target: billing.Target{Version: 2, State: billing.WorkspaceActive, Plan: "pro"}}
+	c := changeTo(fold.State{Access: fold.Access{Account: "acme", Target: fold.Target{Version: 3, State: fold.WorkspaceActive, Plan: "starter"}}})
+	c.Before.Access = fold.Access{Account: "acme", Target: fold.Target{Version: 2, State: fold.WorkspaceActive, Plan: "pro"}}
 	steps := planMoney(c, activities.Planning{}).steps
 	if len(steps) != 1 || steps[0].key != "provision-workspace:stripe:live:acme:v3" || steps[0].refusalUndoesAll {
 		t.Errorf("steps %v", keysOf(steps))
@@ -199,22 +200,24 @@ func asJSON(t *testing.T, v any) string {
 // balance. Nothing says "charge" that is not known to be one.
 func TestPayment_IsWhatWasPaid(t *testing.T) {
 	t.Parallel()
+	paidAt := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	for name, tt := range map[string]struct {
-		of   billing.Invoice
+		of   fold.Invoice
 		want activities.Entry
 		net  int64
 	}{
-		"paid":             {billing.Invoice{Due: 4900, Paid: 4900, Tax: 900, How: "charge"}, activities.Entry{Amount: 4900, Due: 4900, Tax: 900, How: "charge"}, 4900},
-		"overpaid":         {billing.Invoice{Due: 4900, Paid: 6000, Tax: 900, How: "charge"}, activities.Entry{Amount: 6000, Due: 4900, Tax: 900, How: "charge"}, 6000},
-		"by who knows":     {billing.Invoice{Due: 4900, Paid: 4900}, activities.Entry{Amount: 4900, Due: 4900, How: "unknown"}, 4900},
-		"outside":          {billing.Invoice{Due: 4900, Paid: 4900, How: "out_of_band"}, activities.Entry{Amount: 4900, Due: 4900, How: "out_of_band"}, 4900},
-		"with the balance": {billing.Invoice{Due: 2900, Paid: 2900, Balance: 2000, How: "charge"}, activities.Entry{Amount: 2900, Due: 2900, Balance: 2000, How: "charge"}, 2900},
-		"by the balance":   {billing.Invoice{Balance: 2000, How: "charge"}, activities.Entry{Balance: 2000, How: "balance"}, 0},
+		"paid":             {fold.Invoice{Due: 4900, Paid: 4900, Tax: 900, How: "charge"}, activities.Entry{Amount: 4900, Due: 4900, Tax: 900, How: "charge"}, 4900},
+		"overpaid":         {fold.Invoice{Due: 4900, Paid: 6000, Tax: 900, How: "charge"}, activities.Entry{Amount: 6000, Due: 4900, Tax: 900, How: "charge"}, 6000},
+		"by who knows":     {fold.Invoice{Due: 4900, Paid: 4900}, activities.Entry{Amount: 4900, Due: 4900, How: "unknown"}, 4900},
+		"outside":          {fold.Invoice{Due: 4900, Paid: 4900, How: "out_of_band"}, activities.Entry{Amount: 4900, Due: 4900, How: "out_of_band"}, 4900},
+		"with the balance": {fold.Invoice{Due: 2900, Paid: 2900, Balance: 2000, How: "charge"}, activities.Entry{Amount: 2900, Due: 2900, Balance: 2000, How: "charge"}, 2900},
+		"by the balance":   {fold.Invoice{Balance: 2000, How: "charge"}, activities.Entry{Balance: 2000, How: "balance"}, 0},
 	} {
 		tt.of.Status, tt.of.Currency, tt.of.PaidSums = "paid", "usd", []int64{tt.of.Paid}
-		tt.want.Kind, tt.want.Currency = activities.PaymentEntry, "usd"
+		tt.of.PaidTimes = []time.Time{paidAt}
+		tt.want.Kind, tt.want.OccurredAt, tt.want.Currency = activities.PaymentEntry, paidAt, "usd"
 		var got activities.Entry
-		bookPayments(billing.Subject{}, tt.of, func(_ string, entry activities.Entry) { got = entry })
+		bookPayments(fact.Subject{}, tt.of, func(_ string, entry activities.Entry) { got = entry })
 		if !reflect.DeepEqual(got, tt.want) || got.Net() != tt.net {
 			t.Errorf("%s: entry\n got %+v of %d\nwant %+v of %d", name, got, got.Net(), tt.want, tt.net)
 		}
@@ -222,5 +225,17 @@ func TestPayment_IsWhatWasPaid(t *testing.T) {
 	credit := activities.Entry{Kind: activities.CreditEntry, Amount: 2000, How: activities.ByBalance}
 	if credit.Net() != 0 {
 		t.Errorf("a credit to the balance nets %d: it counts when it is used, and then a second time", credit.Net())
+	}
+}
+
+// A purchase that was compensated and then refunded has moved no cash in the end.
+func TestEntry_Net_ReversalMovesNoCash(t *testing.T) {
+	t.Parallel()
+	sum := int64(0)
+	for _, kind := range []activities.EntryKind{activities.PaymentEntry, activities.ReversalEntry, activities.RefundEntry} {
+		sum += activities.Entry{Kind: kind, Amount: 4900, How: activities.ByCharge}.Net()
+	}
+	if sum != 0 {
+		t.Errorf("payment, reversal and refund sum to %d, want 0", sum)
 	}
 }

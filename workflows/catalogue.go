@@ -2,6 +2,9 @@ package workflows
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"reflect"
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
@@ -10,32 +13,60 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// The activities' receivers: only their method values are used, to name activities.
+// Receivers of the activities. Only their method values are used, to name the activities. A worker registers one of
+// each.
 var (
-	billingState *activities.Billing
-	workspaces   *activities.Workspaces
-	finance      *activities.Finance
-	mail         *activities.Mail
-	tasks        *activities.Tasks
-	consumers    *activities.Consumers
-	runs         *activities.Runs
-	objects      *activities.Objects
+	billingState = receiver[activities.Billing]()
+	workspaces   = receiver[activities.Workspaces]()
+	finance      = receiver[activities.Finance]()
+	mail         = receiver[activities.Mail]()
+	tasks        = receiver[activities.Tasks]()
+	consumers    = receiver[activities.Consumers]()
+	runs         = receiver[activities.Runs]()
+	objects      = receiver[activities.Objects]()
 )
 
-// The sinks of effects, as configuration names them. A sink's settings say how its effects are tried.
+// receivers lists the types of the receivers above.
+var receivers []reflect.Type
+
+func receiver[T any]() *T {
+	receivers = append(receivers, reflect.TypeFor[*T]())
+	return nil
+}
+
+// CheckReceivers returns an error that names each receiver that the flows need and registered lacks. Without this
+// check, Temporal would retry an activity without a receiver until its timeout, minutes later.
+func CheckReceivers(registered []any) error {
+	var faults []error
+	for _, needed := range receivers {
+		if !slices.ContainsFunc(registered, func(r any) bool { return reflect.TypeOf(r) == needed }) {
+			faults = append(faults, fmt.Errorf("no %s is registered, and flows run its activities: add one to Equip in cmd/internal/process/worker.go", needed))
+		}
+	}
+	for _, name := range []string{ActivityWorkOnJob, ActivityStopJob, ActivityReconcileDue, ActivityFindGaps,
+		ActivityExamineEndpoint} {
+		has := func(r any) bool { _, found := reflect.TypeOf(r).MethodByName(name); return found }
+		if !slices.ContainsFunc(registered, has) {
+			faults = append(faults, fmt.Errorf("no registered receiver has the activity %s: add one to forRuns in cmd/internal/process/receivers.go", name))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Sinks of effects, as named in the configuration. The settings of a sink define how its effects are attempted.
 const (
 	SinkDatabase   = "database"
 	SinkWorkspaces = "workspaces"
 	SinkFinance    = "finance"
 	SinkMail       = "email"
-	// SinkStripe is Stripe's API, which objects are fetched from.
+	// SinkStripe is Stripe's API, from which objects are fetched.
 	SinkStripe = "stripe"
-	// SinkConsumers stands for all consumers of relayed events; each has settings under its own name.
+	// SinkConsumers covers all consumers of relayed events. Each consumer has settings under its own name.
 	SinkConsumers = "consumers"
 )
 
-// The catalogue: every kind of effect, in the order in which an event comes to them. A kind's name stands in ledger
-// keys and is never changed.
+// The catalogue lists every kind of effect, in the order of execution. Ledger keys contain the name of a kind, so a
+// name never changes.
 var (
 	catalogue []Kind
 
@@ -73,8 +104,9 @@ var (
 	reconcileTask    = register("reconcile-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
 	accountTask      = register("account-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
 	releaseTask      = register("release-task", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
-	reviewTask       = register("review", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "")
+	reviewTask       = register("review", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "reject-review")
 	closeReview      = register("close-review", SinkDatabase, tasks.CloseTask, Outlook.ForecastTask, "")
+	rejectReview     = register("reject-review", SinkDatabase, tasks.CloseTask, Outlook.ForecastTask, "")
 	relayEvent       = register("relay", SinkConsumers, consumers.RelayEvent, Outlook.ForecastRelay, "")
 )
 
@@ -84,15 +116,15 @@ type Kind struct {
 	Name string
 	// Sink names the outside system, or [SinkDatabase].
 	Sink string
-	// Undo names the kind that takes it back, "" where nothing does.
+	// Undo is the kind that compensates this one, or "".
 	Undo string
 }
 
 // Catalogue returns every kind of effect.
 func Catalogue() []Kind { return slices.Clone(catalogue) }
 
-// kind is a kind of effect. N is the noun that its activity takes: a step whose noun does not fit its kind does not
-// compile, and neither does a kind without a forecast of that noun.
+// kind is a kind of effect with its types. N is the input of its activity: a step with another input does not
+// compile, and neither does a kind without a forecast for that input.
 type kind[N any] struct {
 	Kind
 	activity func(context.Context, activities.EffectInput[N]) (effect.Result, error)
@@ -120,23 +152,23 @@ func registerLetter(name, undo string) kind[activities.Letter] {
 
 func (k kind[N]) key(object string) string { return k.Name + ":" + object }
 
-// step is one effect of the kind, under a key of its own: <kind>:<object>.
+// step returns an effect of this kind with the key <kind>:<object>.
 func (k kind[N]) step(object string, noun N) *step {
 	return &step{kind: k.Name, sink: k.Sink, key: k.key(object), work: work[N]{k, noun}}
 }
 
-// worker is the work of a step, whatever its noun.
+// worker is the work of a step, independent of its input type.
 type worker interface {
 	start(workflow.Context, starter, effect.Call) workflow.Future
 	forecast(context.Context, Outlook, effect.Call) (activities.Forecast, error)
-	// entry is the entry that it books, nil for any other effect.
+	// entry returns the finance entry that the step posts, or nil for any other effect.
 	entry() *activities.Entry
 }
 
 // starter starts an activity, as a local or a regular one.
 type starter func(ctx workflow.Context, activity any, input ...any) workflow.Future
 
-// work is what a step does: a kind's activity, for one noun.
+// work is the activity of a kind with one input.
 type work[N any] struct {
 	kind kind[N]
 	noun N

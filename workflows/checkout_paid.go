@@ -1,42 +1,56 @@
 package workflows
 
 import (
+	"strings"
+
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// planCheckoutPaid is what happens when a checkout session is completed, or a delayed payment of it has come: it says
-// whose the customer and the subscription are. A one-off purchase without an invoice is an order: it is
-// provisioned, booked and confirmed by letter.
+// planCheckoutPaid plans a completed checkout session, or the arrival of its delayed payment. The session links the
+// customer and the subscription to an account. A one-off purchase without an invoice is an order: it is provisioned,
+// booked and confirmed by e-mail.
 //
-// When provisioning is refused for good, what the order grants is withheld, its entry reversed, a correction mailed,
-// and a task asks a person what becomes of the money.
-func planCheckoutPaid(c billing.Change, p activities.Planning) plan {
+// If provisioning is refused for good, the grant is withheld, the entry reversed, a correction e-mailed, and a task
+// opened for the refund.
+func planCheckoutPaid(c fold.Change, p activities.Planning) plan {
 	order := c.After.Checkout
-	if order == nil || !order.Sells() || !order.Paid() {
-		return plan{steps: workspaceSteps(c), review: reviewOf(c)}
+	if !sold(order) {
+		return plan{steps: workspaceSteps(c)}
 	}
 	if order.Account == "" {
 		return plan{review: &review{object: object(c.Subject, order.ID), reason: reason{"account_unknown",
-			"session " + order.ID + " was paid, and names neither an account nor a customer: `pawl money claim` gives it to one"}}}
+			"session " + order.ID + " was paid, but names neither an account nor a customer: assign it with `pawl money claim`"},
+			withhold: activities.WithholdingOf(c)}}
 	}
-	return plan{steps: append(workspaceSteps(c), orderSteps(c.Subject, *order, p.BookZero)...), review: reviewOf(c)}
+	return plan{steps: append(workspaceSteps(c), orderSteps(c.Subject, *order, p.BookZero)...)}
 }
 
-// orderSteps book the payment of an order, and confirm it by letter.
-func orderSteps(subject billing.Subject, order billing.Checkout, bookZero bool) (steps []*step) {
+// sold reports whether a session is a paid one-off purchase. The session may be nil.
+func sold(c *fold.Checkout) bool { return c != nil && c.Sells() && c.Paid() }
+
+// orderSteps books the payment of an order and confirms the order by e-mail.
+func orderSteps(subject fact.Subject, order fold.Checkout, bookZero bool) (steps []*step) {
 	of := object(subject, order.ID)
 	if order.Amount > 0 || bookZero {
-		entry := activities.Entry{
-			Kind: activities.PaymentEntry, Mode: subject.Mode, Account: order.Account,
-			ProviderAccount: subject.ProviderAccount, Object: order.ID, Plan: order.Plan, Amount: order.Amount,
-			Tax: order.Tax, Currency: order.Currency, How: activities.ByCharge, OccurredAt: order.PaidAt,
+		for _, s := range captureSteps(subject, orderEntry(subject, order), order.Captures) {
+			undo := reverseEntry.step(strings.TrimPrefix(s.key, financeExport.key("")), reversal(*s.work.entry()))
+			steps = append(steps, s.undoneBy(undo))
 		}
-		steps = append(steps, financeExport.step(of, entry).undoneBy(reverseEntry.step(of, reversal(entry))))
 	}
 	if order.Amount > 0 {
 		steps = append(steps, orderEmail.step(of, orderLetter("order", subject, order)).undoneBy(
 			correctionNotice.step(of, orderLetter("order-correction", subject, order))))
 	}
 	return steps
+}
+
+// orderEntry books the payment of an order as a whole.
+func orderEntry(subject fact.Subject, order fold.Checkout) activities.Entry {
+	return activities.Entry{
+		Kind: activities.PaymentEntry, Mode: subject.Mode, Account: order.Account,
+		ProviderAccount: subject.ProviderAccount, Object: order.ID, Plan: order.Plan, Amount: order.Amount,
+		Tax: order.Tax, Currency: order.Currency, How: activities.ByCharge, OccurredAt: order.PaidAt,
+	}
 }

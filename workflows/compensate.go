@@ -6,12 +6,12 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// compensate takes back the effects that are done, last first, each by an effect with a key of its own. An undo
-// that is refused or in doubt parks the run like any other effect; it is never passed over in silence.
+// compensate undoes the effects that are done, in reverse order. Each undo is an effect with a key of its own. An
+// undo that is refused or uncertain parks the run.
 //
-// Until the first undo stands in the ledger, another run for the same fact may still do an effect that this run has not
-// done. So a run that was interrupted refreshes its undos, and takes back the effects that are done by then. A run that
-// does such an effect later sees the undos, and takes it back itself.
+// Until the ledger contains the first undo, another run for the same fact may still execute an effect that this run
+// has not executed. So an interrupted run refreshes its undos and compensates the effects that are done by then. A
+// run that executes such an effect later finds the undos in the ledger and compensates it.
 func (f *flow) compensate() error {
 	f.undoing, f.undone = true, true
 	left := slices.Clone(f.steps)
@@ -22,7 +22,7 @@ func (f *flow) compensate() error {
 				return err
 			}
 		}
-		// The rest is neither settled nor possibly done by this run: another one may have done it.
+		// The remaining steps may have been executed by another run, but not by this one.
 		left = slices.DeleteFunc(left,
 			func(s *step) bool { return s.undo == nil || s.settled() || s.result.MayHaveHappened() })
 		if !f.interrupted || len(left) == 0 {
@@ -37,8 +37,8 @@ func (f *flow) compensate() error {
 	}
 }
 
-// undo takes back one step, where it may have happened. One that was taken back before may have been so by a try of
-// this run that was cut off before it had done what the undo asks for.
+// undo compensates one step if it may have happened. A step that is already compensated is undone again if its undo
+// has a follow-up, because an earlier attempt of this run may have been cut off between the two.
 func (f *flow) undo(s *step) error {
 	if s.undo == nil || s.skipped {
 		return nil
@@ -51,8 +51,8 @@ func (f *flow) undo(s *step) error {
 	return f.takeBack(undo)
 }
 
-// takeBack settles an undo, and the steps that it asks for in turn. One whose activity was completed by hand may say of
-// itself that it was taken back: it is settled, too.
+// takeBack settles an undo and its follow-ups. If its activity was completed by hand with the state compensated, the
+// undo counts as settled.
 func (f *flow) takeBack(undo *step) error {
 	_, err := f.settle(undo)
 	return err

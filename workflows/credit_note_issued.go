@@ -2,13 +2,14 @@ package workflows
 
 import (
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// creditSteps book a credit note: what of it went to the customer's balance, which is no cash, and what was given back
-// outside of the provider. Refunds have events of their own. One that is void was issued before, also where nothing has
-// told of that.
-func creditSteps(subject billing.Subject, n billing.Credit) (steps []*step) {
+// creditSteps books a credit note: the part credited to the customer's balance, which is no cash, and the part repaid
+// outside of the provider. Refunds have events of their own. A void credit note was issued before, even if no event
+// reported it.
+func creditSteps(subject fact.Subject, n fold.Credit) (steps []*step) {
 	for _, part := range []struct {
 		how, suffix string
 		amount      int64
@@ -20,7 +21,7 @@ func creditSteps(subject billing.Subject, n billing.Credit) (steps []*step) {
 		}
 		of := object(subject, n.ID+part.suffix)
 		entry := bookedFor(subject, activities.CreditEntry, n.ID, n.Ref)
-		entry.Amount, entry.Tax, entry.Currency = part.amount, billing.TaxOf(part.amount, n.Amount, n.Tax), n.Currency
+		entry.Amount, entry.Tax, entry.Currency = part.amount, fold.TaxOf(part.amount, n.Amount, n.Tax), n.Currency
 		entry.How, entry.OccurredAt = part.how, n.IssuedAt
 		booked := creditEntry.step(of, entry).comesAfter(bookedBefore(subject, n.Ref)...)
 		if steps = append(steps, booked); n.Voided() {

@@ -11,19 +11,19 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// The updates that a parked run takes. Each takes a DecisionInput and returns a DecisionResult as soon as the run has
-// found the decision in the audit trail; the run then goes on by itself. The update's ID is the request's: the same
-// ID twice is one decision.
+// Updates that a parked run accepts. Each takes a DecisionInput and returns a DecisionResult as soon as the run has
+// found the decision in the audit trail; the run then continues on its own. The ID of the update is the ID of the
+// request, so a repeated request is one decision.
 const (
-	// UpdateRetry tries the open effects again. It leaves effects in doubt alone: see UpdateResend.
+	// UpdateRetry retries the open effects, except uncertain ones: see UpdateResend.
 	UpdateRetry = "retry"
-	// UpdateSkip goes on without the open effects.
+	// UpdateSkip continues without the open effects.
 	UpdateSkip = "skip"
-	// UpdateCompensate takes back the effects that are done.
+	// UpdateCompensate compensates the effects that are done.
 	UpdateCompensate = "compensate"
-	// UpdateDone says that an effect has happened: a person has seen it, or has done it by hand.
+	// UpdateDone marks an effect as done: a person has verified it, or has done it by hand.
 	UpdateDone = "done"
-	// UpdateResend does an effect in doubt once more: it may then happen twice.
+	// UpdateResend executes an uncertain effect again. It may then happen twice.
 	UpdateResend = "resend"
 	// UpdateApprove and UpdateReject answer a review: see [Reviews].
 	UpdateApprove = "approve"
@@ -37,24 +37,24 @@ func Decisions() []string {
 
 // DecisionInput is an operator's decision about a parked run.
 type DecisionInput struct {
-	// Both are required and stand in the audit trail.
+	// Who and Why are required. The audit trail stores them.
 	Who string
 	Why string
-	// Effect names an open effect by its key or kind. For retry and skip, "" means every one; done and resend are about
-	// one, and take "" if no other is open. The other decisions concern the run.
+	// Effect selects an open effect by its key or kind. For retry and skip, "" selects all of them. Done and resend
+	// concern one effect and accept "" if only one is open. The other decisions concern the run.
 	Effect string
-	// Reference is the effect's name outside, such as an entry's number or a line of a mail server's log. Done requires
-	// it.
+	// Reference identifies the effect in the outside system, e.g. an entry number or a line in a mail server's log.
+	// Done requires it.
 	Reference string `json:",omitempty"`
-	// Confirm repeats the effect's key. Resend requires it: whoever sends it has been asked.
+	// Confirm repeats the key of the effect. Resend requires it as a confirmation.
 	Confirm string `json:",omitempty"`
 }
 
-// DecisionResult says what the decision was taken for.
+// DecisionResult is the answer to a decision.
 type DecisionResult struct {
 	Action string
-	// Effects are the keys of the effects that were not done when the decision was taken, and About those of them that
-	// it is about.
+	// Effects are the keys of the effects that were open at the time of the decision. About are the ones that the
+	// decision concerns.
 	Effects []string
 	About   []string `json:",omitempty"`
 }
@@ -66,27 +66,27 @@ type decision struct {
 	input   DecisionInput
 }
 
-// The types of the errors that refuse a decision.
+// Types of the errors that reject a decision.
 const (
-	// ErrTypeNotParked is for a run that waits for none.
+	// ErrTypeNotParked: the run is not waiting for a decision.
 	ErrTypeNotParked = "NotParked"
-	// ErrTypeInvalidDecision is for one that the run cannot take: it says too little, or what cannot be done.
+	// ErrTypeInvalidDecision: a required field is missing, or the run cannot execute the decision.
 	ErrTypeInvalidDecision = "InvalidDecision"
 )
 
-// MaxWho, MaxWhy and maxReference bound a decision, in bytes: the run's result and its table repeat them for each
-// effect, and Temporal ends a run whose result is too large.
+// MaxWho, MaxWhy and maxReference limit a decision, in bytes. The result of the run repeats them for each effect, and
+// Temporal fails a run with a result that is too large.
 const (
 	MaxWho       = 200
 	MaxWhy       = 2000
 	maxReference = 500
 )
 
-// check refuses a decision that says too little of itself, or more than the audit trail can hold.
+// check rejects a decision with a missing field or with text that the audit trail cannot store.
 func (in DecisionInput) check() error {
 	switch {
 	case strings.TrimSpace(in.Who) == "" || strings.TrimSpace(in.Why) == "":
-		return invalid("who and why are required: both go into the audit trail")
+		return invalid("who and why are required: the audit trail stores both")
 	case !holdable(in.Who, MaxWho) || !holdable(in.Why, MaxWhy) || !holdable(in.Reference, maxReference):
 		return invalid("who (%d bytes at most), why (%d) and reference (%d) must be text without NUL", MaxWho, MaxWhy,
 			maxReference)
@@ -94,13 +94,14 @@ func (in DecisionInput) check() error {
 	return nil
 }
 
-// mayDecide refuses a decision that the run cannot take as it stands.
-func (f *flow) mayDecide(action string, in DecisionInput) error {
+// checkAllowed rejects a decision that does not fit the state of the run.
+func (f *flow) checkAllowed(action string, in DecisionInput) error {
 	switch {
 	case action == UpdateCompensate && f.irreversible:
-		return invalid("what this run does cannot be taken back: it takes %s", strings.Join(f.takes, ", "))
+		return invalid("the effects of this run cannot be compensated: it accepts %s", strings.Join(f.takes, ", "))
 	case !slices.Contains(f.takes, action):
-		return invalid("the run takes no %s as it stands: it takes %s", action, strings.Join(f.takes, ", "))
+		return invalid("the run does not accept %s in its present state: it accepts %s", action,
+			strings.Join(f.takes, ", "))
 	}
 	_, err := CheckDecision(f.waits().Effects, action, in)
 	return err
@@ -110,8 +111,8 @@ func invalid(format string, args ...any) error {
 	return temporal.NewApplicationError(fmt.Sprintf(format, args...), ErrTypeInvalidDecision)
 }
 
-// CheckDecision returns the keys of the effects that a decision about a parked run is about, none for one about the
-// whole run. open are the effects that the run waits for. The error says why the run cannot take the decision. It is an
+// CheckDecision returns the keys of the effects that a decision concerns. It returns nil for a decision about the
+// whole run. open are the open effects of the parked run. If the run cannot accept the decision, the error is an
 // application error of type [ErrTypeInvalidDecision].
 func CheckDecision(open []activities.OpenEffect, action string, in DecisionInput) (about []string, err error) {
 	is, aboutEffects := effectDecisions[action]
@@ -131,7 +132,7 @@ func CheckDecision(open []activities.OpenEffect, action string, in DecisionInput
 	}
 	one := action == UpdateDone || action == UpdateResend
 	switch {
-	case len(open) == 0 && in.Effect == "": // a review: it is about the run
+	case len(open) == 0 && in.Effect == "": // a review concerns the whole run
 		return nil, nil
 	case len(named) == 0:
 		return nil, invalid("no unfinished effect %q; unfinished are: %s", in.Effect, strings.Join(keys, ", "))
@@ -140,48 +141,49 @@ func CheckDecision(open []activities.OpenEffect, action string, in DecisionInput
 	case !one:
 		return about, nil
 	case len(about) > 1:
-		return nil, invalid("%s is about one effect: name one of %s", action, strings.Join(about, ", "))
+		return nil, invalid("%s applies to one effect: name one of %s", action, strings.Join(about, ", "))
 	case action == UpdateDone && strings.TrimSpace(in.Reference) == "":
-		return nil, invalid("done needs a reference: where outside it can be seen that %s has happened", about[0])
+		return nil, invalid("done requires a reference that proves that %s has happened, such as an entry number", about[0])
 	case action == UpdateResend && in.Confirm != about[0]:
-		return nil, invalid("to send again may do it twice: confirm it with the effect's key, %s", about[0])
+		return nil, invalid("resend may execute the effect twice: confirm with the key of the effect, %s", about[0])
 	}
 	return about, nil
 }
 
-// effectDecisions are the decisions about effects: which effects each may be about, and why it is about none.
+// effectDecisions lists the decisions about effects, with the effects that each can concern and the error if no open
+// effect qualifies.
 var effectDecisions = map[string]struct {
 	may  func(activities.OpenEffect) bool
 	none string
 }{
 	UpdateRetry: {
 		func(e activities.OpenEffect) bool { return !e.Uncertain },
-		"%s may have happened, and a retry does not do it once more: see whether it has, then decide done, resend or skip",
+		"%s may have happened, so it cannot be retried: check whether it has, then decide done, resend or skip",
 	},
 	UpdateSkip: {func(activities.OpenEffect) bool { return true }, ""},
 	UpdateDone: {
 		func(e activities.OpenEffect) bool { return e.ByHand },
-		"nobody does %s by hand: it happens in pawl's own database, or what it comes to is what it is for; retry or skip it",
+		"%s cannot be marked as done: pawl needs its result; retry or skip it",
 	},
 	UpdateResend: {
 		func(e activities.OpenEffect) bool { return e.Uncertain },
-		"%s is not in doubt: a retry does it, and only what may or may not have happened is sent again",
+		"%s is not uncertain: use retry; resend is only for effects that may have happened",
 	},
 }
 
-// holdable reports whether the audit trail can hold s: Postgres takes no NUL, however often it is tried. Reading
-// the update's JSON has made s valid UTF-8.
+// holdable reports whether the audit trail can store s: Postgres rejects NUL. s is valid UTF-8, because it was
+// decoded from JSON.
 func holdable(s string, most int) bool {
 	return len(s) <= most && !strings.Contains(s, "\x00")
 }
 
-// follow applies a person's decision to the steps. It returns a reason when that is to take everything back. Steps that
-// the decision is not about stay as they are, and the run asks about them again.
+// follow applies a decision to the steps. It returns a reason if everything has to be compensated. Steps that the
+// decision does not concern stay as they are, and the run parks for them again.
 func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
 	if d.action == UpdateCompensate || d.action == UpdateReject {
 		return fmt.Sprintf("%s decided to %s: %s", d.input.Who, d.action, d.input.Why), nil
 	}
-	// Another run may have settled meanwhile what the decision is about, which leaves nothing to do.
+	// Another run may have settled the effects in the meantime, so that keys is empty.
 	keys, _ := CheckDecision(f.waits().Effects, d.action, d.input)
 	var about []*step
 	for _, s := range f.open(steps) {
@@ -200,12 +202,12 @@ func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
 	case UpdateSkip:
 		return "", f.skip(d, about)
 	case UpdateDone:
-		return "", f.sayDone(d, about)
+		return "", f.markDone(d, about)
 	}
 	return "", nil
 }
 
-// skip records that steps shall not be done. One that another run has done meanwhile counts as done.
+// skip records that the steps are skipped. A step that another run has executed in the meantime counts as done.
 func (f *flow) skip(d decision, steps []*step) error {
 	for _, s := range steps {
 		reason := fmt.Sprintf("skipped by %s: %s", d.input.Who, d.input.Why)
@@ -225,13 +227,13 @@ func (f *flow) skip(d decision, steps []*step) error {
 	return nil
 }
 
-// sayDone records that steps have happened, as a person says: nothing is sent. One that another run has done
-// meanwhile is that one's.
-func (f *flow) sayDone(d decision, steps []*step) error {
+// markDone records that a person confirmed the steps as done. Nothing is sent. A step that another run has executed
+// in the meantime keeps the result of that run.
+func (f *flow) markDone(d decision, steps []*step) error {
 	for _, s := range steps {
 		call := f.call(s)
 		call.ByHand = &effect.ByHand{Who: d.input.Who, Why: d.input.Why, Reference: d.input.Reference}
-		// a result is decoded into what stands there: an old reason would stay
+		// Decode into an empty result: fields of the old one would stay otherwise.
 		s.decided, s.result = true, effect.Result{}
 		if err := f.execute(attempt{name: "done:" + s.key, work: s.work, call: call}, &s.result); err != nil {
 			return err

@@ -127,7 +127,7 @@ func TestDecision_RetryLeavesWhatIsInDoubt_ResendRepeatsIt(t *testing.T) {
 	f.decide(5*time.Hour, workflows.UpdateResend, other)
 	f.decide(6*time.Hour, workflows.UpdateResend, confirmed(mailKey))
 	f.wantOutcome(f.run(), "processed", "")
-	f.wantRefused("takes no retry as it stands: it takes skip, done, resend, compensate", "takes no retry", "confirm it with the effect's key", "confirm it")
+	f.wantRefused("does not accept retry in its present state: it accepts skip, done, resend, compensate", "does not accept retry", "confirm with the key of the effect", "confirm with")
 	if exports, mails := f.callsOf("finance-export"), f.callsOf("receipt-email"); len(exports) != 2 || len(mails) != 2 || mails[1].effect.Round != 3 {
 		t.Errorf("tried the entry %d times, and the mail %+v; want each twice, the mail in a later round than the ledger's", len(exports), mails)
 	}
@@ -146,7 +146,7 @@ func TestDecision_Resend_OfWhatIsNotInDoubt_Refused(t *testing.T) {
 	f.decide(2*time.Hour, workflows.UpdateRetry, named)
 	f.decide(3*time.Hour, workflows.UpdateSkip, ada)
 	f.wantOutcome(f.run(), "processed", "")
-	f.wantRefused("is not in doubt: a retry does it", "may have happened, and a retry does not do it once more")
+	f.wantRefused("is not uncertain: use retry", "may have happened, so it cannot be retried")
 }
 
 // What a person says has happened is done like any other effect: it is not sent, and a compensation takes it back.
@@ -189,7 +189,7 @@ func TestDecision_Done_RefusedWhereNobodyCanSayIt(t *testing.T) {
 	f.decide(4*time.Hour, workflows.UpdateDone, nameless)
 	f.decide(5*time.Hour, workflows.UpdateSkip, ada)
 	f.wantOutcome(f.run(), "processed", "")
-	f.wantRefused("takes no done as it stands", "done needs a reference", "done is about one effect: name one of "+exportKey+", "+mailKey)
+	f.wantRefused("does not accept done in its present state", "done requires a reference", "done applies to one effect: name one of "+exportKey+", "+mailKey)
 }
 
 func TestDecision_Review_ApprovedOrRejected(t *testing.T) {
@@ -200,20 +200,26 @@ func TestDecision_Review_ApprovedOrRejected(t *testing.T) {
 		decide  string
 		outcome string
 		reason  string
-		// undone and closed count what took back, and what closed the review.
-		undone, closed int
+		// rejected and closed count the rejections and approvals of the review.
+		rejected, closed int
 	}{
 		"at load, approved": {[]activities.LoadFactsResult{reviewed("plan_unusable", "a plan"), loaded()}, workflows.UpdateApprove, "processed", "", 0, 0},
 		"at load, rejected": {[]activities.LoadFactsResult{reviewed("plan_unusable", "a plan")}, workflows.UpdateReject, "processed", "dismissed: nothing done: reject by ada", 0, 0},
 		"at end, approved":  {[]activities.LoadFactsResult{atEnd}, workflows.UpdateApprove, "processed", "", 0, 1},
-		"at end, rejected":  {[]activities.LoadFactsResult{atEnd}, workflows.UpdateReject, "compensated", "ada decided to reject", 1, 0},
+		"at end, rejected":  {[]activities.LoadFactsResult{atEnd}, workflows.UpdateReject, "processed", "withheld: ada decided to reject", 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, tt.load...)
 			f.decide(time.Hour, tt.decide, ada)
 			f.wantOutcome(f.run(), tt.outcome, tt.reason)
-			if undone, closed := len(f.callsOf("reverse-finance-entry")), len(f.callsOf("close-review")); undone != tt.undone || closed != tt.closed {
-				t.Errorf("%d undone and %d reviews closed, want %d and %d", undone, closed, tt.undone, tt.closed)
+			if rejected, closed := len(f.callsOf("reject-review")), len(f.callsOf("close-review")); rejected != tt.rejected || closed != tt.closed {
+				t.Errorf("%d reviews are rejected and %d approved, want %d and %d", rejected, closed, tt.rejected, tt.closed)
+			}
+			if withheld, corrected := len(f.callsOf("withhold-grant")), len(f.callsOf("correction-notice")); withheld != tt.rejected || corrected != tt.rejected {
+				t.Errorf("%d grants are withheld and %d receipts corrected, want %d", withheld, corrected, tt.rejected)
+			}
+			if reversed := len(f.callsOf("reverse-finance-entry")); reversed != 0 {
+				t.Errorf("%d entries are reversed, want the payment to stay booked", reversed)
 			}
 		})
 	}
@@ -225,7 +231,7 @@ func TestDecision_Review_TakesWhatItOffers(t *testing.T) {
 	f.decide(time.Hour, workflows.UpdateRetry, ada)
 	f.decide(2*time.Hour, workflows.UpdateApprove, ada)
 	f.wantOutcome(f.run(), "processed", "")
-	f.wantRefused("takes no retry as it stands: it takes approve, skip, reject, compensate")
+	f.wantRefused("does not accept retry in its present state: it accepts approve, skip, reject, compensate")
 }
 
 // A replay does not ask a review anew that was answered.
@@ -240,6 +246,18 @@ func TestDecision_ReviewAnsweredBefore_NotAskedByAReplay(t *testing.T) {
 	}
 	if in := f.callsOf("FinishRun")[0].input.(activities.FinishRunInput); in.Replay == nil || *in.Replay != *f.replay {
 		t.Errorf("finished as %+v, want the replay's lineage", in)
+	}
+}
+
+// An event of an object that a person has rejected asks nothing, and has what rejecting it has asked for.
+func TestDecision_ReviewRejectedBefore_NotAskedAgain(t *testing.T) {
+	f := setup(t, activities.LoadFactsResult{Planning: activities.Planning{BookZero: true}})
+	f.answer("review", answer{result: effect.Result{State: effect.Compensated, By: "evt_0"}})
+	f.wantOutcome(f.run(), "processed", "withheld: it was rejected before")
+	for kind, want := range map[string]int{"reject-review": 1, "withhold-grant": 1, "correction-notice": 1, "reverse-finance-entry": 0, "ParkRun": 0} {
+		if n := len(f.callsOf(kind)); n != want {
+			t.Errorf("%s was called %d times, want %d", kind, n, want)
+		}
 	}
 }
 
@@ -266,7 +284,7 @@ func TestReviews_EachOnce(t *testing.T) {
 		}
 		seen[r.Code] = true
 	}
-	for _, code := range []string{activities.CodeUnreadable, activities.CodeLinesIncomplete, activities.CodeBodyErased, activities.CodeNoConsumer} {
+	for _, code := range []string{activities.CodeUnreadable, activities.CodeBodyErased, activities.CodeNoConsumer} {
 		if !seen[code] {
 			t.Errorf("no word about %s", code)
 		}

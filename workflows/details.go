@@ -12,38 +12,39 @@ import (
 	"github.com/pawlhq/pawl/activities/letters"
 )
 
-// A run shows its state under "Current Details" in the Temporal UI. That costs no event, and nobody can ask for it
-// without a worker: the ledger holds everything that must last. The box there shows some nine lines, so that the first
-// says why the run waits, the second how its effects stand, by kind and not by their long keys, and the rest what can
-// be done.
+// A run shows its state under "Current Details" in the Temporal UI. This adds no event to the history, but it can be
+// read only while a worker runs; the ledger holds the durable state. The box shows about nine lines, so the first
+// line gives the reason why the run waits, the second groups the effects by state, and the rest lists commands.
 
-// longestWhy is how much of a reason is shown, in bytes: three lines of the box. Receipts have the whole.
+// longestWhy is the maximum length of a displayed reason in bytes, about three lines of the box. The receipt holds
+// the full text.
 const longestWhy = 300
 
-// showParked shows why the run waits, and what can be done about that.
+// showParked shows why the run is parked and which commands apply.
 func (f *flow) showParked(status string, why reason) {
-	f.details("**" + why.as(status) + "** " + prose(why.text) + "\n\n" + f.standing() + "\n\n```\n" +
+	f.details("**" + why.as(status) + "** " + prose(why.text) + "\n\n" + f.summary() + "\n\n```\n" +
 		strings.Join(f.commands(), "\n") + "\n```\n")
 }
 
-// show shows what the run does, and how its effects stand.
+// show shows a headline and the state of the effects.
 func (f *flow) show(headline string) {
-	f.details("**" + prose(headline) + "**\n\n" + f.standing() + "\n\n```\n" + f.command("show") +
+	f.details("**" + prose(headline) + "**\n\n" + f.summary() + "\n\n```\n" + f.command("show") +
 		"\n```\n")
 }
 
-// standing lists the effects by how they stand, those that are not done first.
-func (f *flow) standing() string {
+// summary groups the effects by state. Effects that are not done come first.
+func (f *flow) summary() string {
 	var groups []string
 	kinds := map[string][]string{}
 	for _, s := range f.steps {
-		group := s.standing()
+		group := s.stateName()
 		if kinds[group] == nil {
 			groups = append(groups, group)
 		}
 		kinds[group] = append(kinds[group], prose(s.name()))
 	}
-	words := []string{"waits", "not begun", "done", "skipped", "taken back"} // any other group is not done
+	// A group that is not listed is not done, and sorts first.
+	words := []string{"waits", "not begun", "done", "skipped", "compensated"}
 	slices.SortStableFunc(groups, func(a, b string) int {
 		return cmp.Compare(slices.Index(words, a), slices.Index(words, b))
 	})
@@ -53,15 +54,15 @@ func (f *flow) standing() string {
 	return cmp.Or(strings.Join(groups, " · "), "nothing is done yet")
 }
 
-// standing says in a word or two how the step ended. An open step does not look like one that is done.
-func (s *step) standing() string {
+// stateName returns the state of the step for the summary. A step that is not done is emphasised.
+func (s *step) stateName() string {
 	switch s.result.State {
 	case effect.Done, effect.AlreadyDone:
 		return "done"
 	case effect.Skipped:
 		return "skipped"
 	case effect.Compensated:
-		return "taken back"
+		return "compensated"
 	case effect.Waits:
 		return "waits"
 	case "":
@@ -70,7 +71,7 @@ func (s *step) standing() string {
 	return "**NOT DONE, " + string(s.result.State) + "**"
 }
 
-// name tells the step from the others of the run: its kind, and of a delivery the consumer, too.
+// name identifies the step within the run: its kind, and for a delivery also the consumer.
 func (s *step) name() string {
 	if s.kind == relayEvent.Name {
 		return s.kind + " to " + s.key[strings.LastIndex(s.key, ":")+1:]
@@ -78,11 +79,11 @@ func (s *step) name() string {
 	return s.kind
 }
 
-// commands are what can be done about the parked run, for a shell.
+// commands returns the shell commands that apply to the parked run.
 func (f *flow) commands() []string {
 	takes := func(action string) bool { return slices.Contains(f.takes, action) }
 	all, open := []string{f.command("show")}, f.waits().Effects
-	if len(open) == 0 { // a review: every decision is about the run
+	if len(open) == 0 { // a review: every decision concerns the whole run
 		for _, action := range f.takes {
 			all = append(all, f.command(action, "--why", "REASON"))
 		}
@@ -112,10 +113,10 @@ func (f *flow) commands() []string {
 	return all
 }
 
-// shellSafe is an event ID that a shell takes as one word, and Markdown as it is.
+// shellSafe matches event IDs that need no quoting in a shell or in Markdown.
 var shellSafe = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]*$`)
 
-// command is one of `pawl events`, about the run's event.
+// command returns a `pawl events` command for the run's event.
 func (f *flow) command(verb string, flags ...string) string {
 	id := f.in.EventID
 	if !shellSafe.MatchString(id) {
@@ -124,11 +125,11 @@ func (f *flow) command(verb string, flags ...string) string {
 	return strings.Join(slices.Concat([]string{"pawl", "events", verb, id}, flags), " ")
 }
 
-// markup is what Markdown would take for more than text.
+// markup escapes characters with a meaning in Markdown.
 var markup = strings.NewReplacer("\r", "", "\n", " ", "`", "'", `\`, `\\`, "*", `\*`, "[", `\[`, "<", `\<`, "|", `\|`)
 
-// prose makes text stand in Markdown as it is, in bounded length: people and outside systems say what they like. It
-// leaves out what hides or turns round the text beside it.
+// prose escapes text for Markdown and limits its length, because reasons contain input of people and outside systems.
+// It removes characters that hide or reverse the text beside them.
 func prose(text string) string {
 	if len(text) > longestWhy {
 		end := longestWhy

@@ -4,17 +4,19 @@ import (
 	"slices"
 
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// disputeSteps book the money that moved because of a dispute, whatever its status. What moved on the provider's
-// balance stands beside it: where that is in another currency than the charge, the whole of what is disputed has moved.
-func disputeSteps(subject billing.Subject, d billing.Dispute) (steps []*step) {
+// disputeSteps books the money that a dispute has moved, independent of its status. Settlement holds the movement on
+// the provider's balance. If the balance has another currency than the charge, the entry books the whole disputed
+// amount.
+func disputeSteps(subject fact.Subject, d fold.Dispute) (steps []*step) {
 	before := bookedBefore(subject, d.Ref)
 	for _, m := range inTime(d.Movements) {
 		entry := bookedFor(subject, activities.DisputeEntry, m.ID, d.Ref)
 		entry.Amount, entry.Currency, entry.OccurredAt = m.Amount, m.Currency, m.OccurredAt
-		entry.Settlement = billing.Settled(m.Amount, m.Fee, m.Currency)
+		entry.Settlement = fold.Settled(m.Amount, m.Fee, m.Currency)
 		if m.Currency != d.Currency {
 			if entry.Amount, entry.Currency = d.Amount, d.Currency; m.Amount < 0 {
 				entry.Amount = -d.Amount
@@ -26,9 +28,9 @@ func disputeSteps(subject billing.Subject, d billing.Dispute) (steps []*step) {
 	return steps
 }
 
-// inTime returns movements in their order of time: what comes back had gone before.
-func inTime(movements []billing.Movement) []billing.Movement {
-	return slices.SortedStableFunc(slices.Values(movements), func(a, b billing.Movement) int {
+// inTime sorts movements by time, because money is withdrawn before it is reinstated.
+func inTime(movements []fact.Movement) []fact.Movement {
+	return slices.SortedStableFunc(slices.Values(movements), func(a, b fact.Movement) int {
 		return a.OccurredAt.Compare(b.OccurredAt)
 	})
 }

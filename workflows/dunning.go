@@ -4,12 +4,14 @@ import (
 	"strconv"
 
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// actionRequired tells a customer to pay an invoice, once for each attempt that failed. Two events tell of one attempt.
-func actionRequired(subject billing.Subject, i billing.Invoice) *step {
-	attempt := i.Failures[len(i.Failures)-1]
+// actionRequired e-mails the customer to pay an invoice, once per failed attempt. Attempt 0 means that the due date
+// has passed.
+func actionRequired(subject fact.Subject, i fold.Invoice) *step {
+	attempt := i.NewestFailure()
 	letter := invoiceLetter("action-required", subject, i)
 	letter.Amount, letter.OccurredAt = i.Remaining, subject.OccurredAt
 	letter.Notice = &activities.Notice{While: activities.WhileUnpaid, Invoice: i.ID, Subscription: i.Subscription,
@@ -20,8 +22,9 @@ func actionRequired(subject billing.Subject, i billing.Invoice) *step {
 	return actionNotice.step(object(subject, i.ID)+":"+strconv.Itoa(attempt), letter)
 }
 
-// reminder reminds a customer of an invoice: once for each step, and of the newest alone.
-func reminder(subject billing.Subject, d billing.Due) *step {
+// reminder e-mails a reminder to pay an invoice, once per step of the schedule. A newer reminder supersedes older
+// ones.
+func reminder(subject fact.Subject, d fold.Due) *step {
 	letter := invoiceLetter("dunning", subject, *d.Invoice)
 	letter.Amount, letter.OccurredAt = d.Invoice.Remaining, d.At
 	letter.Notice = &activities.Notice{While: activities.WhileOpen, Invoice: d.Object,
@@ -29,8 +32,9 @@ func reminder(subject billing.Subject, d billing.Due) *step {
 	return dunningNotice.step(object(subject, d.Object)+":"+strconv.Itoa(d.Step), letter)
 }
 
-// invoiceSeries are the letters that ask for the payment of an invoice: attempts and reminders.
-func invoiceSeries(subject billing.Subject, invoice string) []string {
+// invoiceSeries returns the key prefixes of the e-mails that ask for payment of an invoice: failed attempts and
+// reminders.
+func invoiceSeries(subject fact.Subject, invoice string) []string {
 	of := object(subject, invoice) + ":"
 	return []string{actionNotice.key(of), dunningNotice.key(of)}
 }

@@ -10,20 +10,19 @@ import (
 	"github.com/pawlhq/pawl/schema/event"
 )
 
-// EventInput is what every flow starts with: which event it is for, and why. It stands in histories, so fields can be
-// added and none removed.
+// EventInput is the input of every flow. Histories contain it, so fields can be added but not removed.
 type EventInput struct {
 	event.Ref
-	// Due is set for what the clock does; the event is then the one that made it due.
+	// Due is set for a scheduled run. The event is then the cause of the actions.
 	Due *DueInput `json:",omitempty"`
-	// Replay is set where a person has asked for the run, after an earlier one had ended.
+	// Replay is set if a person started this run after an earlier run had ended.
 	Replay *ReplayInput `json:",omitempty"`
 }
 
-// ReplayInput says who has asked for a run, after an earlier one had ended, and why.
+// ReplayInput records who requested a replay, and why.
 type ReplayInput = activities.Replay
 
-// Summary is what Temporal's pages show of a run, beside its ID. They read it as Markdown.
+// Summary returns the Markdown text that the Temporal UI shows for a run, beside its ID.
 func (in EventInput) Summary() string {
 	if in.Due != nil {
 		return prose("due for " + printable(in.Due.Account, "") + ", after " + in.Type)
@@ -31,7 +30,7 @@ func (in EventInput) Summary() string {
 	return prose(strings.TrimSpace(in.Type + " " + in.ObjectID))
 }
 
-// Flow returns the workflow type of the event, or of the clock's run.
+// Flow returns the workflow type for the event or the scheduled run.
 func (in EventInput) Flow() string {
 	switch {
 	case in.Due != nil:
@@ -45,21 +44,20 @@ func (in EventInput) Flow() string {
 	return Route(in.Provider, in.Type)
 }
 
-// OnlyRelays reports whether the event is delivered to consumers, and nothing else is done about it.
+// OnlyRelays reports whether the event is delivered to consumers without any other effect.
 func (in EventInput) OnlyRelays() bool { return in.Flow() == relayFlow }
 
-// maxID is what Temporal's SQL schema holds in a workflow ID column.
+// maxID is the size of the workflow ID column in Temporal's SQL schema.
 const maxID = 255
 
-// ID returns the workflow ID of the event: "stripe:evt_123", with a connected account between
-// ("stripe:acct_9:evt_123"). No two events have the same. A run of the clock has one that begins with "due:".
+// ID returns the workflow ID of the event: "stripe:evt_123", or "stripe:acct_9:evt_123" for a connected account. IDs
+// are unique per event. The ID of a scheduled run begins with "due:".
 //
-// It is printable ASCII, since Temporal's client sends it as a header and starts nothing under another. Other bytes of
-// a provider's names for events and accounts are percent-encoded. An ID that Temporal could not store is replaced by
-// its hash.
+// The ID is printable ASCII, because Temporal's client sends it in a header. Other bytes in the provider's IDs are
+// percent-encoded. An ID that is too long for Temporal is replaced by its hash.
 //
-// Mode is not part of it, because a provider's event IDs differ between modes. Should one ID
-// come in both modes after all, the second event parks, and a person has it run as [EventInput.AnewID].
+// The mode is not part of the ID, because a provider's event IDs differ between modes. If one ID arrives in both
+// modes, the second event parks, and a person can run it under [EventInput.AnewID].
 func (in EventInput) ID() string {
 	if in.Due != nil {
 		return in.Due.id(in.Mode)
@@ -67,22 +65,22 @@ func (in EventInput) ID() string {
 	return bounded(in.Provider + ":" + in.name())
 }
 
-// name tells the event from all others of its provider and mode: "evt_123", or "acct_9:evt_123".
+// name identifies the event within its provider and mode: "evt_123", or "acct_9:evt_123".
 func (in EventInput) name() string {
-	// If the event has no account, the part of its ID before a colon would read as one: an empty account stands
-	// between.
+	// An event with a colon in its ID and without an account gets an empty account, so that the first part of its ID
+	// is not read as an account.
 	if in.Account == "" && !strings.Contains(in.EventID, ":") {
 		return printable(in.EventID, "")
 	}
 	return printable(in.Account, ":") + ":" + printable(in.EventID, "")
 }
 
-// AnewID returns the workflow ID of an event that is not run under its plain ID, because the run there is of another
-// receipt: of the same event ID in the other mode, or of a receipt that is not there any more.
+// AnewID returns the workflow ID of an event that cannot use its plain ID, because the run with the plain ID belongs
+// to another receipt: the same event ID in the other mode, or a receipt that no longer exists.
 func (in EventInput) AnewID() string { return bounded(in.ID() + ":" + in.ReceiptID) }
 
-// printable returns s with each byte percent-encoded that is not printable ASCII, stands in escaped or
-// is the percent sign itself: from different strings come different ones.
+// printable percent-encodes every byte of s that is not printable ASCII, is contained in escaped, or is a percent
+// sign. Different strings have different results.
 func printable(s, escaped string) string {
 	var b strings.Builder
 	for i := range len(s) {

@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	// defaultTimeout bounds a try that only talks to our own database.
+	// defaultTimeout bounds an attempt that uses only pawl's own database.
 	defaultTimeout = 10 * time.Second
-	// grace is what a try may need beyond its own time-out to get a place at its sink, to claim and to record.
+	// grace is the time that an attempt may need beyond its own timeout: to get a place at its sink, to claim and to
+	// record.
 	grace = 7 * time.Second
-	// patience is the wait that the escalation to a regular activity stands in for. A longer one, of the sink's retries
-	// or asked for with Retry-After, is a timer.
+	// patience separates short waits from long ones. The escalation to a regular activity covers a shorter wait. A
+	// longer wait, from the retry schedule of the sink or from Retry-After, is a timer.
 	patience = time.Second
 )
 
-// bound is how long one try may take: its own time-out and grace.
+// bound returns the activity timeout of one attempt.
 func (a attempt) bound() time.Duration { return cmp.Or(a.timeout, defaultTimeout) + grace }
 
 func (a attempt) begin(ctx workflow.Context, start starter) workflow.Future {
@@ -32,12 +33,12 @@ func (a attempt) begin(ctx workflow.Context, start starter) workflow.Future {
 	return start(ctx, a.activity, a.input)
 }
 
-// execute tries the activity at once as a local one and escalates to a regular one that is tried until
-// it succeeds. A local try costs the server nothing; a regular one can be seen, paused and reset. It
-// returns only what no retry can mend: cancellation, or a fault in our own code.
+// execute runs the activity as a local activity first and escalates to a regular activity that is retried until it
+// succeeds. A local activity costs the server nothing. A regular one is visible, and can be paused and reset. execute
+// returns only errors that a retry cannot fix: cancellation, or a fault in pawl's code.
 func (r *run) execute(a attempt, result any) error { return r.executeIn(r.ctx, a, result) }
 
-// executeIn is execute in a coroutine of its own.
+// executeIn is execute for another coroutine.
 func (r *run) executeIn(ctx workflow.Context, a attempt, result any) error {
 	defer func() { r.resetBegins = false }()
 	err := r.try(ctx, a).Get(ctx, result)
@@ -55,14 +56,14 @@ func (r *run) try(ctx workflow.Context, a attempt) workflow.Future {
 	return a.begin(local, workflow.ExecuteLocalActivity)
 }
 
-// escalate goes on after a local try that ended with err: after a wait for as long as that says.
+// escalate continues after a local activity that failed with err. It first waits as long as err requests.
 func (r *run) escalate(ctx workflow.Context, a attempt, err error, result any) error {
 	if temporal.IsCanceledError(err) {
 		return err
 	}
-	if told, ok := errors.AsType[*temporal.ApplicationError](err); ok && told.NextRetryDelay() >= patience {
-		if err := workflow.NewTimerWithOptions(ctx, told.NextRetryDelay(), workflow.TimerOptions{
-			Summary: fmt.Sprintf("%s: next try in %s", a.name, told.NextRetryDelay().Round(time.Second)),
+	if failure, ok := errors.AsType[*temporal.ApplicationError](err); ok && failure.NextRetryDelay() >= patience {
+		if err := workflow.NewTimerWithOptions(ctx, failure.NextRetryDelay(), workflow.TimerOptions{
+			Summary: fmt.Sprintf("%s: next try in %s", a.name, failure.NextRetryDelay().Round(time.Second)),
 		}).Get(ctx, nil); err != nil {
 			return err
 		}
@@ -73,9 +74,10 @@ func (r *run) escalate(ctx workflow.Context, a attempt, err error, result any) e
 func (r *run) insist(ctx workflow.Context, a attempt, result any) error {
 	regular := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID: a.name, Summary: a.name, StartToCloseTimeout: a.bound(),
-		// A try that is under way when the run is cancelled tells its outcome; one that waits for its next try ends.
+		// If the run is cancelled during an attempt, wait for its outcome. An activity that waits for its next
+		// attempt ends.
 		WaitForCancellation: true,
-		// No limit here: the ledger counts the tries of an effect, and their time, and ends them.
+		// No limit here: the ledger counts attempts and retry time, and ends the effect.
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
 			MaximumInterval: time.Minute},
 	})
@@ -86,15 +88,15 @@ func (r *run) insist(ctx workflow.Context, a attempt, result any) error {
 	return err
 }
 
-// attemptAll runs the unsettled steps side by side, all in one workflow task while they go well. Only a step that needs
-// more than its local try gets a coroutine: each one that waits is woken, in vain, by the end of every other step.
+// attemptAll runs the unsettled steps in parallel, in one workflow task if all of them succeed. Only a step that
+// needs more than its local activity gets a coroutine, because the end of every step wakes each waiting coroutine.
 //
-// A run that is cancelled begins none of them. Those that are being retried end where they are.
+// A cancelled run starts none of them. Retries in progress stop.
 func (r *run) attemptAll(steps []*step) error {
 	open := r.f.toTry(steps)
 	if r.f.isCancelled() {
 		for _, s := range open {
-			s.cameTo(effect.Failed, "not begun: the run was cancelled")
+			s.setResult(effect.Failed, "not begun: the run was cancelled")
 		}
 		return nil
 	}
@@ -106,7 +108,7 @@ func (r *run) attemptAll(steps []*step) error {
 	for _, s := range open {
 		a := r.f.attempt(s)
 		s.begun = true
-		s.result = effect.Result{} // a result is decoded into what stands there: an old reason would stay
+		s.result = effect.Result{} // results are decoded into it: old fields would stay
 		if a.regularOnly {
 			more.begin(s, func(ctx workflow.Context) error { return r.insist(ctx, a, &s.result) })
 			continue
@@ -114,7 +116,7 @@ func (r *run) attemptAll(steps []*step) error {
 		tried++
 		tries.AddFuture(r.try(r.ctx, a), func(local workflow.Future) {
 			switch err := local.Get(r.ctx, &s.result); {
-			case effect.NotDone(err, &s.result): // a person, or the rest of the flow, has to do with it
+			case effect.NotDone(err, &s.result): // the flow handles it after all steps have ended
 			case err != nil:
 				more.begin(s, func(ctx workflow.Context) error { return r.escalate(ctx, a, err, &s.result) })
 			case s.result.State == effect.Waits:
@@ -131,14 +133,14 @@ func (r *run) attemptAll(steps []*step) error {
 	}
 	for _, s := range open {
 		if !s.result.State.Known() { // the Temporal UI and CLI complete an activity with any result
-			s.cameTo(effect.Uncertain, "its activity was completed by hand, and its result does not say what it came to")
+			s.setResult(effect.Uncertain, "its activity was completed by hand with a result that has no known state")
 		}
 	}
 	return nil
 }
 
-// untilCancelled returns a context for attempts that a cancellation of the run ends, and what to call when they are
-// over.
+// untilCancelled returns a context that ends with a cancellation of the run, and a function to call when the attempts
+// have ended.
 func (r *run) untilCancelled() (attempts workflow.Context, over func()) {
 	if r.f.cancelSeen || r.f.undoing {
 		return r.ctx, func() {}
@@ -152,17 +154,17 @@ func (r *run) untilCancelled() (attempts workflow.Context, over func()) {
 	return attempts, func() { done = true }
 }
 
-// escalation is what goes on, side by side, with steps that need more than their local try.
+// escalation runs the steps that need more than their local activity, in parallel.
 type escalation struct {
 	run      *run
 	attempts workflow.Context
 	group    workflow.WaitGroup
 	calls    int
-	// failed is the first failure of the flow itself: a step's failure is its result.
+	// failed is the first error of the flow itself. The failure of a step is part of its result.
 	failed error
 }
 
-// begin goes on with a step, and waits with it for its sink.
+// begin starts a coroutine that executes a step and waits for its sink if necessary.
 func (e *escalation) begin(s *step, execute func(workflow.Context) error) {
 	e.group.Add(1)
 	workflow.GoNamed(e.attempts, s.key, func(ctx workflow.Context) {
@@ -172,14 +174,14 @@ func (e *escalation) begin(s *step, execute func(workflow.Context) error) {
 			err = e.run.waitToTry(ctx, s, e.calls)
 		}
 		if temporal.IsCanceledError(err) && e.run.f.isCancelled() {
-			s.cameTo(effect.Failed, "not done when the run was cancelled")
+			s.setResult(effect.Failed, "not done when the run was cancelled")
 		} else if err != nil && e.failed == nil {
 			e.failed = fmt.Errorf("%s: %w", s.key, err)
 		}
 	})
 }
 
-// cameTo gives the step a result that no activity has told.
-func (s *step) cameTo(state effect.State, reason string) {
+// setResult sets a result that no activity has returned.
+func (s *step) setResult(state effect.State, reason string) {
 	s.result = effect.Result{State: state, Round: s.result.Round, Reason: reason, Unanswered: s.result.Unanswered}
 }

@@ -7,11 +7,12 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
 // planOf is the plan of a flow, by its name.
-func planOf(flow string) func(billing.Change, activities.Planning) plan {
+func planOf(flow string) func(fold.Change, activities.Planning) plan {
 	for _, f := range Flows() {
 		if f.Name == flow {
 			return f.plan
@@ -21,7 +22,7 @@ func planOf(flow string) func(billing.Change, activities.Planning) plan {
 }
 
 // PlannedKeys are the keys of what a flow plans for a change, with those of its undos: "key <- undo".
-func PlannedKeys(flow string, c billing.Change, p activities.Planning) (keys []string) {
+func PlannedKeys(flow string, c fold.Change, p activities.Planning) (keys []string) {
 	made := planOf(flow)(c, p).with(c, flow)
 	for _, s := range slices.Concat(made.steps, made.letters) {
 		key := s.key
@@ -34,8 +35,8 @@ func PlannedKeys(flow string, c billing.Change, p activities.Planning) (keys []s
 }
 
 // PlannedReview is the object of the review that a flow asks for, and the code of its reason; "" for none.
-func PlannedReview(flow string, c billing.Change) string {
-	r := planOf(flow)(c, activities.Planning{}).review
+func PlannedReview(flow string, c fold.Change) string {
+	r := planOf(flow)(c, activities.Planning{}).with(c, flow).review
 	if r == nil {
 		return ""
 	}
@@ -48,9 +49,9 @@ func Toy(ctx workflow.Context, in EventInput) (EventResult, error) {
 	return Flow{Name: "Toy", plan: planToy}.Run(ctx, in)
 }
 
-func planToy(_ billing.Change, p activities.Planning) plan {
-	subject := billing.Subject{Provider: "stripe", Mode: "live"}
-	access := billing.Access{Account: "acme", Target: billing.Target{Version: 7, State: billing.WorkspaceActive, Plan: "pro"}}
+func planToy(_ fold.Change, p activities.Planning) plan {
+	subject := fact.Subject{Provider: "stripe", Mode: "live"}
+	access := fold.Access{Account: "acme", Target: fold.Target{Version: 7, State: fold.WorkspaceActive, Plan: "pro"}}
 	workspace := workspaceOf(subject, access)
 	workspace.refusalUndoesAll = true
 	const of = "stripe:live:in_1"
@@ -63,7 +64,7 @@ func planToy(_ billing.Change, p activities.Planning) plan {
 		made.steps = append(made.steps, onboardingTask.step(of, activities.Task{}).undoneBy(cancelOnboarding.step(of, activities.Task{})))
 	}
 	if p.BookZero {
-		made.review = &review{object: of, reason: reason{"toy_review", "a person must review"}}
+		made.review = &review{object: of, reason: reason{"toy_review", "a person must review"}, letter: made.steps[2], corrects: made.steps[2].undo(effect.Result{})}
 	}
 	return made
 }

@@ -9,43 +9,98 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// A flow asks the provider when an event leaves a question open and its source has an API key. Asking is a step like
-// any other: it is tried, retried and parked, and the ledger has its result. If there is no key, or no such object, the
-// order of the model decides.
+// A flow fetches an object from the provider when an event leaves a question open and its source has an API key.
+// Fetching is a step like any other: it is retried and parked, and the ledger keeps its result. Without a key, the fold
+// decides by its own order.
 
-// complete asks for what the event leaves out, before it is told to anybody: the lines of a paid invoice of which it
-// carries only the first ones, once for each invoice, whichever event of it comes first; and the refunds of a charge
-// that says only what they come to, once for each sum. Of a thin event, it asks for the object that this is about.
-func (w *billingFlow) complete() (whyUndo string, err error) {
+// complete fetches the lists that the event contains only in part, or not at all, before any effect. If a list cannot
+// be fetched soon, the run continues with the known part: see [activities.Wanted].
+//
+// A thin event contains no object: the run fetches it, or returns the reason why it does nothing.
+func (w *billingFlow) complete() (nothing reason, whyUndo string, err error) {
 	if w.related != nil {
-		ask := fetchObject.step(w.in.eventObject(), *w.related)
-		whyUndo, err := w.settle(ask)
-		if w.facts = fetched(ask.result); err == nil && whyUndo == "" {
-			err = w.waitForName()
+		return w.fetchRelated()
+	}
+	for n, f := range w.facts {
+		wanted, of := w.lacks(f)
+		if of == "" || !w.fetches {
+			continue
 		}
-		return whyUndo, err
+		ask := fetchObject.step(object(f.Subject, of), wanted)
+		if whyUndo, err = w.settle(ask); err != nil || whyUndo != "" {
+			break
+		}
+		if answer := fetched(ask.result); f.LacksSale() {
+			w.facts[n] = f.WithSale(answer)
+		} else {
+			w.facts = append(w.facts, answer...)
+		}
+		break
 	}
-	i := slices.IndexFunc(w.facts, func(f billing.Fact) bool { return f.LacksLines() || f.LacksRefunds() })
-	if i < 0 || !w.fetches {
-		return "", nil
-	}
-	f := w.facts[i]
-	wanted, of := activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: f.Object}, f.Object
-	if f.LacksRefunds() {
-		wanted.Kind, wanted.Object = billing.RefundSeen, f.Payment.Charge
-		of = fmt.Sprintf("%s:refunds:%d", wanted.Object, *f.Payment.Refunded)
-	}
-	ask := fetchObject.step(object(f.Subject, of), wanted)
-	if whyUndo, err := w.settle(ask); err != nil || whyUndo != "" {
-		return whyUndo, err
-	}
-	w.facts = append(w.facts, fetched(ask.result)...)
-	return "", nil
+	return reason{}, whyUndo, err
 }
 
-// waitForName pauses as loading does, while nothing tells whose the object of a thin event is.
+// lacks returns the list that a fact lacks, and the name of the request, or "": the lines of a paid invoice or of a
+// one-off session, once for each; the items of a subscription, once for each event; the refunds of a charge that shows
+// only their sum, once for each sum.
+func (w *billingFlow) lacks(f fact.Fact) (wanted activities.Wanted, of string) {
+	wanted = activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: f.Object, List: true}
+	switch {
+	case f.LacksLines(), f.LacksSale() && w.planning.SellsOnce:
+		of = f.Object
+	case f.LacksItems():
+		wanted.Shown, wanted.After, of = &f, f.OccurredAt, f.Object+":items:"+f.EventID
+	case f.LacksRefunds():
+		wanted.Kind, wanted.Object = fact.RefundSeen, f.Payment.Charge
+		of = fmt.Sprintf("%s:refunds:%d", wanted.Object, *f.Payment.Refunded)
+	}
+	return wanted, of
+}
+
+// restOfLists opens one task for an object if a part of its list is missing that may grant something.
+func restOfLists(c fold.Change) (steps []*step) {
+	ask := func(account, id, subscription string, while billing.While, what string) {
+		steps = append(steps, reconcileTask.step(object(c.Subject, id+":list"), activities.Task{
+			Kind: activities.TaskReconcile, Mode: c.Subject.Mode, Account: account, Object: id,
+			Subscription: subscription, While: while,
+			Title: what + " " + id + " has more items than its events contain, and they were not fetched: set an api_key " +
+				"with read permission on its source, then run pawl reconcile",
+		}))
+	}
+	if s := c.After.Subscription; s != nil && s.Partial && s.Granting() && !s.NotOurs {
+		ask(s.Account, s.ID, s.ID, billing.WhilePartial, "Subscription")
+	}
+	if i := c.After.Invoice; i != nil && i.Cut && !i.NotOurs {
+		ask(i.Account, i.ID, "", "", "Invoice")
+	}
+	return steps
+}
+
+// fetchRelated fetches the object that a thin event names. Without the object the run does nothing, and reports that
+// as the reason. A replay fetches an object again that an earlier run has left out.
+func (w *billingFlow) fetchRelated() (nothing reason, whyUndo string, err error) {
+	ask := fetchObject.step(w.in.eventObject(), *w.related)
+	if whyUndo, err = w.settle(ask); err != nil || whyUndo != "" {
+		return reason{}, whyUndo, err
+	}
+	if r := w.in.Replay; ask.result.State == effect.Skipped && !ask.skipped && r != nil && r.Request != "" {
+		ask = fetchObject.step(w.in.eventObject()+":"+r.Request, *w.related)
+		if whyUndo, err = w.settle(ask); err != nil || whyUndo != "" {
+			return reason{}, whyUndo, err
+		}
+	}
+	if ask.result.State == effect.Skipped {
+		return reason{codeDismissed, "nothing done: " + ask.result.Reason}, "", nil
+	}
+	w.facts = fetched(ask.result)
+	return reason{}, "", w.waitForName()
+}
+
+// waitForName pauses until an event names the account of a thin event's object.
 func (w *billingFlow) waitForName() error {
 	for w.planning.WaitForName > 0 && len(w.facts) > 0 {
 		var loaded activities.LoadFactsResult
@@ -60,8 +115,8 @@ func (w *billingFlow) waitForName() error {
 	return nil
 }
 
-// decide asks for what applying the event's facts has left open, and applies what comes. It is the event that has
-// left it open which asks.
+// decide fetches the object that decides a question which applying the event's facts has left open, and applies its
+// facts.
 func (w *billingFlow) decide(done effect.Result) *step {
 	change, ok := applied(done)
 	if !w.fetches || !ok {
@@ -72,24 +127,54 @@ func (w *billingFlow) decide(done effect.Result) *step {
 		return nil
 	}
 	ask.then = func(answer effect.Result) *step {
-		facts := fetched(answer)
-		if len(facts) == 0 {
-			return nil
-		}
-		w.decided = w.applying(w.in.eventObject()+":fetched", facts)
-		return w.decided
+		return w.applyFetched(w.in.eventObject()+":fetched", fetched(answer))
 	}
 	return ask
 }
 
-// askForOrder asks for a subscription whose changes of one second cannot be put in their order.
-func (w *billingFlow) askForOrder(change billing.Change) *step {
+// applyFetched applies fetched facts: those about each payment of an invoice by themselves, one after the other. It
+// returns nil without facts.
+func (w *billingFlow) applyFetched(object string, facts []fact.Fact) *step {
+	if len(facts) == 0 {
+		return nil
+	}
+	n := 1
+	for n < len(facts) && (facts[n].Kind != fact.PaymentSeen || facts[n].Object == facts[0].Object) {
+		n++
+	}
+	w.decided = w.applying(object, facts[:n])
+	w.decided.then = func(effect.Result) *step {
+		if n == len(facts) {
+			return nil
+		}
+		return w.applyFetched(w.in.eventObject()+":fetched:"+facts[n].Object, facts[n:])
+	}
+	return w.decided
+}
+
+// applyUntold applies the facts once more without asking, if Stripe does not show the payments of an invoice. The
+// amount that the invoice reports then becomes one payment.
+func (w *billingFlow) applyUntold(change fold.Change) (now fold.Change, whyUndo string, err error) {
+	if i := change.After.Invoice; i == nil || i.Untold == 0 {
+		return change, "", nil
+	}
+	w.fetches = false
+	apply := w.applying(w.in.eventObject()+":untold", w.facts)
+	whyUndo, err = w.settle(apply)
+	if decided, ok := applied(apply.result); ok {
+		change = change.Decided(decided)
+	}
+	return change, whyUndo, err
+}
+
+// askForOrder fetches a subscription that changed twice in one second, in an undecidable order.
+func (w *billingFlow) askForOrder(change fold.Change) *step {
 	s := change.After.Subscription
 	if s == nil || !s.Uncertain {
 		return nil
 	}
 	i := slices.IndexFunc(w.facts,
-		func(f billing.Fact) bool { return f.Kind == billing.SubscriptionSeen && f.Object == s.ID })
+		func(f fact.Fact) bool { return f.Kind == fact.SubscriptionSeen && f.Object == s.ID })
 	if i < 0 {
 		return nil
 	}
@@ -98,30 +183,34 @@ func (w *billingFlow) askForOrder(change billing.Change) *step {
 		activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: s.ID, After: f.OccurredAt})
 }
 
-// askForInvoice asks which invoice a payment intent has paid, where money of it has moved and nothing has told: since
-// 2025-03-31.basil its charge does not say so. It is asked once for each.
-func askForInvoice(change billing.Change) *step {
+// askForInvoice fetches the invoice of a payment intent, once per intent, if its money has moved and no event has named
+// the invoice: since 2025-03-31.basil charges do not carry it.
+func askForInvoice(change fold.Change) *step {
 	p := change.After.Payment
 	if p == nil || !change.AsksInvoice() {
 		return nil
 	}
 	return fetchObject.step(object(change.Subject, p.ID),
-		activities.Wanted{Subject: change.Subject, Kind: billing.PaymentSeen, Object: p.ID})
+		activities.Wanted{Subject: change.Subject, Kind: fact.PaymentSeen, Object: p.ID})
 }
 
-// askForPayment asks what a paid invoice was paid by, where nothing has told: since 2025-03-31.basil it does not say
-// whether that went through Stripe. It is asked once for each.
-func askForPayment(change billing.Change) *step {
+// askForPayment fetches the payments of an invoice if no event has named them: since 2025-03-31.basil the invoice
+// carries only their sum. It fetches them once per invoice, and again for a larger sum.
+func askForPayment(change fold.Change) *step {
 	if !change.AsksPayment() {
 		return nil
 	}
-	id := change.After.Invoice.ID
-	return fetchObject.step(object(change.Subject, id+":payment"),
-		activities.Wanted{Subject: change.Subject, Kind: billing.PaymentSeen, Object: id, OfInvoice: true})
+	i := change.After.Invoice
+	of := i.ID + ":payment"
+	if len(i.PaidSums) > 0 && i.Untold > 0 {
+		of += fmt.Sprintf(":%d", i.Paid)
+	}
+	return fetchObject.step(object(change.Subject, of),
+		activities.Wanted{Subject: change.Subject, Kind: fact.PaymentSeen, Object: i.ID, OfInvoice: true})
 }
 
-// fetched returns the facts that were asked for, none where there is no such object.
-func fetched(answer effect.Result) []billing.Fact {
+// fetched returns the facts of the fetched object. It returns nil if there is no such object.
+func fetched(answer effect.Result) []fact.Fact {
 	var object activities.FetchedObject
 	_ = json.Unmarshal(answer.Value, &object) // a step that was skipped has no value
 	return object.Facts

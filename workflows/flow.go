@@ -8,8 +8,7 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// The statuses that a run gives its receipt: the first three when it ends, as its outcomes, and the others while it is
-// parked.
+// Receipt statuses that a run sets: the first three as its outcome, the others while it is parked.
 const (
 	processed   = "processed"
 	compensated = "compensated"
@@ -25,57 +24,60 @@ type EventResult struct {
 	Effects []EffectResult
 }
 
-// EffectResult is what one effect came to in this run.
+// EffectResult is the outcome of one effect in this run.
 type EffectResult struct {
 	Key   string
 	State string
-	// By is the event that had done it before.
+	// By is the event that executed the effect earlier.
 	By     string `json:",omitempty"`
 	Reason string `json:",omitempty"`
 }
 
-// flow runs the effects of one event, parks when a person must decide, and takes its effects back when the others are
-// refused. It decides; its engine acts.
+// flow runs the effects of one event, parks if a person must decide, and compensates its effects if one of them is
+// refused. It decides; its engine executes.
 type flow struct {
 	engine
 	in   EventInput
 	name string
-	// begun is when the run began, resetOf the run that it was reset from, "" for an original. A preview has neither.
+	// begun is the start of the run. resetOf is the run that it was reset from, or "". A preview has neither.
 	begun   time.Time
 	resetOf string
-	// settings say how effects are to be tried, by sink.
+	// settings configures the attempts of effects, by sink.
 	settings map[string]activities.SinkSettings
-	// cancelCompensates lets a cancellation take back the effects that are done, at once.
+	// cancelCompensates makes a cancellation compensate the effects that are done.
 	cancelCompensates bool
-	// irreversible is set for a flow whose effects cannot be taken back. undoing is set while they are taken back, and
-	// undone from then on.
+	// withholds is set if the event occurred before effects began: its effects are recorded and not executed.
+	withholds bool
+	// irreversible is set for a flow with effects that cannot be compensated. undoing is set during compensation, and
+	// undone from its start on.
 	irreversible, undoing, undone bool
 
-	// steps holds every step that was begun, in order: compensation goes through it backwards. settling holds those
-	// that are being settled: a decision concerns them.
+	// steps holds every step that was begun, in order; compensation runs through it backwards. settling holds the
+	// steps that are being settled; decisions concern them.
 	steps, settling []*step
-	// left says why the run does no more than deliver the event, nil for any other run.
+	// left is the reason why the run only delivers the event. It is nil for any other run.
 	left *activities.Left
-	// takes are the decisions that the run takes while it is parked.
+	// takes lists the decisions that the parked run accepts.
 	takes []string
 
-	// interrupted is set once the run has been parked: its steps may be out of date, and it refreshes them from the
-	// ledger before it decides anything. A run that a reset made is not interrupted: the history that it took over went
-	// on without that, and it refreshes its steps like any other before it parks.
+	// interrupted is set once the run has been parked: its steps may be outdated, so it refreshes them from the
+	// ledger before it decides anything. A run made by a reset is not interrupted. Its history continues without the
+	// parked time, and it refreshes its steps like any other run before it parks.
 	interrupted bool
-	// held is set once the run has waited for a sink that was out or paused.
+	// held is set once the run has waited for a sink that was down or paused.
 	held bool
-	// cancelSeen is set when the run has parked because it was cancelled; what a person decides then holds.
+	// cancelSeen is set if the run has parked because it was cancelled. The decision of a person then takes
+	// precedence.
 	cancelSeen bool
-	// settledInVain is set when others ended the last park, and the ledger had nothing for the run.
+	// settledInVain is set if another run ended the last park but the ledger had no news for this run.
 	settledInVain bool
 }
 
-// settle runs the steps side by side until each is settled, parking as often as a person must decide. It returns a
-// reason, whyUndo, when everything that was done is to be taken back instead.
+// settle runs the steps in parallel until each is settled, and parks whenever a person must decide. It returns
+// whyUndo if everything has to be compensated instead.
 //
-// One rule keeps it from deciding by an outdated state: a run that was interrupted, or is about to park, refreshes its
-// steps from the ledger first. Another run for the same fact may have done an effect meanwhile, or taken one back.
+// A run never decides on outdated state: if it was interrupted or is about to park, it first refreshes its steps from
+// the ledger. Another run for the same fact may have executed or compensated an effect in the meantime.
 func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 	if len(steps) == 0 {
 		return "", nil
@@ -105,7 +107,7 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 			if whyUndo := undoneBefore(steps); whyUndo != "" {
 				return whyUndo, nil
 			}
-			return f.goOn(steps)
+			return f.runNext(steps)
 		}
 		if whyUndo := refusal(steps); whyUndo != "" {
 			return whyUndo, nil
@@ -115,13 +117,13 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 			return "", err
 		}
 		whyUndo, err = f.refresh()
-		if f.undoing && d.action == "" { // refresh leaves undos alone, and others have settled them
+		if f.undoing && d.action == "" { // refresh skips undos, and other runs have settled them
 			_, err = f.refreshSteps(steps)
 		}
 		if err != nil || whyUndo != "" {
 			return whyUndo, err
 		}
-		// A park that nobody decided about, and that settled nothing, must not end by itself again, for ever.
+		// A park that ended without a decision and without progress must not end by itself again, in an endless loop.
 		f.settledInVain = d.action == "" && len(f.open(steps)) == len(open)
 		if whyUndo, err := f.follow(d, steps); err != nil || whyUndo != "" {
 			return whyUndo, err
@@ -129,9 +131,9 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 	}
 }
 
-// refresh brings the steps up to what the ledger holds. Another run for the same fact may have done an effect
-// meanwhile, which is then not done again; or taken one back that this run saw done: refresh then returns the reason
-// to take back the rest as well.
+// refresh updates the steps from the ledger. Another run for the same fact may have executed an effect, which is then
+// not repeated, or compensated an effect that this run saw as done. In the second case refresh returns the reason to
+// compensate the other effects as well.
 func (f *flow) refresh() (whyUndo string, err error) {
 	if f.undoing {
 		return "", nil
@@ -139,8 +141,7 @@ func (f *flow) refresh() (whyUndo string, err error) {
 	return f.refreshSteps(f.steps)
 }
 
-// refreshSteps takes over what the ledger holds of steps. It returns a reason when everything that was done is to be
-// taken back.
+// refreshSteps updates steps from the ledger. It returns a reason if everything has to be compensated.
 func (f *flow) refreshSteps(steps []*step) (whyUndo string, err error) {
 	in := activities.ReadEffectsInput{EventID: f.in.EventID, Keys: keysOf(steps)}
 	for _, s := range steps {
@@ -158,13 +159,13 @@ func (f *flow) refreshSteps(steps []*step) (whyUndo string, err error) {
 		}
 	}
 	if found.Undoing != "" {
-		return "another run has begun to take back: " + found.Undoing, nil
+		return "another run has begun to compensate: " + found.Undoing, nil
 	}
 	return undoneBefore(steps), nil
 }
 
-// goOn settles what the steps have asked for by what they came to. A step asks once.
-func (f *flow) goOn(steps []*step) (whyUndo string, err error) {
+// runNext settles the follow-up steps, which depend on the results of steps. Each step has at most one.
+func (f *flow) runNext(steps []*step) (whyUndo string, err error) {
 	var next []*step
 	for _, s := range steps {
 		if s.then == nil || s.skipped {
@@ -186,8 +187,8 @@ func (f *flow) goOn(steps []*step) (whyUndo string, err error) {
 	return f.settle(next...)
 }
 
-// tryAgain has a replay that a person has asked for try again, once, what had failed before it began: like a retry,
-// it is the person's word. A step in doubt stays so.
+// tryAgain makes a replay retry each step once that had failed before the replay began, because the request of the
+// person counts as a retry. Uncertain steps stay uncertain.
 func (f *flow) tryAgain(steps []*step) (some bool) {
 	if f.in.Replay == nil || f.in.Replay.Request == "" {
 		return false
@@ -205,7 +206,7 @@ func (f *flow) tryAgain(steps []*step) (some bool) {
 	return some
 }
 
-// wakeWaiting wakes the runs of other events that are parked for what a person has had settled here.
+// wakeWaiting wakes runs of other events that are parked for the effects that a decision has settled here.
 func (f *flow) wakeWaiting(steps []*step) error {
 	in := activities.WakeWaitingInput{Ref: f.in.Ref}
 	for _, s := range steps {
@@ -220,20 +221,20 @@ func (f *flow) wakeWaiting(steps []*step) error {
 	return f.execute(attempt{name: "wake", activity: runs.WakeWaiting, input: in}, nil)
 }
 
-// open returns the steps that are not settled. Those that wait for others of the run are left out.
+// open returns the unsettled steps, except the ones that wait for other steps of the run.
 func (f *flow) open(steps []*step) []*step { return slices.DeleteFunc(unsettled(steps), f.keptBack) }
 
-// toTry returns the steps that are to be tried now.
+// toTry returns the steps to attempt now.
 func (f *flow) toTry(steps []*step) []*step {
 	return slices.DeleteFunc(f.open(steps), func(s *step) bool { return s.held })
 }
 
-// someUntried reports whether a step was never tried. It waited for another effect, which may be settled by now.
+// someUntried reports whether a step was never attempted. It waited for another effect, which may be settled by now.
 func someUntried(steps []*step) bool {
 	return slices.ContainsFunc(steps, func(s *step) bool { return s.result.State == "" })
 }
 
-// begin registers steps before they are tried: what may have happened has to be taken back, too.
+// begin registers steps before they are attempted, so that compensation includes effects that may have happened.
 func (f *flow) begin(steps []*step) {
 	for _, s := range steps {
 		if !slices.Contains(f.steps, s) {
@@ -257,7 +258,7 @@ func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 	}
 	result := EventResult{Outcome: outcome, Reason: why.String()}
 	for _, s := range f.steps {
-		if s.result.State == "" { // neither this run nor another has begun it
+		if s.result.State == "" { // no run has begun it
 			continue
 		}
 		result.Effects = append(result.Effects,
@@ -266,7 +267,7 @@ func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 	return result, nil
 }
 
-// unsettled returns the steps that a decision can be about.
+// unsettled returns the steps that a decision can concern.
 func (f *flow) unsettled() []*step { return f.open(f.settling) }
 
 func unsettled(steps []*step) []*step {
@@ -287,7 +288,7 @@ func keysOf(steps []*step) []string {
 	return keys
 }
 
-// refusal returns a reason to take everything back when one of the steps was refused that stands for all of them.
+// refusal returns a reason to compensate everything if a step with refusalUndoesAll was refused.
 func refusal(steps []*step) string {
 	for _, s := range unsettled(steps) {
 		if s.refusalUndoesAll && s.result.State == effect.Refused {
@@ -297,12 +298,12 @@ func refusal(steps []*step) string {
 	return ""
 }
 
-// undoneBefore returns a reason to end compensated when the effects had been done and taken back before: a reset, or
-// another event for the same fact, must not come to another end.
+// undoneBefore returns a reason to end as compensated if the effects were compensated earlier: a reset, or another
+// event for the same fact, must have the same outcome.
 func undoneBefore(steps []*step) string {
 	for _, s := range steps {
 		if s.result.State == effect.Compensated {
-			return s.kind + " had been taken back before"
+			return s.kind + " was compensated before"
 		}
 	}
 	return ""

@@ -320,7 +320,7 @@ func TestFlow_OtherEventDidIt_AlreadyDoneByIt(t *testing.T) {
 func TestFlow_OtherEventWasTakenBack_EndsCompensated(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("apply-facts", answer{result: effect.Result{State: effect.Compensated, Value: json.RawMessage(`{}`)}})
-	f.wantOutcome(f.run(), "compensated", "taken back before")
+	f.wantOutcome(f.run(), "compensated", "was compensated before")
 	// The try that took it back may have been cut off before it brought the workspace to the new target.
 	f.wantOrder("LoadFacts", "apply-facts", "ReadEffects", "withhold-grant", "FinishRun")
 }
@@ -432,7 +432,7 @@ func TestFlow_DecisionNotRecorded_IsNotFollowed(t *testing.T) {
 	}, time.Hour)
 	f.decide(2*time.Hour, workflows.UpdateSkip, ada)
 	f.wantOutcome(f.run(), "processed", "")
-	if told == nil || !strings.Contains(told.Error(), "the decision is not followed") {
+	if told == nil || !strings.Contains(told.Error(), "the decision was not executed") {
 		t.Errorf("bob was told %v", told)
 	}
 	if n := len(f.callsOf("withhold-grant")); n != 0 {
@@ -656,7 +656,7 @@ func TestFlow_UndoRefused_ParksAndGoesOn(t *testing.T) {
 	f.decide(time.Hour+time.Second, workflows.UpdateRetry, ada)
 	f.decide(2*time.Hour, workflows.UpdateSkip, ada)
 	f.wantOutcome(f.run(), "compensated", "refused")
-	if len(f.refused) != 1 || !strings.Contains(f.refused[0], "takes no compensate as it stands: it takes skip, retry, done") {
+	if len(f.refused) != 1 || !strings.Contains(f.refused[0], "does not accept compensate in its present state: it accepts skip, retry, done") {
 		t.Errorf("refused %q", f.refused)
 	}
 	calls := f.callsOf("reverse-finance-entry")
@@ -803,7 +803,7 @@ func TestFlow_ParkedBeforeItsEffects_LooksAfterThem(t *testing.T) {
 			f.answer("apply-facts", answer{result: effect.Result{State: tt.applying, Value: json.RawMessage(`{}`)}})
 			f.seen = tt.seen
 			f.decide(time.Hour, workflows.UpdateRetry, ada)
-			f.wantOutcome(f.run(), "compensated", "another run has begun to take back")
+			f.wantOutcome(f.run(), "compensated", "another run has begun to compensate")
 			if n := len(f.callsOf("reverse-finance-entry")); n != 1 {
 				t.Errorf("%d reversals of what this run has booked, want one", n)
 			}
@@ -821,7 +821,7 @@ func TestFlow_ResultSaysNothing_Uncertain(t *testing.T) {
 	if len(parked) != 1 {
 		t.Fatalf("parked %d times, want once", len(parked))
 	}
-	if in := parked[0].input.(activities.ParkRunInput); in.Status != "needs_review" || !strings.HasPrefix(in.Reason, "effect_uncertain: finance-export is uncertain: its activity was completed by hand") {
+	if in := parked[0].input.(activities.ParkRunInput); in.Status != "needs_review" || !strings.HasPrefix(in.Reason, "effect_uncertain: finance-export is uncertain: its activity was completed by hand with a result") {
 		t.Errorf("parked as %s: %q", in.Status, in.Reason)
 	}
 }
@@ -851,9 +851,9 @@ func TestFlow_Decisions_RefusedWhereTheyMakeNoSense(t *testing.T) {
 	f.decide(2*time.Hour, workflows.UpdateRetry, workflows.DecisionInput{Who: strings.Repeat("a", 200), Why: strings.Repeat("é", 1000)})
 	f.wantOutcome(f.run(), "processed", "")
 	want := []string{
-		"the run waits for no decision",
-		"who and why are required: both go into the audit trail",
-		"who and why are required: both go into the audit trail",
+		"the run is not waiting for a decision",
+		"who and why are required: the audit trail stores both",
+		"who and why are required: the audit trail stores both",
 		`no unfinished effect "receipt-email"; unfinished are: finance-export:stripe:live:in_1`,
 		"who (200 bytes at most), why (2000) and reference (500) must be text without NUL",
 		"must be text without NUL",
@@ -966,7 +966,7 @@ func TestFlow_Cancelled_ParksAndTakesNothingBack(t *testing.T) {
 			f.wantOutcome(f.run(), "processed", "")
 			parked := f.callsOf("ParkRun")
 			in := parked[len(parked)-1].input.(activities.ParkRunInput)
-			if in.Status != "needs_review" || !strings.HasPrefix(in.Reason, "cancelled: the run was cancelled in Temporal by bob (a mistake); what was done stays done. ") || !strings.Contains(in.Reason, tt.why) {
+			if in.Status != "needs_review" || !strings.HasPrefix(in.Reason, "cancelled: the run was cancelled in Temporal by bob (a mistake); executed effects stay. ") || !strings.Contains(in.Reason, tt.why) {
 				t.Errorf("parked with %+v", in)
 			}
 			if n := len(f.callsOf("finance-export")); n != tt.exports {
@@ -1016,7 +1016,7 @@ func TestFlow_UndoFails_ParksDeadWithItsOwner(t *testing.T) {
 	}
 }
 
-// An event with a flow of its own is delivered to the consumers of its source besides; a refusal takes back no delivery,
+// An event with a flow of its own is delivered to the consumers of its source remark; a refusal takes back no delivery,
 // and a consumer that is down is still owed the event.
 func TestFlow_Relayed_BesidesItsEffects(t *testing.T) {
 	load := loaded()
@@ -1052,7 +1052,7 @@ func TestFlow_Review_ParksOnceItsEffectsAreDone(t *testing.T) {
 		order   []string
 	}{
 		"let stand":          {workflows.UpdateSkip, came(effect.Done, ""), "processed", 1, []string{"review", "ParkRun", "RecordDecision", "close-review"}},
-		"rejected":           {workflows.UpdateCompensate, came(effect.Done, ""), "compensated", 1, []string{"review", "ParkRun", "RecordDecision"}},
+		"rejected":           {workflows.UpdateCompensate, came(effect.Done, ""), "processed", 1, []string{"review", "ParkRun", "RecordDecision", "ReadEffects", "reject-review"}},
 		"another event asks": {"", answer{result: effect.Result{State: effect.AlreadyDone, By: "evt_0"}}, "processed", 0, []string{"review", "FinishRun"}},
 	} {
 		t.Run(name, func(t *testing.T) {

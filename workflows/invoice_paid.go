@@ -2,20 +2,19 @@ package workflows
 
 import (
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// planInvoicePaid is what happens when an invoice has been paid: access and workspace follow the paid plan, the payment
-// is booked, a receipt mailed, and for some plans an onboarding task opened.
+// planInvoicePaid plans a paid invoice: access and workspace follow the paid plan, the payment is booked, a receipt
+// is e-mailed, and some plans open an onboarding task.
 //
-// When provisioning is refused for good, the customer has paid in vain: the grant is withheld, the entry reversed, and
-// the run ends compensated.
-func planInvoicePaid(c billing.Change, p activities.Planning) plan {
+// If provisioning is refused for good, the grant is withheld, the entry reversed, and the run ends as compensated.
+func planInvoicePaid(c fold.Change, p activities.Planning) plan {
 	invoice := c.After.Invoice
 	if invoice == nil || invoice.Status != "paid" {
-		return plan{steps: workspaceSteps(c), review: reviewOf(c)}
+		return plan{steps: workspaceSteps(c)}
 	}
-	of := invoiceObject(c, invoice.ID)
 	steps := workspaceSteps(c)
 	bookPayments(c.Subject, *invoice, func(of string, entry activities.Entry) {
 		if entry.Amount > 0 || entry.Balance != 0 || p.BookZero {
@@ -23,11 +22,10 @@ func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 			steps = append(steps, s.undoneBy(reverseEntry.step(of, reversal(entry))))
 		}
 	})
-	if invoice.Due > 0 {
-		steps = append(steps, receiptEmail.step(of, invoiceLetter("receipt", c.Subject, *invoice)).undoneBy(
-			correctionNotice.step(of, invoiceLetter("correction", c.Subject, *invoice))))
+	if invoice.Paid > 0 {
+		steps = append(steps, receiptStep(c.Subject, *invoice))
 	}
-	// Once for each subscription and plan.
+	// One task per subscription and plan.
 	if p.Onboards(invoice.Plan) && (invoice.Order().Granted() || invoice.Subscription != "") {
 		task := activities.Task{
 			Kind: activities.TaskOnboarding, Mode: c.Subject.Mode, Account: invoice.Account,
@@ -37,9 +35,19 @@ func planInvoicePaid(c billing.Change, p activities.Planning) plan {
 		bought := object(c.Subject, task.Object)
 		steps = append(steps, onboardingTask.step(bought, task).undoneBy(cancelOnboarding.step(bought, task)))
 	}
-	made := plan{steps: append(steps, lateEnd(c)...), review: reviewOf(c)}
-	if before := c.Before.Subscription; before != nil && !before.Evidence { // an order from before is granted
-		made.letters = changedSteps(c)
-	}
-	return made
+	return plan{steps: steps}
+}
+
+// receiptStep e-mails the receipt of a paid invoice.
+func receiptStep(subject fact.Subject, i fold.Invoice) *step {
+	of, letter := object(subject, i.ID), invoiceLetter("receipt", subject, i)
+	letter.Amount = i.Paid
+	return receiptEmail.step(of, letter).undoneBy(correctionStep(subject, i, of))
+}
+
+// correctionStep e-mails a correction of the receipt.
+func correctionStep(subject fact.Subject, i fold.Invoice, of string) *step {
+	letter := invoiceLetter("correction", subject, i)
+	letter.Amount = i.Paid
+	return correctionNotice.step(of, letter)
 }

@@ -12,56 +12,56 @@ import (
 // JobInput names a bulk job.
 type JobInput struct{ ID string }
 
-// WorkflowID is the workflow ID of the job.
+// WorkflowID returns the workflow ID of the job.
 func (in JobInput) WorkflowID() string { return bounded("job:" + printable(in.ID, "")) }
 
-// The activities of a job, and the signal that tells its run that the job has changed: it was paused, resumed or
-// cancelled. They are in package operator, whose use cases each item goes through.
+// Activities of a job, and the signal that the job was paused, resumed or cancelled. Package operator implements the
+// activities.
 const (
 	ActivityWorkOnJob = "WorkOnJob"
 	ActivityStopJob   = "StopJob"
 	SignalJobChanged  = "changed"
 )
 
-// The states of a job as its run knows them; see schema/job.
+// States of a job; see schema/job.
 const (
 	jobRunning = "running"
 	jobPaused  = "paused"
 )
 
-// JobProgress is how a job stands.
+// JobProgress is the progress of a job.
 type JobProgress struct {
 	State string
-	// Note says who has paused or cancelled it, and why.
+	// Note describes who paused or cancelled the job, and why.
 	Note                         string `json:",omitempty"`
 	Items, Done, Refused, Failed int
 }
 
-// String is how the Temporal UI shows it.
+// String formats the progress as Markdown for the Temporal UI.
 func (p JobProgress) String() string {
 	return fmt.Sprintf("**%s**\n\n| of %d | |\n|---|---|\n| done | %d |\n| refused | %d |\n| failed | %d |\n| left | %d |\n",
 		cmp.Or(p.Note, p.State), p.Items, p.Done, p.Refused, p.Failed, p.Items-p.Done-p.Refused-p.Failed)
 }
 
-// stretchesOfARun is how often a run of a job lets an activity work for a while before it goes on as a new run: each
-// costs six events, and Temporal asks for a new run at 4,096.
+// stretchesOfARun is the number of activities before the run continues as new. Each activity adds six events, and
+// Temporal suggests a new run at 4,096 events.
 const stretchesOfARun = 500
 
-// Job works through a bulk job: an activity at a time, which takes item after item at the job's rate and ends after a
-// while. How the job stands, and what came of each item, is in Postgres; the run keeps it going. While the job is
-// paused the run waits for a signal. Cancelling the run cancels the job.
+// Job runs a bulk job. Each activity processes items at the job's rate and ends after a while. Postgres stores the
+// progress and the outcome of each item; the run only keeps the job going. While the job is paused, the run waits for
+// a signal. Cancelling the run cancels the job.
 func Job(ctx workflow.Context, in JobInput) (JobProgress, error) {
 	changed := workflow.GetSignalChannel(ctx, SignalJobChanged)
 	working := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		Summary: in.ID, StartToCloseTimeout: 10 * time.Minute, HeartbeatTimeout: 20 * time.Second,
-		// A cancelled run does not wait for the activity. The activity sees within a second that the job is cancelled,
-		// and lets the items end that are under way.
+		// A cancelled run does not wait for the activity. The activity notices within a second that the job is
+		// cancelled, and finishes the items in progress.
 		WaitForCancellation: false,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2,
 			MaximumInterval: time.Minute},
 	})
 	for range stretchesOfARun {
-		drain(changed) // the activity reads how it stands
+		drain(changed) // the activity reads the state of the job
 		var p JobProgress
 		err := workflow.ExecuteActivity(working, ActivityWorkOnJob, in).Get(ctx, &p)
 		if err == nil {
@@ -81,13 +81,13 @@ func Job(ctx workflow.Context, in JobInput) (JobProgress, error) {
 	return JobProgress{}, workflow.NewContinueAsNewError(ctx, Job, in)
 }
 
-// drain takes the waiting signals. The next reading of the job sees the changes that they were sent for.
+// drain discards waiting signals, because the next activity reads the state that they announce.
 func drain(c workflow.ReceiveChannel) {
 	for c.ReceiveAsync(nil) {
 	}
 }
 
-// stopJob cancels the job of a run that was cancelled.
+// stopJob cancels the job of a cancelled run.
 func stopJob(ctx workflow.Context, in JobInput) (p JobProgress, err error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	stopping := workflow.WithActivityOptions(ctx,

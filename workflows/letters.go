@@ -3,36 +3,39 @@ package workflows
 import (
 	"cmp"
 	"strconv"
+	"strings"
 
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Notices are letters that are true for a while: each says while what, and is asked again when it is sent.
+// An e-mail with a Notice depends on a condition. The condition is checked again when the e-mail is sent.
 
-func trialNotice(subject billing.Subject, s billing.Subscription) *step {
+func trialNotice(subject fact.Subject, s fold.Subscription) *step {
 	letter := subscriptionLetter("trial-ending", subject, s)
 	letter.EndsAt, letter.OccurredAt, letter.Unpaid = s.TrialEnd, subject.OccurredAt, s.Unpaid
 	letter.Notice = &activities.Notice{While: activities.WhileOnTrial, Subscription: s.ID, Until: s.TrialEnd}
 	return trialEndingNotice.step(object(subject, s.ID)+":"+strconv.FormatInt(s.TrialEnd.Unix(), 10), letter)
 }
 
-// changedSteps tell a customer what a subscription is now: once for each version of it, and none where it has just
-// begun.
-func changedSteps(c billing.Change) []*step {
+// changedSteps e-mails the customer about a changed subscription, once per version. A new subscription has no such
+// e-mail.
+func changedSteps(c fold.Change) []*step {
 	before, now := c.Before.Subscription, c.After.Subscription
 	if before == nil || now == nil || !now.Granting() || !before.Granting() || now.Version == before.Version {
 		return nil
 	}
-	// A paid invoice tells no planned end. And what a subscription began as is no change of it, though a later invoice
-	// may have told first what it gives now.
-	if before.Evidence && (now.GivesAs(*before) || c.Subject.EventType == "customer.subscription.created") {
+	// A paid invoice alone shows neither a planned end nor which of two plans is newer. So a change needs an event of
+	// the subscription, other than its creation.
+	event, ofSubscription := strings.CutPrefix(c.Subject.EventType, "customer.subscription.")
+	if before.Evidence && (now.GivesAs(*before) || !ofSubscription || event == "created") {
 		return nil
 	}
 	return []*step{changed(c.Subject, now)}
 }
 
-func changed(subject billing.Subject, s *billing.Subscription) *step {
+func changed(subject fact.Subject, s *fold.Subscription) *step {
 	letter := subscriptionLetter("subscription-changed", subject, *s)
 	letter.EndsAt, letter.OccurredAt = s.PlannedEnd, subject.OccurredAt
 	letter.Notice = &activities.Notice{While: activities.WhileNewest, Subscription: s.ID, Version: s.Version,
@@ -40,9 +43,9 @@ func changed(subject billing.Subject, s *billing.Subscription) *step {
 	return changedNotice.step(object(subject, s.ID)+":v"+strconv.FormatInt(s.Version, 10), letter)
 }
 
-// lateEnd tells a customer that a subscription has ended, if that follows only now: its end came before any sign of its
-// grant.
-func lateEnd(c billing.Change) []*step {
+// lateEnd e-mails the customer about the end of a subscription if this change is the first to show it: the end was
+// reported before any grant.
+func lateEnd(c fold.Change) []*step {
 	before, now := c.Before.Subscription, c.After.Subscription
 	if before != nil && before.Ended() && before.EverGranted {
 		return nil
@@ -50,13 +53,13 @@ func lateEnd(c billing.Change) []*step {
 	return endedSteps(c, c.Subject, now)
 }
 
-// endedSteps tell a customer that a subscription has ended, once the account has no plan any more. An add-on alone is
-// no plan. Before that, they tell when access ends where it does by the clock.
-func endedSteps(c billing.Change, subject billing.Subject, s *billing.Subscription) []*step {
-	if s == nil || !s.Ended() || !s.EverGranted {
+// endedSteps e-mails the customer that a subscription has ended, if the account has no plan left. An add-on is not a
+// plan. If access continues until a later time, the e-mail announces that time instead.
+func endedSteps(c fold.Change, subject fact.Subject, s *fold.Subscription) []*step {
+	if s == nil || !s.Ended() || !s.EverGranted || s.Withheld { // a refused purchase has its correction
 		return nil
 	}
-	if c.After.Access.Target.State == billing.WorkspaceActive {
+	if c.After.Access.Target.State == fold.WorkspaceActive {
 		subject.OccurredAt = s.EndedAt
 		return endingSteps(c, subject, s, "ended")
 	}
@@ -67,11 +70,11 @@ func endedSteps(c billing.Change, subject billing.Subject, s *billing.Subscripti
 	return []*step{endedNotice.step(object(subject, s.ID), letter)}
 }
 
-// endingSteps tell a customer that access ends at a time, and why, once for each time: where it ends with what the
-// subscription gives.
-func endingSteps(c billing.Change, subject billing.Subject, s *billing.Subscription, because string) []*step {
+// endingSteps e-mails the customer when and why access will end, once per end time. It does so only if access ends
+// together with the subscription's grant.
+func endingSteps(c fold.Change, subject fact.Subject, s *fold.Subscription, because string) []*step {
 	a := c.After.Access
-	if s.EndsAt.IsZero() || a.Target.State != billing.WorkspaceActive || !a.EndsAt().Equal(s.EndsAt) {
+	if s.EndsAt.IsZero() || a.Target.State != fold.WorkspaceActive || !a.EndsAt().Equal(s.EndsAt) {
 		return nil
 	}
 	letter := subscriptionLetter("access-ending", subject, *s)
@@ -81,59 +84,60 @@ func endingSteps(c billing.Change, subject billing.Subject, s *billing.Subscript
 	return []*step{accessEndingNotice.step(object(subject, s.ID)+":"+strconv.FormatInt(s.EndsAt.Unix(), 10), letter)}
 }
 
-// takenSteps tell a customer that access was taken, and why, once each time that the workspace is suspended. A
-// subscription that has ended has a letter of its own.
-func takenSteps(c billing.Change) []*step {
+// accessEndedSteps e-mails the customer that access has ended, and why, once per suspension of the workspace. An ended
+// subscription has an e-mail of its own.
+func accessEndedSteps(c fold.Change) []*step {
 	before, after := c.Before.Access.Target, c.After.Access.Target
-	if before.State != billing.WorkspaceActive || after.State != billing.WorkspaceSuspended {
+	if before.State != fold.WorkspaceActive || after.State != fold.WorkspaceSuspended {
 		return nil
 	}
-	return takenFrom(c, c.Subject, c.After)
+	return accessEndedFor(c, c.Subject, c.After)
 }
 
-func takenFrom(c billing.Change, subject billing.Subject, of billing.State) []*step {
+func accessEndedFor(c fold.Change, subject fact.Subject, of fold.State) []*step {
 	switch s, i, o := of.Subscription, of.Invoice, of.Checkout; {
 	case s != nil:
-		return subscriptionTaken(c, subject, s, s.Taken())
+		return subscriptionAccessEnded(c, subject, s, s.Taken())
 	case i != nil && i.Subscription == "":
-		return taken(c, subject, invoiceLetter("access-ended", subject, *i), "", i.Order().Taken())
+		return accessEnded(c, subject, invoiceLetter("access-ended", subject, *i), "", i.Order().Taken())
 	case o != nil:
-		return taken(c, subject, orderLetter("access-ended", subject, *o), "", o.Order().Taken())
+		return accessEnded(c, subject, orderLetter("access-ended", subject, *o), "", o.Order().Taken())
 	}
 	return nil
 }
 
-// RefoldLetters are the kinds of letters that a fold anew calls for and does not send by itself, by the step of the
-// clock that sends them.
-func RefoldLetters() map[billing.Why]string {
-	return map[billing.Why]string{billing.DueChanged: changedNotice.Name, billing.DueEnded: endedNotice.Name,
-		billing.DueTaken: accessEndedNotice.Name}
+// RefoldLetters returns the kinds of e-mails that a recomputation requires and does not send, by the scheduled action
+// that sends them.
+func RefoldLetters() map[fold.Why]string {
+	return map[fold.Why]string{fold.DueChanged: changedNotice.Name, fold.DueEnded: endedNotice.Name,
+		fold.DueTaken: accessEndedNotice.Name}
 }
 
-func subscriptionTaken(c billing.Change, subject billing.Subject, s *billing.Subscription, because string) []*step {
+func subscriptionAccessEnded(c fold.Change, subject fact.Subject, s *fold.Subscription,
+	because string) []*step {
 	if s == nil || s.Ended() {
 		return nil
 	}
 	letter := subscriptionLetter("access-ended", subject, *s)
 	letter.Unpaid = s.Unpaid
-	return taken(c, subject, letter, s.ID, because)
+	return accessEnded(c, subject, letter, s.ID, because)
 }
 
-// taken is the letter that the account has no access any more; none without a reason.
-func taken(c billing.Change, subject billing.Subject, letter activities.Letter,
+// accessEnded returns the e-mail that the account has no access any more. It returns nil if the reason is unknown.
+func accessEnded(c fold.Change, subject fact.Subject, letter activities.Letter,
 	subscription, because string) []*step {
 	access := c.After.Access
-	if because == "" || access.Target.State != billing.WorkspaceSuspended {
+	if because == "" || access.Target.State != fold.WorkspaceSuspended {
 		return nil
 	}
 	of := object(subject, access.Account+":v")
-	told := activities.Notice{While: activities.WhileWithoutAccess, Subscription: subscription,
+	notice := activities.Notice{While: activities.WhileWithoutAccess, Subscription: subscription,
 		Since: subject.OccurredAt, Series: []string{accessEndedNotice.key(of)}}
-	letter.OccurredAt, letter.Because, letter.Notice = subject.OccurredAt, because, &told
+	letter.OccurredAt, letter.Because, letter.Notice = subject.OccurredAt, because, &notice
 	return []*step{accessEndedNotice.step(of+strconv.FormatInt(access.Target.Version, 10), letter)}
 }
 
-func invoiceLetter(template string, subject billing.Subject, i billing.Invoice) activities.Letter {
+func invoiceLetter(template string, subject fact.Subject, i fold.Invoice) activities.Letter {
 	return activities.Letter{
 		Template: template, Mode: subject.Mode, Account: i.Account, Object: i.ID, Number: i.Number,
 		Customer: i.Customer, Amount: i.Due, Currency: i.Currency, Plan: i.Plan,
@@ -141,7 +145,7 @@ func invoiceLetter(template string, subject billing.Subject, i billing.Invoice) 
 	}
 }
 
-func subscriptionLetter(template string, subject billing.Subject, s billing.Subscription) activities.Letter {
+func subscriptionLetter(template string, subject fact.Subject, s fold.Subscription) activities.Letter {
 	is := s.Given()
 	return activities.Letter{
 		Template: template, Mode: subject.Mode, Account: s.Account, Object: s.ID, Customer: s.Customer,
@@ -149,8 +153,8 @@ func subscriptionLetter(template string, subject billing.Subject, s billing.Subs
 	}
 }
 
-// orderLetter is a letter about a purchase in a session. A guest is known by the session.
-func orderLetter(template string, subject billing.Subject, c billing.Checkout) activities.Letter {
+// orderLetter returns an e-mail about a purchase in a checkout session. The session identifies a guest.
+func orderLetter(template string, subject fact.Subject, c fold.Checkout) activities.Letter {
 	l := activities.Letter{
 		Template: template, Mode: subject.Mode, Account: c.Account, Object: c.ID,
 		Customer: cmp.Or(c.Customer, c.ID), Amount: c.Amount, Currency: c.Currency, Plan: c.Plan, OccurredAt: c.PaidAt,

@@ -9,10 +9,10 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// reason says why a run is parked, or ended otherwise than processed: a code for filters and counts, and words.
+// reason is the reason for a park or for an outcome other than processed: a code for filters and a text for people.
 type reason struct{ code, text string }
 
-// String is how a receipt holds it.
+// String returns the form that a receipt stores.
 func (r reason) String() string {
 	if r.code == "" {
 		return r.text
@@ -20,7 +20,7 @@ func (r reason) String() string {
 	return r.code + ": " + r.text
 }
 
-// as is how Temporal's lists have it: the receipt's status, and the code where there is one.
+// as returns the form that PawlStatus stores: the receipt status and the code, if any.
 func (r reason) as(status string) string {
 	if r.code == "" {
 		return status
@@ -28,18 +28,19 @@ func (r reason) as(status string) string {
 	return status + ":" + r.code
 }
 
-// The codes of the reasons that the engine itself has; the others come with the facts.
+// Reason codes of the flow engine. Other codes come with the facts.
 const (
 	codeFailed      = "effect_failed"
 	codeUncertain   = "effect_uncertain"
 	codeRefused     = "effect_refused"
-	codeUndo        = "undo_failed" // an undo is refused, in doubt or failed
+	codeNotFound    = "object_not_found" // the provider does not show the object to the source's key
+	codeUndo        = "undo_failed"      // an undo is refused, uncertain or failed
 	codeCancelled   = "cancelled"
 	codeDismissed   = "dismissed"
 	codeCompensated = "compensated"
 )
 
-// parkFor parks the run for the steps that are not done. A run that was cancelled parks for that.
+// parkFor parks the run for steps that are not done. A cancelled run parks with the reason cancelled.
 func (f *flow) parkFor(open []*step) (decision, error) {
 	status, why := f.whyParked(open)
 	f.takes = f.aboutEffects()
@@ -49,7 +50,7 @@ func (f *flow) parkFor(open []*step) (decision, error) {
 	return f.park(status, why)
 }
 
-// aboutEffects lists the decisions that can be taken about effects that are not done.
+// aboutEffects lists the decisions that apply to the open effects.
 func (f *flow) aboutEffects() (takes []string) {
 	for _, action := range []string{UpdateSkip, UpdateRetry, UpdateDone, UpdateResend} {
 		if slices.ContainsFunc(f.waits().Effects, effectDecisions[action].may) {
@@ -62,14 +63,13 @@ func (f *flow) aboutEffects() (takes []string) {
 	return takes
 }
 
-// isCancelled reports whether the run was cancelled and nobody has decided about that yet.
+// isCancelled reports whether the run was cancelled and no person has decided since.
 func (f *flow) isCancelled() bool {
 	return !f.cancelSeen && !f.undoing && f.cancelled()
 }
 
-// parkCancelled parks a run that was cancelled, or takes everything back where that is the policy. Cancelling a run is
-// the main button of a parked one in the Temporal UI, one click away: it begins no more effects, and done effects stay
-// done.
+// parkCancelled parks a cancelled run, or compensates everything if policy.cancel requires it. Cancelling is one
+// click in the Temporal UI, so by default it only starts no further effects; executed effects stay.
 func (f *flow) parkCancelled(before string) (decision, error) {
 	f.cancelSeen = true
 	cancelled := activities.RecordCancellationResult{Words: "cancelled in Temporal"}
@@ -84,21 +84,21 @@ func (f *flow) parkCancelled(before string) (decision, error) {
 				", and policy.cancel is compensate"}}, nil
 	}
 	return f.park(needsReview,
-		reason{codeCancelled, "the run was " + cancelled.Words + "; what was done stays done. " + before})
+		reason{codeCancelled, "the run was " + cancelled.Words + "; executed effects stay. " + before})
 }
 
-// whyParked is dead when trying by itself will not finish an effect, and needs_review when a person must judge.
+// whyParked returns dead if retries cannot finish an effect, and needs_review if a person must judge.
 func (f *flow) whyParked(open []*step) (status string, why reason) {
 	status, why.code = needsReview, codeRefused
 	var words []string
 	for _, s := range open {
-		switch s.result.State {
-		case effect.Failed:
+		switch {
+		case s.result.State == effect.Failed:
 			status, why.code = dead, codeFailed
-		case effect.Uncertain:
-			if status != dead {
-				why.code = codeUncertain
-			}
+		case s.result.State == effect.Uncertain && status != dead:
+			why.code = codeUncertain
+		case s.result.State == effect.Refused && s.sink == SinkStripe:
+			why.code = codeNotFound
 		}
 		words = append(words, fmt.Sprintf("%s is %s: %s", s.kind, s.result.State, s.result.Reason))
 	}
@@ -114,8 +114,8 @@ func (f *flow) whyParked(open []*step) (status string, why reason) {
 	return status, why
 }
 
-// review parks a run that has done nothing yet until a person has reviewed it. It returns a reason to end the run
-// when the person decided that nothing shall be done, and none to try again: see [AtLoad].
+// review parks a run without executed effects until a person has decided. It returns a reason if the person dismissed
+// the event. It returns the zero reason to try again: see [AtLoad].
 func (f *flow) review(why reason) (dismissed reason, err error) {
 	f.settling, f.takes = nil, []string{UpdateApprove, UpdateReject, UpdateRetry, UpdateSkip}
 	d, err := f.park(needsReview, why)
@@ -125,7 +125,7 @@ func (f *flow) review(why reason) (dismissed reason, err error) {
 	return reason{codeDismissed, fmt.Sprintf("nothing done: %s by %s: %s", d.action, d.input.Who, d.input.Why)}, nil
 }
 
-// waits is what the run waits for, and how it has come there: its preview goes the same way.
+// waits describes the open effects and the path of the run so far. The preview repeats that path.
 func (f *flow) waits() activities.Waits {
 	w := activities.Waits{Decisions: f.takes, Undoing: f.undoing || f.undone, Left: f.left}
 	for _, s := range f.steps {
@@ -134,15 +134,14 @@ func (f *flow) waits() activities.Waits {
 	for _, s := range f.unsettled() {
 		w.Effects = append(w.Effects, activities.OpenEffect{
 			Key: s.key, Kind: s.kind, State: string(s.result.State), Uncertain: s.uncertain(),
-			// Nobody else writes to our own database, and a person cannot answer for the provider.
+			// Only pawl writes to its database, and a person cannot answer for the provider.
 			ByHand: s.sink != SinkDatabase && s.sink != SinkStripe,
 		})
 	}
 	return w
 }
 
-// park waits for a person's decision. It returns the zero decision when others have settled meanwhile what the run
-// waits for.
+// park waits for a decision. It returns the zero decision if other runs have settled the effects in the meantime.
 func (f *flow) park(status string, why reason) (decision, error) {
 	f.interrupted = true
 	d, err := f.waitForPerson(status, why)
@@ -152,9 +151,9 @@ func (f *flow) park(status string, why reason) (decision, error) {
 	case d.action == "" && f.isCancelled():
 		return f.parkCancelled("It was parked: " + why.text)
 	case d.action == "":
-		f.show("going on: what it waited for was done meanwhile")
+		f.show("continues: another run has settled the effects that it waited for")
 	default:
-		f.show("going on after " + d.action + " by " + d.input.Who)
+		f.show("continues after " + d.action + " by " + d.input.Who)
 	}
 	return d, nil
 }

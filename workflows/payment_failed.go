@@ -4,20 +4,20 @@ import (
 	"slices"
 
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// planPaymentFailed is what happens when a payment was tried in vain, waits for the customer, or is overdue: the
-// customer is told where to pay, once for each attempt. Access stays for the time of grace.
-func planPaymentFailed(c billing.Change, _ activities.Planning) plan {
-	p := plan{steps: movedWorkspaces(c), review: reviewOf(c)}
+// planPaymentFailed plans a payment that failed, requires an action of the customer, or is overdue: the customer gets
+// an e-mail with a payment link, once per attempt. Access continues during the grace period.
+func planPaymentFailed(c fold.Change, _ activities.Planning) plan {
+	p := plan{steps: movedWorkspaces(c)}
 	i, before, s := c.After.Invoice, c.Before.Invoice, c.After.Subscription
 	if i == nil || !i.Failing() || s != nil && s.Ended() {
 		return p
 	}
 	p.steps = append(p.steps, actionRequired(c.Subject, *i))
 	if before == nil || before.AtCheckout || !slices.Contains(before.Failures, i.NewestFailure()) {
-		p.told = i.ID
+		p.notified = i.ID
 	}
 	return p
 }

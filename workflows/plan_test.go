@@ -6,18 +6,19 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/workflows"
 )
 
 // planned is a change of acme's, by an event of a connected account or of none.
-func planned(changes ...func(*billing.Change)) billing.Change {
-	target := billing.Target{Version: 7, State: billing.WorkspaceActive, Plan: "pro", Quantity: 1}
-	c := billing.Change{
-		Subject: billing.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "receipt", OccurredAt: began},
-		After: billing.State{
-			Subscription: &billing.Subscription{Ref: billing.Ref{ID: "sub_1", Account: "acme"}, Status: "active", Sale: billing.Sale{Plan: "pro", Quantity: 1}, Version: 1, EverGranted: true},
-			Access:       billing.Access{Account: "acme", Target: target, Grants: []billing.Grant{{Object: "sub_1", Plan: "pro"}}},
+func planned(changes ...func(*fold.Change)) fold.Change {
+	target := fold.Target{Version: 7, State: fold.WorkspaceActive, Plan: "pro", Quantity: 1}
+	c := fold.Change{
+		Subject: fact.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "receipt", OccurredAt: began},
+		After: fold.State{
+			Subscription: &fold.Subscription{Ref: fold.Ref{ID: "sub_1", Account: "acme"}, Status: "active", Sale: fact.Sale{Plan: "pro", Quantity: 1}, Version: 1, EverGranted: true},
+			Access:       fold.Access{Account: "acme", Target: target, Grants: []fold.Grant{{Object: "sub_1", Plan: "pro"}}},
 		},
 	}
 	c.Before.Access = c.After.Access
@@ -27,9 +28,9 @@ func planned(changes ...func(*billing.Change)) billing.Change {
 	return c
 }
 
-func withInvoice(status string, change ...func(*billing.Invoice)) func(*billing.Change) {
-	return func(c *billing.Change) {
-		i := billing.Invoice{Ref: billing.Ref{ID: "in_1", Account: "acme", Subscription: "sub_1"}, Status: status, Sale: billing.Sale{Plan: "pro"}, Due: 4900, Tax: 700, Remaining: 4900, Currency: "usd"}
+func withInvoice(status string, change ...func(*fold.Invoice)) func(*fold.Change) {
+	return func(c *fold.Change) {
+		i := fold.Invoice{Ref: fold.Ref{ID: "in_1", Account: "acme", Subscription: "sub_1"}, Status: status, Sale: fact.Sale{Plan: "pro"}, Due: 4900, Tax: 700, Remaining: 4900, Currency: "usd"}
 		if status == "paid" {
 			i.Paid, i.Remaining = i.Due, 0
 		}
@@ -37,57 +38,91 @@ func withInvoice(status string, change ...func(*billing.Invoice)) func(*billing.
 			change(&i)
 		}
 		if len(i.PaidSums) == 0 && status != "open" && (status == "paid" || i.Paid > 0) {
-			i.PaidSums = []int64{i.Paid}
+			i.PaidSums, i.PaidTimes = []int64{i.Paid}, []time.Time{began}
 		}
 		c.After.Invoice = &i
 	}
 }
 
-func failedAttempts(n ...int) func(*billing.Invoice) {
-	return func(i *billing.Invoice) { i.Failures = n }
+// invoiceWas sets the invoice before the change, with what was paid of it by then.
+func invoiceWas(status string, paid int64) func(*fold.Change) {
+	return func(c *fold.Change) {
+		was := *c.After.Invoice
+		was.Status, was.Paid, was.PaidSums, was.PaidTimes = status, paid, nil, nil
+		if paid > 0 {
+			was.PaidSums, was.PaidTimes = []int64{paid}, []time.Time{began}
+		}
+		c.Before.Invoice = &was
+	}
 }
 
-func subscriptionIs(change func(*billing.Subscription)) func(*billing.Change) {
-	return func(c *billing.Change) { change(c.After.Subscription) }
+// withSession adds a complete one-off session, paid at a time that may be zero.
+func withSession(paidAt time.Time) func(*fold.Change) {
+	return func(c *fold.Change) {
+		c.After.Checkout = &fold.Checkout{Ref: fold.Ref{ID: "cs_1", Account: "acme"}, Mode: "payment", Status: "complete", Amount: 4900, Currency: "usd", PaidAt: paidAt}
+	}
 }
 
-func subscriptionWas(change func(*billing.Subscription)) func(*billing.Change) {
-	return func(c *billing.Change) {
+func sessionWas(paidAt time.Time) func(*fold.Change) {
+	return func(c *fold.Change) {
+		was := *c.After.Checkout
+		was.PaidAt = paidAt
+		c.Before.Checkout = &was
+	}
+}
+
+func failedAttempts(n ...int) func(*fold.Invoice) {
+	return func(i *fold.Invoice) { i.Failures = n }
+}
+
+func subscriptionIs(change func(*fold.Subscription)) func(*fold.Change) {
+	return func(c *fold.Change) { change(c.After.Subscription) }
+}
+
+func subscriptionWas(change func(*fold.Subscription)) func(*fold.Change) {
+	return func(c *fold.Change) {
 		was := *c.After.Subscription
 		change(&was)
 		c.Before.Subscription = &was
 	}
 }
 
-func suspended(c *billing.Change) {
-	c.After.Access.Grants, c.After.Access.Target = nil, billing.Target{Version: 8, State: billing.WorkspaceSuspended}
+func suspended(c *fold.Change) {
+	c.After.Access.Grants, c.After.Access.Target = nil, fold.Target{Version: 8, State: fold.WorkspaceSuspended}
 }
 
 // took has the subscription, which has not ended, lose access.
-func took(change func(*billing.Subscription)) func(*billing.Change) {
-	return func(c *billing.Change) {
+func took(change func(*fold.Subscription)) func(*fold.Change) {
+	return func(c *fold.Change) {
 		suspended(c)
 		change(c.After.Subscription)
 	}
 }
 
 // addOnAlone is granted, and makes no plan.
-func addOnAlone(c *billing.Change) {
-	c.After.Access.Grants = []billing.Grant{{Object: "sub_2", AddOns: []string{"sso"}}}
+func addOnAlone(c *fold.Change) {
+	c.After.Access.Grants = []fold.Grant{{Object: "sub_2", AddOns: []string{"sso"}}}
 }
 
-func periodOver(change func(*billing.Subscription)) billing.Due {
+func periodOver(change func(*fold.Subscription)) fold.Due {
 	s := *planned().After.Subscription
 	change(&s)
-	return billing.Due{Why: billing.DueEnd, Object: "sub_1", Subscription: &s}
+	return fold.Due{Why: fold.DueEnd, Object: "sub_1", Subscription: &s}
 }
 
-func ended(s *billing.Subscription) { s.Status, s.EndedAt = "canceled", began }
+// smaller is what a subscription was before an upgrade.
+func smaller(s *fold.Subscription) { s.Plan, s.Version = "starter", 0 }
 
-func comesDue(due ...billing.Due) func(*billing.Change) {
-	return func(c *billing.Change) {
+func ofType(eventType string) func(*fold.Change) {
+	return func(c *fold.Change) { c.Subject.EventType = eventType }
+}
+
+func ended(s *fold.Subscription) { s.Status, s.EndedAt = "canceled", began }
+
+func comesDue(due ...fold.Due) func(*fold.Change) {
+	return func(c *fold.Change) {
 		for i := range due {
-			due[i].Cause = billing.Cause{Provider: "stripe", EventID: "evt_0", ReceiptID: "another"}
+			due[i].Cause = fact.Cause{Provider: "stripe", EventID: "evt_0", ReceiptID: "another"}
 		}
 		c.Due = due
 	}
@@ -101,116 +136,138 @@ func TestPlans_Keys(t *testing.T) {
 		suspends  = "provision-workspace:stripe:live:acme:v8"
 		entry     = "finance-export:stripe:live:in_1 <- reverse-finance-entry:stripe:live:in_1"
 		taken     = "access-ended-notice:stripe:live:acme:v8"
+		changed   = "subscription-changed-notice:stripe:live:sub_1:v1"
 		mails     = "receipt-email:stripe:live:in_1 <- correction-notice:stripe:live:in_1"
 	)
 	const rest = "finance-export:stripe:live:in_1:4900 <- reverse-finance-entry:stripe:live:in_1:4900"
-	inParts := func(i *billing.Invoice) { i.PaidSums = []int64{900, 4900} }
+	firstPart := func(i *fold.Invoice) { i.Paid, i.PaidSums, i.PaidTimes = 900, []int64{900}, []time.Time{began} }
+	inParts := func(i *fold.Invoice) { i.PaidSums, i.PaidTimes = []int64{900, 4900}, []time.Time{began, began} }
 	onboards := activities.Planning{Onboarding: []string{"pro"}}
 	trial := began.Add(72 * time.Hour)
 	for _, tt := range []struct {
 		name, flow string
-		change     billing.Change
+		change     fold.Change
 		planning   activities.Planning
 		want       []string
 	}{
 		{"paid", "InvoicePaid", planned(withInvoice("paid")), activities.Planning{}, []string{workspace, entry, mails}},
 		{"paid, onboarding", "InvoicePaid", planned(withInvoice("paid")), onboards, []string{workspace, entry, mails,
 			"onboarding-task:stripe:live:sub_1:pro <- cancel-onboarding-task:stripe:live:sub_1:pro"}},
-		{"paid, nothing due", "InvoicePaid", planned(withInvoice("paid", func(i *billing.Invoice) { i.Due, i.Paid = 0, 0 })), activities.Planning{}, []string{workspace}},
-		{"32 paid after it was given up, unpaid", "InvoicePaid", planned(withInvoice("paid"), func(c *billing.Change) {
-			c.Before.Invoice = &billing.Invoice{Ref: billing.Ref{ID: "in_1"}, Status: "uncollectible"}
+		{"paid, nothing due", "InvoicePaid", planned(withInvoice("paid", func(i *fold.Invoice) { i.Due, i.Paid = 0, 0 })), activities.Planning{}, []string{workspace}},
+		{"32 paid after it was given up, unpaid", "InvoicePaid", planned(withInvoice("paid"), func(c *fold.Change) {
+			c.Before.Invoice = &fold.Invoice{Ref: fold.Ref{ID: "in_1"}, Status: "uncollectible"}
 		}), activities.Planning{}, []string{workspace, entry, mails}},
 		{"paid after it was given up, part paid", "InvoicePaid", planned(withInvoice("paid", inParts)), activities.Planning{}, []string{workspace, entry, rest, mails}},
-		{"more was paid than was told before", "Record", planned(withInvoice("paid", inParts)), activities.Planning{},
+		{"a further part of a paid invoice", "Record", planned(withInvoice("paid", inParts), invoiceWas("paid", 4900)), activities.Planning{},
 			[]string{"finance-export:stripe:live:in_1", "finance-export:stripe:live:in_1:4900"}},
-		{"told as paid beside its own event", "Record", planned(withInvoice("paid")), activities.Planning{}, nil},
+		{"paid, beside its own event", "Record", planned(withInvoice("paid"), invoiceWas("paid", 4900)), activities.Planning{}, nil},
+		{"the only event of a payment", "Record", planned(withInvoice("paid"), invoiceWas("open", 0)), activities.Planning{}, []string{workspace, entry, mails}},
+		{"a part of an open invoice", "Record", planned(withInvoice("open", firstPart), invoiceWas("open", 0)), activities.Planning{},
+			[]string{"finance-export:stripe:live:in_1"}},
+		{"a part of an open invoice, reported again", "Record", planned(withInvoice("open", firstPart), invoiceWas("open", 900)), activities.Planning{}, nil},
+		{"a session captured later", "Record", planned(withSession(began), sessionWas(time.Time{})), activities.Planning{},
+			[]string{workspace, "finance-export:stripe:live:cs_1 <- reverse-finance-entry:stripe:live:cs_1", "order-email:stripe:live:cs_1 <- correction-notice:stripe:live:cs_1"}},
+		{"a payment of a session that was paid before", "Record", planned(withSession(began), sessionWas(began)), activities.Planning{}, nil},
 		{"5 paid, and known to have ended only now to have granted", "InvoicePaid", planned(withInvoice("paid"), subscriptionIs(ended), suspended,
-			subscriptionWas(func(s *billing.Subscription) { s.EverGranted = false })), activities.Planning{},
+			subscriptionWas(func(s *fold.Subscription) { s.EverGranted = false })), activities.Planning{},
 			[]string{suspends, entry, mails, "subscription-ended-notice:stripe:live:sub_1"}},
 
 		// The keys of what is done once hold the provider's object alone: who it belongs to may become known between two events.
-		{"6 paid, and nobody knows whose it is", "InvoicePaid", planned(withInvoice("paid", func(i *billing.Invoice) { i.Account = "cus_1" }), func(c *billing.Change) {
+		{"6 paid, and nobody knows whose it is", "InvoicePaid", planned(withInvoice("paid", func(i *fold.Invoice) { i.Account = "cus_1" }), func(c *fold.Change) {
 			c.After.Access.Account = "cus_1"
 		}), onboards, []string{"provision-workspace:stripe:live:cus_1:v7", entry, mails, "onboarding-task:stripe:live:sub_1:pro <- cancel-onboarding-task:stripe:live:sub_1:pro"}},
-		{"18 moved from another account", "SubscriptionChanged", planned(func(c *billing.Change) {
-			c.Others = []billing.Access{{Account: "hooli", Target: billing.Target{Version: 3, State: billing.WorkspaceSuspended}}}
+		{"18 moved from another account", "SubscriptionChanged", planned(func(c *fold.Change) {
+			c.Others = []fold.Access{{Account: "hooli", Target: fold.Target{Version: 3, State: fold.WorkspaceSuspended}}}
 		}), activities.Planning{}, []string{workspace, "provision-workspace:stripe:live:hooli:v3"}},
 
 		{"failed", "PaymentFailed", planned(withInvoice("open", failedAttempts(1, 2))), activities.Planning{}, []string{"action-required-notice:stripe:live:in_1:2"}},
 		{"overdue", "PaymentFailed", planned(withInvoice("open", failedAttempts(0))), activities.Planning{}, []string{"action-required-notice:stripe:live:in_1:0"}},
 		{"12 failed, and paid", "PaymentFailed", planned(withInvoice("paid", failedAttempts(1))), activities.Planning{}, nil},
-		{"31 the first payment failed at the checkout", "PaymentFailed", planned(withInvoice("open", failedAttempts(1), func(i *billing.Invoice) { i.AtCheckout = true })), activities.Planning{}, nil},
+		{"31 the first payment failed at the checkout", "PaymentFailed", planned(withInvoice("open", failedAttempts(1), func(i *fold.Invoice) { i.AtCheckout = true })), activities.Planning{}, nil},
 		{"failed, and ended", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)), subscriptionIs(ended)), activities.Planning{}, nil},
-		{"failed, of a connected account", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)), func(c *billing.Change) { c.Subject.ProviderAccount = "acct_9" }),
+		{"failed, of a connected account", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)), func(c *fold.Change) { c.Subject.ProviderAccount = "acct_9" }),
 			activities.Planning{}, []string{"action-required-notice:stripe:live:acct_9:in_1:1"}},
 		{"failed long before it came", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)),
-			comesDue(billing.Due{Why: billing.DueDunning, Object: "in_1", Step: 3, Invoice: &billing.Invoice{Ref: billing.Ref{ID: "in_1", Account: "acme"}}})), activities.Planning{},
+			comesDue(fold.Due{Why: fold.DueDunning, Object: "in_1", Step: 3, Invoice: &fold.Invoice{Ref: fold.Ref{ID: "in_1", Account: "acme"}}})), activities.Planning{},
 			[]string{"action-required-notice:stripe:live:in_1:1"}},
-		{"failed, and was told before: a reminder is due", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)), func(c *billing.Change) { c.Before.Invoice = c.After.Invoice },
-			comesDue(billing.Due{Why: billing.DueDunning, Object: "in_1", Step: 3, Invoice: &billing.Invoice{Ref: billing.Ref{ID: "in_1", Account: "acme"}}})), activities.Planning{},
+		{"failed, and was told before: a reminder is due", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)), func(c *fold.Change) { c.Before.Invoice = c.After.Invoice },
+			comesDue(fold.Due{Why: fold.DueDunning, Object: "in_1", Step: 3, Invoice: &fold.Invoice{Ref: fold.Ref{ID: "in_1", Account: "acme"}}})), activities.Planning{},
 			[]string{"action-required-notice:stripe:live:in_1:1", "dunning-notice:stripe:live:in_1:3"}},
 
-		{"refunded in full, where that ends access", "RefundChanged", planned(took(func(s *billing.Subscription) { s.PaidBack = true })), activities.Planning{}, []string{suspends, taken}},
-		{"disputed, where that holds access", "DisputeChanged", planned(took(func(s *billing.Subscription) { s.Held = true })), activities.Planning{}, []string{suspends, taken}},
-		{"refunded in full, and ended", "RefundChanged", planned(took(func(s *billing.Subscription) { ended(s); s.PaidBack = true })), activities.Planning{}, []string{suspends}},
-		{"refunded in full, and nothing was there to take", "RefundChanged", planned(suspended, subscriptionIs(func(s *billing.Subscription) { s.PaidBack = true }), func(c *billing.Change) {
+		{"refunded in full, where that ends access", "RefundChanged", planned(took(func(s *fold.Subscription) { s.PaidBack = true })), activities.Planning{}, []string{suspends, taken}},
+		{"disputed, where that holds access", "DisputeChanged", planned(took(func(s *fold.Subscription) { s.Held = true })), activities.Planning{}, []string{suspends, taken}},
+		{"refunded in full, and ended", "RefundChanged", planned(took(func(s *fold.Subscription) { ended(s); s.PaidBack = true }), subscriptionWas(func(*fold.Subscription) {})),
+			activities.Planning{}, []string{suspends}},
+		{"an upgrade is refunded in full, and the smaller plan stays", "RefundChanged", planned(subscriptionWas(smaller)), activities.Planning{}, []string{changed}},
+		{"refunded in full, and nothing was there to take", "RefundChanged", planned(suspended, subscriptionIs(func(s *fold.Subscription) { s.PaidBack = true }), func(c *fold.Change) {
 			c.Before.Access = c.After.Access
 		}), activities.Planning{}, nil},
-		{"refunded in full, and reconciled", "Reconciled", planned(took(func(s *billing.Subscription) { s.PaidBack = true })), activities.Planning{}, []string{suspends}},
-		{"tied to a refund", "Record", planned(took(func(s *billing.Subscription) { s.PaidBack = true })), activities.Planning{}, []string{suspends, taken}},
-		{"held by a person", "AccountDue", planned(took(func(*billing.Subscription) {}), comesDue(billing.Due{Why: billing.DueHold, Object: "acme", Subscription: planned().After.Subscription})),
+		{"refunded in full, and reconciled", "Reconciled", planned(took(func(s *fold.Subscription) { s.PaidBack = true })), activities.Planning{}, []string{suspends}},
+		{"tied to a refund", "Record", planned(took(func(s *fold.Subscription) { s.PaidBack = true })), activities.Planning{}, []string{suspends, taken}},
+		{"held by a person", "AccountDue", planned(took(func(*fold.Subscription) {}), comesDue(fold.Due{Why: fold.DueHold, Object: "acme", Subscription: planned().After.Subscription})),
 			activities.Planning{}, []string{suspends, taken}},
-		{"folded anew by another meaning", "AccountDue", planned(took(func(s *billing.Subscription) { s.PaidBack = true }), comesDue(billing.Due{Why: billing.DueRefold, Object: "acme"})),
+		{"an earlier purchase is over, and the later one was refunded in full", "AccountDue",
+			planned(suspended, comesDue(periodOver(func(s *fold.Subscription) { s.CutShort = "refunded" }))), activities.Planning{}, []string{suspends, taken}},
+		{"folded anew by another meaning", "AccountDue", planned(took(func(s *fold.Subscription) { s.PaidBack = true }), comesDue(fold.Due{Why: fold.DueRefold, Object: "acme"})),
 			activities.Planning{}, []string{suspends}},
 		{"folded anew by another meaning, and to be told", "AccountDue", planned(suspended, comesDue(
-			billing.Due{Why: billing.DueChanged, Object: "sub_1", Subscription: planned().After.Subscription}, billing.Due{Why: billing.DueChanged, Object: "sub_9"},
-			billing.Due{Why: billing.DueEnded, Object: "sub_1", Subscription: periodOver(ended).Subscription},
-			billing.Due{Why: billing.DueTaken, Object: "sub_1", Subscription: periodOver(func(s *billing.Subscription) { s.PaidBack = true }).Subscription})), activities.Planning{},
+			fold.Due{Why: fold.DueChanged, Object: "sub_1", Subscription: planned().After.Subscription}, fold.Due{Why: fold.DueChanged, Object: "sub_9"},
+			fold.Due{Why: fold.DueEnded, Object: "sub_1", Subscription: periodOver(ended).Subscription},
+			fold.Due{Why: fold.DueTaken, Object: "sub_1", Subscription: periodOver(func(s *fold.Subscription) { s.PaidBack = true }).Subscription})), activities.Planning{},
 			[]string{suspends, "subscription-changed-notice:stripe:live:sub_1:v1", "subscription-ended-notice:stripe:live:sub_1", taken}},
 
 		{"voided", "InvoiceClosed", planned(withInvoice("void")), activities.Planning{}, nil},
-		{"given up, part paid", "InvoiceClosed", planned(withInvoice("uncollectible", func(i *billing.Invoice) { i.Paid = 900 })), activities.Planning{},
+		{"given up, part paid", "InvoiceClosed", planned(withInvoice("uncollectible", func(i *fold.Invoice) { i.Paid = 900 })), activities.Planning{},
 			[]string{"finance-export:stripe:live:in_1"}},
-		{"given up, and paid", "InvoiceClosed", planned(withInvoice("paid", func(i *billing.Invoice) { i.Paid = 4900 })), activities.Planning{}, nil},
+		{"given up, and paid", "InvoiceClosed", planned(withInvoice("paid", func(i *fold.Invoice) { i.Paid = 4900 })), activities.Planning{}, nil},
 
-		{"trial ends", "TrialEnding", planned(subscriptionIs(func(s *billing.Subscription) { s.Status, s.TrialEnd = "trialing", trial })), activities.Planning{},
+		{"trial ends", "TrialEnding", planned(subscriptionIs(func(s *fold.Subscription) { s.Status, s.TrialEnd = "trialing", trial })), activities.Planning{},
 			[]string{"trial-ending-notice:stripe:live:sub_1:1772582400"}},
-		{"20 trial ended", "TrialEnding", planned(subscriptionIs(func(s *billing.Subscription) { s.TrialEnd = trial })), activities.Planning{}, nil},
-		{"trial ends, and the subscription with it", "TrialEnding", planned(subscriptionIs(func(s *billing.Subscription) {
+		{"20 trial ended", "TrialEnding", planned(subscriptionIs(func(s *fold.Subscription) { s.TrialEnd = trial })), activities.Planning{}, nil},
+		{"trial ends, and the subscription with it", "TrialEnding", planned(subscriptionIs(func(s *fold.Subscription) {
 			s.Status, s.TrialEnd, s.PlannedEnd = "trialing", trial, trial
 		})), activities.Planning{}, nil},
 
 		{"began", "SubscriptionChanged", planned(), activities.Planning{}, []string{workspace}},
-		{"changed", "SubscriptionChanged", planned(subscriptionIs(func(s *billing.Subscription) { s.Version = 2 }),
-			subscriptionWas(func(s *billing.Subscription) { s.Version = 1 })), activities.Planning{}, []string{workspace, "subscription-changed-notice:stripe:live:sub_1:v2"}},
-		{"began, and was paid before, until a planned end", "SubscriptionChanged", planned(subscriptionIs(func(s *billing.Subscription) { s.Version, s.PlannedEnd = 2, trial }),
-			subscriptionWas(func(s *billing.Subscription) { s.Version, s.Evidence, s.PlannedEnd = 1, true, time.Time{} })), activities.Planning{}, []string{workspace}},
-		{"renewed", "SubscriptionChanged", planned(subscriptionWas(func(*billing.Subscription) {})), activities.Planning{}, []string{workspace}},
-		{"became active", "SubscriptionChanged", planned(subscriptionIs(func(s *billing.Subscription) { s.Version = 2 }),
-			subscriptionWas(func(s *billing.Subscription) { s.Status, s.Version = "incomplete", 1 })), activities.Planning{}, []string{workspace}},
+		{"changed", "SubscriptionChanged", planned(subscriptionIs(func(s *fold.Subscription) { s.Version = 2 }),
+			subscriptionWas(func(s *fold.Subscription) { s.Version = 1 })), activities.Planning{}, []string{workspace, "subscription-changed-notice:stripe:live:sub_1:v2"}},
+		{"began, and was paid before, until a planned end", "SubscriptionChanged", planned(subscriptionIs(func(s *fold.Subscription) { s.Version, s.PlannedEnd = 2, trial }),
+			subscriptionWas(func(s *fold.Subscription) { s.Version, s.Evidence, s.PlannedEnd = 1, true, time.Time{} })), activities.Planning{}, []string{workspace}},
+		{"renewed", "SubscriptionChanged", planned(subscriptionWas(func(*fold.Subscription) {})), activities.Planning{}, []string{workspace}},
+		{"became active", "SubscriptionChanged", planned(subscriptionIs(func(s *fold.Subscription) { s.Version = 2 }),
+			subscriptionWas(func(s *fold.Subscription) { s.Status, s.Version = "incomplete", 1 })), activities.Planning{}, []string{workspace}},
 
 		{"ended", "SubscriptionEnded", planned(subscriptionIs(ended), suspended), activities.Planning{}, []string{suspends, "subscription-ended-notice:stripe:live:sub_1"}},
 		{"10 ended, and another one grants", "SubscriptionEnded", planned(subscriptionIs(ended)), activities.Planning{}, []string{workspace}},
 		{"ended, and an add-on alone stays", "SubscriptionEnded", planned(subscriptionIs(ended), suspended, addOnAlone), activities.Planning{},
 			[]string{suspends, "subscription-ended-notice:stripe:live:sub_1"}},
-		{"ended, and paid for until later", "SubscriptionEnded", planned(subscriptionIs(func(s *billing.Subscription) { ended(s); s.EndsAt = trial }),
-			func(c *billing.Change) { c.After.Access.Grants[0].Ends = trial }), activities.Planning{}, []string{workspace, "access-ending-notice:stripe:live:sub_1:1772582400"}},
-		{"31 ended, and never granted", "SubscriptionEnded", planned(subscriptionIs(func(s *billing.Subscription) { ended(s); s.EverGranted = false }), func(c *billing.Change) {
-			c.After.Access = billing.Access{Account: "acme"}
+		{"ended, and paid for until later", "SubscriptionEnded", planned(subscriptionIs(func(s *fold.Subscription) { ended(s); s.EndsAt = trial }),
+			func(c *fold.Change) { c.After.Access.Grants[0].Ends = trial }), activities.Planning{}, []string{workspace, "access-ending-notice:stripe:live:sub_1:1772582400"}},
+		{"31 ended, and never granted", "SubscriptionEnded", planned(subscriptionIs(func(s *fold.Subscription) { ended(s); s.EverGranted = false }), func(c *fold.Change) {
+			c.After.Access = fold.Access{Account: "acme"}
 		}), activities.Planning{}, nil},
 
 		{"recorded", "Record", planned(), activities.Planning{}, nil},
-		{"recorded, and it says whose it is", "Record", planned(func(c *billing.Change) { c.Before.Access.Target.Version = 6 }), activities.Planning{}, []string{workspace}},
+		{"an upgrade that a coupon or the balance pays is paid when it is finalized", "Record", planned(withInvoice("paid"), subscriptionWas(smaller)), activities.Planning{}, []string{workspace, entry, mails, changed}},
+		{"a pending update is applied", "Record", planned(ofType("customer.subscription.pending_update_applied"), subscriptionWas(smaller)), activities.Planning{}, []string{changed}},
+		{"a renewal pays an upgrade", "InvoicePaid", planned(ofType("invoice.paid"), withInvoice("paid"), subscriptionWas(smaller)), activities.Planning{}, []string{workspace, entry, mails, changed}},
+		{"two paid invoices alone show two plans", "InvoicePaid", planned(ofType("invoice.paid"), withInvoice("paid"), subscriptionWas(func(s *fold.Subscription) {
+			smaller(s)
+			s.Evidence = true
+		})), activities.Planning{}, []string{workspace, entry, mails}},
+		{"it had ended before its payment is finalized", "Record", planned(withInvoice("paid"), subscriptionIs(ended), suspended, subscriptionWas(func(s *fold.Subscription) { s.EverGranted = false })),
+			activities.Planning{}, []string{suspends, entry, mails, "subscription-ended-notice:stripe:live:sub_1"}},
+		{"recorded, and it says whose it is", "Record", planned(func(c *fold.Change) { c.Before.Access.Target.Version = 6 }), activities.Planning{}, []string{workspace}},
 
 		{"the grace is over", "AccountDue", planned(suspended), activities.Planning{}, []string{suspends}},
 		{"what had ended is over", "AccountDue", planned(suspended, comesDue(periodOver(ended))), activities.Planning{}, []string{suspends, "subscription-ended-notice:stripe:live:sub_1"}},
 		{"what had ended is over, and another one grants", "AccountDue", planned(comesDue(periodOver(ended))), activities.Planning{}, nil},
 		{"nothing changes", "AccountDue", planned(), activities.Planning{}, nil},
 		{"all that can be due", "AccountDue", planned(suspended, comesDue(
-			billing.Due{Why: billing.DueDunning, Object: "in_1", Step: 2, Invoice: &billing.Invoice{Ref: billing.Ref{ID: "in_1", Account: "acme"}}},
-			billing.Due{Why: billing.DueSettle, Object: "sub_1"}, billing.Due{Why: billing.DueKeep, Object: "acme"})), activities.Planning{},
+			fold.Due{Why: fold.DueDunning, Object: "in_1", Step: 2, Invoice: &fold.Invoice{Ref: fold.Ref{ID: "in_1", Account: "acme"}}},
+			fold.Due{Why: fold.DueSettle, Object: "sub_1"}, fold.Due{Why: fold.DueKeep, Object: "acme"})), activities.Planning{},
 			[]string{suspends, "dunning-notice:stripe:live:in_1:2", "reconcile-task:stripe:live:sub_1", "release-task:stripe:live:acme:v8"}},
-		{"kept for long enough, and back", "AccountDue", planned(comesDue(billing.Due{Why: billing.DueKeep, Object: "acme"})), activities.Planning{}, nil},
+		{"kept for long enough, and back", "AccountDue", planned(comesDue(fold.Due{Why: fold.DueKeep, Object: "acme"})), activities.Planning{}, nil},
 	} {
 		t.Run(tt.flow+"/"+tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -224,13 +281,13 @@ func TestPlans_Keys(t *testing.T) {
 // A review is asked for whichever event completes its reason.
 func TestPlans_Reviews(t *testing.T) {
 	t.Parallel()
-	paidAndVoid := planned(withInvoice("paid", func(i *billing.Invoice) { i.Review = billing.ReviewPaidAndVoid }))
+	paidAndVoid := planned(withInvoice("paid", func(i *fold.Invoice) { i.Review = fold.ReviewPaidAndVoid }))
 	for _, flow := range []string{"InvoicePaid", "InvoiceClosed", "PaymentFailed", "Record"} {
 		if got := workflows.PlannedReview(flow, paidAndVoid); got != "stripe:live:in_1 paid_and_void" {
 			t.Errorf("%s of a paid and voided invoice asks for the review %q", flow, got)
 		}
 	}
-	imported := planned(subscriptionIs(func(s *billing.Subscription) { ended(s); s.Review = billing.ReviewImport }))
+	imported := planned(subscriptionIs(func(s *fold.Subscription) { ended(s); s.Review = fold.ReviewImport }))
 	if got := workflows.PlannedReview("SubscriptionEnded", imported); got != "stripe:live:sub_1 import_disagrees" {
 		t.Errorf("an import that disagrees asks for the review %q", got)
 	}

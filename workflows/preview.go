@@ -15,30 +15,31 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Asked is the question that a preview answers.
+// Asked is the input of a preview.
 type Asked struct {
 	In EventInput
-	// Action and Decision are the update that a parked run would get. Action is "" for a run that begins anew.
+	// Action and Decision are the update to preview. Action is "" for a new run.
 	Action   string
 	Decision DecisionInput
-	// ReasonCode and Reason say why it is parked, and Waits names the effects that it waits for, as its receipt has
-	// them.
+	// ReasonCode, Reason and Waits are the reason and the open effects of the parked run, as stored on its receipt.
 	ReasonCode, Reason string
 	Waits              activities.Waits
-	// Letters asks for the letters as they would go out, too.
+	// Letters requests the text of the e-mails.
 	Letters bool
 }
 
-// Outlook answers a preview as activities answer a run. It changes nothing. An *activities.Outlook is one.
+// Outlook gives a preview the answers that activities would give a run. It changes nothing. *activities.Outlook
+// implements it.
 type Outlook interface {
 	LoadFacts(context.Context, activities.LoadFactsInput) (activities.LoadFactsResult, error)
 	LoadRelay(context.Context, activities.LoadRelayInput) (activities.LoadRelayResult, error)
-	// Correct answers the question about an object's entry, and returns what follows.
-	Correct(ctx context.Context, mode, object string, at time.Time) ([]billing.Correction, error)
-	// Standings says how effects stand in the ledger, by key; one that was never begun is not in it.
+	// Correct returns the corrections of an object's entries.
+	Correct(ctx context.Context, mode, object string, at time.Time) ([]fold.Correction, error)
+	// Standings returns the state of effects in the ledger, by key. It omits effects that were never begun.
 	Standings(ctx context.Context, keys []string) (map[string]effect.Standing, error)
 	ForecastFacts(context.Context, activities.EffectInput[activities.Facts]) (activities.Forecast, error)
 	ForecastWithholding(context.Context, activities.EffectInput[activities.Withholding]) (activities.Forecast, error)
@@ -47,75 +48,75 @@ type Outlook interface {
 	ForecastAlignment(context.Context, activities.EffectInput[activities.WorkspaceRef]) (activities.Forecast, error)
 	ForecastEntry(context.Context, activities.EffectInput[activities.Entry]) (activities.Forecast, error)
 	ForecastLetter(context.Context, activities.EffectInput[activities.Letter]) (activities.Forecast, error)
-	// WriteLetter writes a letter as it would go out, wanted or not.
+	// WriteLetter renders an e-mail, even if it would not be sent.
 	WriteLetter(context.Context, activities.EffectInput[activities.Letter]) (activities.WrittenLetter, error)
 	ForecastTask(context.Context, activities.EffectInput[activities.Task]) (activities.Forecast, error)
 	ForecastRelay(context.Context, activities.EffectInput[activities.Delivery]) (activities.Forecast, error)
 	ForecastFetch(context.Context, activities.EffectInput[activities.Wanted]) (activities.Forecast, error)
 }
 
-// RefusedError says that a run would not take a decision.
+// RefusedError means that a run would not accept the decision.
 type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return e.Reason }
 
-// Preview says what a run would do: a parked one that is told a decision, or a new one. The flow itself runs here, on
-// an engine that asks the ledger instead of running activities. So it plans, settles, parks and takes back as the run
-// would.
+// Preview forecasts a run: a parked run after a decision, or a new run. The flow itself executes here, on an engine
+// that reads the ledger instead of running activities. It therefore plans, settles, parks and compensates exactly as
+// the run would.
 //
-// It assumes that every sink answers. An effect whose sink is out or paused now says that it waits. The error is a
-// [*RefusedError] if the run would not take the decision.
+// Preview assumes that every sink responds. An effect of a sink that is down or paused is reported as waiting. The
+// error is a [*RefusedError] if the run would not accept the decision.
 func Preview(ctx context.Context, outlook Outlook, asked Asked) (Previewed, error) {
 	p := newPreview(ctx, outlook, asked)
 	return p.of(p)
 }
 
-// Fold returns the change that a fact would make. A later preview with the same outlook finds the fact folded.
-func Fold(ctx context.Context, outlook Outlook, fact billing.Fact) (change billing.Change, err error) {
+// Fold returns the change that a fact would make. Later previews with the same outlook include the fact.
+func Fold(ctx context.Context, outlook Outlook, added fact.Fact) (change fold.Change, err error) {
 	folded, err := outlook.ForecastFacts(ctx,
-		activities.EffectInput[activities.Facts]{For: activities.Facts{Facts: []billing.Fact{fact}}})
+		activities.EffectInput[activities.Facts]{For: activities.Facts{Facts: []fact.Fact{added}}})
 	if err == nil {
 		err = json.Unmarshal(folded.Value, &change)
 	}
 	return change, err
 }
 
-// preview is the engine of a flow that is previewed.
+// preview is the engine of a previewed flow.
 type preview struct {
 	Asked
 	f *flow
-	// context is kept here since the flow has one of another kind.
+	// context is a field because the methods of engine have no context parameter.
 	context context.Context
 	outlook Outlook
-	// parked is set until the run has come to its present park. The ledger has the outcomes of the effects before that.
+	// parked is set until the preview has reached the present park. Until then, the outcomes come from the ledger.
 	parked bool
 
-	// before is how effects stood when they were read, and stands how they stand now, after what the run has done. An
-	// effect that was never begun is in neither; known has the keys of all that were read.
-	stands, before map[string]effect.Standing
+	// before holds the states of effects as read, and states their states after the previewed steps. Effects that
+	// were never begun are in neither. known contains the keys of all effects that were read.
+	states, before map[string]effect.Standing
 	known          map[string]bool
 	seen           []*step
 	ran            map[string]effect.Result
-	// foreseen is the forecast of each effect that ran.
-	foreseen map[string]activities.Forecast
-	ended    Previewed
+	// forecasts holds the forecast of each effect that ran.
+	forecasts map[string]activities.Forecast
+	ended     Previewed
 }
 
 func newPreview(ctx context.Context, outlook Outlook, asked Asked) *preview {
 	return &preview{
 		Asked: asked, f: &flow{in: asked.In, name: asked.In.Flow()}, context: ctx, outlook: outlook,
-		parked: asked.Action != "", stands: map[string]effect.Standing{}, before: map[string]effect.Standing{},
+		parked: asked.Action != "", states: map[string]effect.Standing{}, before: map[string]effect.Standing{},
 		known: map[string]bool{},
-		ran:   map[string]effect.Result{}, foreseen: map[string]activities.Forecast{},
+		ran:   map[string]effect.Result{}, forecasts: map[string]activities.Forecast{},
 	}
 }
 
-// errParks ends a preview when the run waits for a person.
+// errParks ends a preview at the point where the run waits for a person.
 var errParks = errors.New("the run parks")
 
-// of runs the flow on an engine, the preview itself or one that embeds it, and returns the result.
+// of runs the flow on an engine (the preview itself, or a type that embeds it) and returns the result.
 func (p *preview) of(e engine) (Previewed, error) {
-	if err := p.tooLate(); err != nil {
+	if err := p.rejectIfSettled(); err != nil {
 		return Previewed{}, err
 	}
 	p.f.engine = e
@@ -136,29 +137,32 @@ func (p *preview) of(e engine) (Previewed, error) {
 		}
 		p.ended.Effects = append(p.ended.Effects, e)
 	}
-	return p.ended, nil
+	var err error
+	p.ended.AccessAfter, err = p.accessAfter()
+	return p.ended, err
 }
 
-// tooLate refuses a decision about a run whose effects others have settled, as [activities.Runs.RecordDecision] does.
-func (p *preview) tooLate() error {
+// rejectIfSettled rejects a decision about effects that other runs have settled, as
+// [activities.Runs.RecordDecision] does.
+func (p *preview) rejectIfSettled() error {
 	keys := p.Waits.Keys()
-	stands, err := p.outlook.Standings(p.context, keys)
+	state, err := p.outlook.Standings(p.context, keys)
 	if err != nil {
 		return err
 	}
-	if why := activities.DoneMeanwhile(p.In.EventID, keys, stands); why != "" {
+	if why := activities.DoneMeanwhile(p.In.EventID, keys, state); why != "" {
 		return &RefusedError{why}
 	}
 	return nil
 }
 
-// A preview is of no time, nobody cancels it, and nobody looks at it.
+// A preview has no time, is never cancelled, and has no details.
 func (p *preview) asOf() time.Time          { return time.Time{} }
 func (p *preview) pause(time.Duration) bool { return false }
 func (p *preview) cancelled() bool          { return false }
 func (p *preview) details(string)           {}
 
-// execute answers what a run asks its activities, effects aside.
+// execute answers the activities of a run, except the effects.
 func (p *preview) execute(a attempt, result any) (err error) {
 	switch in := a.input.(type) {
 	case activities.LoadFactsInput:
@@ -177,15 +181,15 @@ func (p *preview) execute(a attempt, result any) (err error) {
 		}
 		return err
 	case activities.ReadEffectsInput:
-		err := p.know(slices.Concat(in.Keys, in.Undos)...)
-		*result.(*activities.ReadEffectsResult) = in.Of(p.stands)
+		err := p.readStates(slices.Concat(in.Keys, in.Undos)...)
+		*result.(*activities.ReadEffectsResult) = in.Of(p.states)
 		return err
 	case activities.SkipEffectInput:
 		return p.skip(in, result.(*activities.SkipEffectResult))
 	case activities.FinishRunInput:
 		p.ended.Outcome, p.ended.Reason = in.Status, in.Reason
 		return nil
-	case activities.RecordDecisionInput, activities.WakeWaitingInput:
+	case activities.RecordDecisionInput, activities.WakeWaitingInput, activities.WithholdEffectsInput:
 		return nil
 	}
 	if a.call.ByHand != nil {
@@ -194,11 +198,11 @@ func (p *preview) execute(a attempt, result any) (err error) {
 		p.become(a.call.Key, done, p.In.EventID)
 		return nil
 	}
-	return fmt.Errorf("preview of %s: nothing says what %q would come to", p.In.EventID, a.name)
+	return fmt.Errorf("preview of %s: no forecast for activity %q", p.In.EventID, a.name)
 }
 
-// loaded restores the reason of a park at load, even if its cause is mended by now. A run that has come
-// further found none.
+// loaded restores the reason of a park at load, even if its cause is fixed by now. A run that got further had no such
+// reason.
 func (p *preview) loaded(code, why *string) {
 	switch {
 	case !p.parked:
@@ -209,8 +213,8 @@ func (p *preview) loaded(code, why *string) {
 	}
 }
 
-// know reads how effects stand that nobody has asked about before.
-func (p *preview) know(keys ...string) error {
+// readStates reads the states of effects that were not read before.
+func (p *preview) readStates(keys ...string) error {
 	unknown := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return p.known[key] })
 	if len(unknown) == 0 {
 		return nil
@@ -219,7 +223,7 @@ func (p *preview) know(keys ...string) error {
 	for _, key := range unknown {
 		p.known[key] = true
 	}
-	maps.Copy(p.stands, found)
+	maps.Copy(p.states, found)
 	maps.Copy(p.before, found)
 	return err
 }
@@ -228,7 +232,7 @@ func (p *preview) attemptAll(steps []*step) error { return p.each(steps, p.attem
 
 func (p *preview) each(steps []*step, attempt func(*step) error) error {
 	open := p.f.toTry(steps)
-	if err := p.know(keysOf(open)...); err != nil { // one question for all
+	if err := p.readStates(keysOf(open)...); err != nil { // one query for all steps
 		return err
 	}
 	for _, s := range open {
@@ -243,28 +247,28 @@ func (p *preview) each(steps []*step, attempt func(*step) error) error {
 }
 
 func (p *preview) attempt(s *step) error {
-	stands, known := p.stands[s.key]
+	state, known := p.states[s.key]
 	switch {
 	case p.parked && !known:
 		s.result = effect.Result{State: effect.Failed, Reason: "not begun"}
 		return nil
-	case p.parked && stands.Claimable(0), p.parked && stands.UnderWay():
+	case p.parked && state.Claimable(0), p.parked && state.UnderWay():
 		s.begun, s.result = true,
-			effect.Result{State: effect.Failed, Round: stands.Round, Reason: "not done when the run parked"}
+			effect.Result{State: effect.Failed, Round: state.Round, Reason: "not done when the run parked"}
 		return nil
 	}
 	s.begun = true
 	switch {
-	case stands.UnderWay():
-		// Another run does it, and this one waits for that.
-		s.result = effect.Result{State: effect.AlreadyDone, By: stands.EventID}
+	case state.UnderWay():
+		// Another run executes it, and this run waits for that.
+		s.result = effect.Result{State: effect.AlreadyDone, By: state.EventID}
 		return nil
-	case p.parked && p.cameTo(func(o activities.Step) bool { return o.Key == s.key && o.Skipped }):
-		// The run was told so, and asks for nothing that would follow.
-		s.skipped, s.result = true, effect.Result{State: effect.Skipped, Reason: stands.Error}
+	case p.parked && p.reached(func(o activities.Step) bool { return o.Key == s.key && o.Skipped }):
+		// The decision to skip has no follow-up steps.
+		s.skipped, s.result = true, effect.Result{State: effect.Skipped, Reason: state.Error}
 		return nil
-	case known && !stands.Claimable(s.round):
-		s.result = effect.Recorded(stands, p.In.EventID)
+	case known && !state.Claimable(s.round):
+		s.result = effect.Recorded(state, p.In.EventID)
 		return nil
 	}
 	forecast, err := p.forecast(s)
@@ -273,8 +277,8 @@ func (p *preview) attempt(s *step) error {
 	}
 	result := forecast.Result
 	s.result = result
-	s.result.Round = max(result.Round, stands.Round)
-	p.foreseen[s.key], p.ran[s.key] = forecast, result
+	s.result.Round = max(result.Round, state.Round)
+	p.forecasts[s.key], p.ran[s.key] = forecast, result
 	p.become(s.key, s.result, p.In.EventID)
 	if result.State == effect.Done && s.compensates != "" {
 		p.become(s.compensates, effect.Result{State: effect.Compensated}, p.In.EventID)
@@ -285,8 +289,8 @@ func (p *preview) attempt(s *step) error {
 
 func (p *preview) forecast(s *step) (activities.Forecast, error) {
 	c := p.f.call(s)
-	c.After = slices.DeleteFunc(slices.Clone(c.After), func(key string) bool { // what this run settles first
-		return p.stands[key].Settled()
+	c.After = slices.DeleteFunc(slices.Clone(c.After), func(key string) bool { // settled earlier in this run
+		return p.states[key].Settled()
 	})
 	forecast, err := s.work.forecast(p.context, p.outlook, c)
 	if err != nil {
@@ -296,15 +300,15 @@ func (p *preview) forecast(s *step) (activities.Forecast, error) {
 }
 
 func (p *preview) become(key string, r effect.Result, eventID string) {
-	p.stands[key], p.known[key] = effect.StandingAfter(r, eventID), true
+	p.states[key], p.known[key] = effect.StandingAfter(r, eventID), true
 }
 
-// skip is what [activities.Runs.SkipEffect] does.
+// skip mirrors [activities.Runs.SkipEffect].
 func (p *preview) skip(in activities.SkipEffectInput, result *activities.SkipEffectResult) error {
-	if err := p.know(in.Effect.Key); err != nil {
+	if err := p.readStates(in.Effect.Key); err != nil {
 		return err
 	}
-	if s := p.stands[in.Effect.Key]; s.Settled() {
+	if s := p.states[in.Effect.Key]; s.Settled() {
 		met := effect.Recorded(s, in.Effect.EventID)
 		result.Met = &met
 		return nil
@@ -313,7 +317,7 @@ func (p *preview) skip(in activities.SkipEffectInput, result *activities.SkipEff
 	return nil
 }
 
-// waitForPerson repeats the decisions that brought the run to its present park, gives the asked one there, and ends
+// waitForPerson repeats the decisions that led to the present park, applies the previewed decision there, and ends
 // the preview at the next park.
 func (p *preview) waitForPerson(status string, why reason) (decision, error) {
 	p.ended.Outcome, p.ended.Reason = status, why.String()
@@ -324,12 +328,12 @@ func (p *preview) waitForPerson(status string, why reason) (decision, error) {
 	switch {
 	case !p.parked:
 		return decision{}, errParks
-	case review && len(p.f.steps) > 0 && p.cameTo(func(s activities.Step) bool { return s.Kind == closeReview.Name }):
+	case review && len(p.f.steps) > 0 && p.reached(func(s activities.Step) bool { return s.Kind == closeReview.Name }):
 		return before(UpdateApprove)
 	case p.Waits.Undoing && !p.f.undone:
 		return before(UpdateCompensate)
 	}
-	if err := cmp.Or(p.Decision.check(), p.f.mayDecide(p.Action, p.Decision)); err != nil {
+	if err := cmp.Or(p.Decision.check(), p.f.checkAllowed(p.Action, p.Decision)); err != nil {
 		refused, _ := errors.AsType[*temporal.ApplicationError](err)
 		return decision{}, &RefusedError{refused.Message()}
 	}
@@ -337,7 +341,7 @@ func (p *preview) waitForPerson(status string, why reason) (decision, error) {
 	return decision{request: "preview", action: p.Action, input: p.Decision}, nil
 }
 
-// cameTo reports whether the parked run has come to such a step.
-func (p *preview) cameTo(step func(activities.Step) bool) bool {
+// reached reports whether the parked run has begun such a step.
+func (p *preview) reached(step func(activities.Step) bool) bool {
 	return slices.ContainsFunc(p.Waits.Steps, step)
 }

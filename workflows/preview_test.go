@@ -23,6 +23,8 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/workflows"
@@ -44,7 +46,7 @@ type history struct {
 	rng    *rand.Rand
 	in     workflows.EventInput
 	load   activities.LoadFactsResult
-	change billing.Change
+	change fold.Change
 
 	mu     sync.Mutex // the test environment runs local activities side by side
 	ledger map[string]*ledger.Grant
@@ -75,7 +77,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	}
 	h.change = h.someChange()
 	h.load = activities.LoadFactsResult{
-		Facts:   []billing.Fact{{Subject: h.change.Subject, Kind: billing.SubscriptionSeen, Object: "sub_1"}},
+		Facts:   []fact.Fact{{Subject: h.change.Subject, Kind: fact.SubscriptionSeen, Object: "sub_1"}},
 		Fetches: h.chance(30),
 	}
 	h.load.Planning.CancelCompensates = h.chance(20)
@@ -107,27 +109,27 @@ func (h *history) chance(percent int) bool { return h.rng.IntN(100) < percent }
 func pick[V any](rng *rand.Rand, of ...V) V { return of[rng.IntN(len(of))] }
 
 // someChange is what applying comes to.
-func (h *history) someChange() billing.Change {
-	changes := []func(*billing.Change){withInvoice("paid")}
+func (h *history) someChange() fold.Change {
+	changes := []func(*fold.Change){withInvoice("paid")}
 	if h.chance(30) {
-		changes = append(changes, subscriptionIs(func(s *billing.Subscription) { s.Uncertain = true }))
+		changes = append(changes, subscriptionIs(func(s *fold.Subscription) { s.Uncertain = true }))
 	}
 	if h.chance(30) {
 		changes = append(changes, subscriptionIs(ended), suspended)
 	}
 	if h.chance(30) {
-		changes = append(changes, func(c *billing.Change) {
-			c.After.Refunds = []billing.Refund{{Ref: billing.Ref{ID: "re_1", Account: "acme"}, Amount: 900, Currency: "usd", SucceededAt: began}}
+		changes = append(changes, func(c *fold.Change) {
+			c.After.Refunds = []fold.Refund{{Ref: fold.Ref{ID: "re_1", Account: "acme"}, Amount: 900, Currency: "usd", SucceededAt: began}}
 		})
 	}
 	if h.chance(20) {
-		changes = append(changes, withInvoice("paid", func(i *billing.Invoice) { i.Review = billing.ReviewPaidAndVoid }))
+		changes = append(changes, withInvoice("paid", func(i *fold.Invoice) { i.Review = fold.ReviewPaidAndVoid }))
 	}
 	if h.chance(20) {
-		changes = append(changes, comesDue(billing.Due{Why: billing.DueSettle, Object: "sub_1", At: began}))
+		changes = append(changes, comesDue(fold.Due{Why: fold.DueSettle, Object: "sub_1", At: began}))
 	}
 	if h.chance(5) {
-		changes = append(changes, func(c *billing.Change) { c.Silent = true })
+		changes = append(changes, func(c *fold.Change) { c.Silent = true })
 	}
 	c := planned(changes...)
 	if h.chance(50) {
@@ -146,7 +148,7 @@ func (h *history) value(input any) (any, error) {
 		due.Subject = in.For.Subject
 		return due, nil
 	case activities.EffectInput[activities.Withholding]:
-		withheld := billing.Change{Subject: h.change.Subject, After: billing.State{Access: h.change.After.Access}}
+		withheld := fold.Change{Subject: h.change.Subject, After: fold.State{Access: h.change.After.Access}}
 		withheld.After.Access.Target.Version++
 		return withheld, nil
 	case activities.EffectInput[activities.Entry]:
@@ -255,7 +257,7 @@ func (h *history) LoadFacts(context.Context, activities.LoadFactsInput) (activit
 	return h.load, nil
 }
 
-func (h *history) Correct(context.Context, string, string, time.Time) ([]billing.Correction, error) {
+func (h *history) Correct(context.Context, string, string, time.Time) ([]fold.Correction, error) {
 	return nil, billing.ErrNoQuestion
 }
 
@@ -396,6 +398,7 @@ func (h *history) environment() *testsuite.TestWorkflowEnvironment {
 	})
 	plays(env, "SkipEffect", h.skip)
 	env.OnActivity("WakeWaiting", mock.Anything, mock.Anything).Return(activities.WakeWaitingResult{}, nil)
+	env.OnActivity("WithholdEffects", mock.Anything, mock.Anything).Return(activities.WithholdEffectsResult{}, nil)
 	return env
 }
 

@@ -1,89 +1,116 @@
 package workflows
 
 import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Will says what would happen to an effect.
+// Will is the forecast for an effect.
 type Will string
 
-// The fates of an effect.
+// Forecasts of an effect.
 const (
-	WillStay           Will = "stays"               // it is done, by this event or another, and is not done again
+	WillStay           Will = "stays"               // it is done, by this event or another, and is not repeated
 	WillRun            Will = "runs"                // it is done now
-	WillRunLater       Will = "runs_later"          // it waits for its sink, or for its state to settle, and is then done
-	WillAsk            Will = "asks"                // it may have happened, and a person is asked
+	WillRunLater       Will = "runs_later"          // it waits for its sink or its state, and is then done
+	WillAsk            Will = "asks"                // it may have happened; a person decides
 	WillRefuse         Will = "refused"             // its sink refuses it, with the reason
 	WillNotBeDone      Will = "not_done"            // it is not done, with the reason
-	WillTakeBack       Will = "taken_back"          // it is done, or may be, and is taken back
-	WillRunAndTakeBack Will = "runs_and_taken_back" // it is done now, beside one that is refused, and taken back
-	WillLeave          Will = "left"                // it is found not to be wanted, and recorded as skipped
+	WillTakeBack       Will = "taken_back"          // it is done, or may be, and is compensated
+	WillRunAndTakeBack Will = "runs_and_taken_back" // it is done now and compensated, because another effect is refused
+	WillLeave          Will = "left"                // it is obsolete, and recorded as skipped
 	WillSkip           Will = "skips"               // it is skipped by the decision
 	WillMark           Will = "marked"              // it is marked as done by the decision
 	WasSkipped         Will = "skipped"             // it is skipped, and stays so
-	WasTakenBack       Will = "was_taken_back"      // it was taken back, and stays so
-	// WillWait: nothing begins it now. It is not done, and waits for what the run parks for; or another run is at it.
+	WasTakenBack       Will = "was_taken_back"      // it was compensated, and stays so
+	// WillWait: nothing starts it now. It waits for the cause of the park, or another run is executing it.
 	WillWait Will = "waits"
 )
 
-// String says it to a person.
+// String returns the label for people.
 func (w Will) String() string {
 	return map[Will]string{
 		WillStay: "done, stays", WillRun: "will run", WillRunLater: "will wait, then run",
-		WillAsk: "may have happened: will ask", WillRefuse: "refused", WillNotBeDone: "not done",
-		WillTakeBack: "will be taken back", WillRunAndTakeBack: "will run, and be taken back",
-		WillLeave: "will be left",
+		WillAsk: "may have happened: needs a decision", WillRefuse: "refused", WillNotBeDone: "not done",
+		WillTakeBack: "will be compensated", WillRunAndTakeBack: "will run, then be compensated",
+		WillLeave: "obsolete, will be skipped",
 		WillSkip:  "will be skipped", WillMark: "will be marked done", WasSkipped: "skipped, stays",
-		WasTakenBack: "taken back, stays", WillWait: "waits",
+		WasTakenBack: "compensated, stays", WillWait: "waits",
 	}[w]
 }
 
-// Wills are all of them, in the order of interest.
+// Wills lists all forecasts, in the order of interest.
 func Wills() []Will {
 	return []Will{WillStay, WillRun, WillRunLater, WillAsk, WillTakeBack, WillRunAndTakeBack, WasSkipped, WillSkip,
 		WillMark, WillLeave, WasTakenBack, WillRefuse, WillNotBeDone, WillWait}
 }
 
-// PreviewedEffect is what would happen to one effect.
+// PreviewedEffect is the forecast for one effect.
 type PreviewedEffect struct {
 	Key  string `json:"key"`
 	Kind string `json:"kind"`
 	Sink string `json:"sink"`
 	Will Will   `json:"will"`
-	// Why says why it is refused, not done or left, and what else there is to know.
+	// Why is the reason why it is refused, not done or obsolete, or a remark.
 	Why string `json:"why,omitempty"`
-	// WaitsFor says why it waits before it is tried: its sink is out or paused, or the state that a letter tells has to
-	// settle. It is "" for an effect that does not wait.
+	// WaitsFor is the reason why it waits before the first attempt: its sink is down or paused, or the state that an
+	// e-mail reports has to settle. It is "" for an effect that does not wait.
 	WaitsFor string `json:"waits_for,omitempty"`
-	// By is the event that has done it, where that is another one.
+	// By is the event that executed it, if it was another event.
 	By string `json:"by,omitempty"`
-	// Undo is the kind of effect that would take it back; Undoes is the key of the effect that this one takes back.
+	// Undo is the kind of effect that would compensate it. Undoes is the key of the effect that this one compensates.
 	Undo   string `json:"undo,omitempty"`
 	Undoes string `json:"undoes,omitempty"`
-	// Amount is an entry's, in minor units of Currency, negative for money that goes out; nil for any other effect.
+	// Amount is the amount of an entry in minor units of Currency, negative for outgoing money. It is nil for any
+	// other effect.
 	Amount   *int64 `json:"amount,omitempty"`
 	Currency string `json:"currency,omitempty"`
-	// Letter is the letter that it sends, where that is asked for; else nil.
+	// Letter is the e-mail that it sends, if requested.
 	Letter *activities.WrittenLetter `json:"letter,omitempty"`
 }
 
-// Previewed is what would happen: to the effects, in the order in which the run comes to them, and to the receipt.
+// Previewed is the result of a preview: the effects in order of execution, and the status of the receipt.
 type Previewed struct {
 	Effects []PreviewedEffect `json:"effects"`
-	// Outcome is the receipt's status then: of a run that ends, or of one that parks. Reason says why.
+	// Outcome is the resulting status of the receipt, whether the run ends or parks. Reason is its reason.
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason,omitempty"`
-	// Asks is set where the provider is asked first: what follows may change with its answer.
+	// AccessAfter is the access of the account after the effects. It is nil if none of them changes facts.
+	AccessAfter *fold.Access `json:"access_after,omitempty"`
+	// Asks is set if the provider is queried first: its answer may change the following effects.
 	Asks bool `json:"asks_provider,omitempty"`
 }
 
 // Parks reports whether the run parks again.
 func (p Previewed) Parks() bool { return p.Outcome == needsReview || p.Outcome == dead }
 
+// accessAfter returns the access after the last effect that changes facts. It returns nil if no such effect runs.
+func (p *preview) accessAfter() (*fold.Access, error) {
+	for _, s := range slices.Backward(p.seen) {
+		forecast, ran := p.forecasts[s.key]
+		changes := slices.Contains([]string{applyFacts.Name, withholdGrant.Name, applyDue.Name}, s.kind)
+		if !ran || !changes || len(forecast.Value) == 0 {
+			continue
+		}
+		var change fold.Change
+		if err := json.Unmarshal(forecast.Value, &change); err != nil {
+			return nil, fmt.Errorf("read the forecast of %s: %w", s.key, err)
+		}
+		if access := change.After.Access; access.Account != "" {
+			return &access, nil
+		}
+	}
+	return nil, nil
+}
+
 func (p *preview) effect(s *step) PreviewedEffect {
 	e := PreviewedEffect{Key: s.key, Kind: s.kind, Sink: s.sink, Undoes: s.compensates,
-		WaitsFor: p.foreseen[s.key].WaitsFor}
+		WaitsFor: p.forecasts[s.key].WaitsFor}
 	if s.undo != nil {
 		e.Undo = s.undo(s.result).kind
 	}
@@ -91,7 +118,7 @@ func (p *preview) effect(s *step) PreviewedEffect {
 		amount := entry.Net()
 		e.Amount, e.Currency = &amount, entry.Currency
 	}
-	before, now := p.before[s.key], p.stands[s.key]
+	before, now := p.before[s.key], p.states[s.key]
 	is := func(of effect.Standing, state effect.State) bool {
 		return of.State != "" && !of.UnderWay() && effect.Recorded(of, "").State == state
 	}
@@ -106,7 +133,7 @@ func (p *preview) effect(s *step) PreviewedEffect {
 		if e.WaitsFor != "" {
 			e.Will = WillRunLater
 		}
-		e.Why = p.besides(s, is(before, effect.Uncertain))
+		e.Why = p.remark(s, is(before, effect.Uncertain))
 	case ran && result.State == effect.Uncertain:
 		e.Will, e.Why = WillAsk, result.Reason
 	case ran:
@@ -114,7 +141,7 @@ func (p *preview) effect(s *step) PreviewedEffect {
 	case now.State == "":
 		e.Will, e.Why = WillWait, "not begun"
 	case now.UnderWay():
-		e.Will, e.Why = WillWait, "another run is doing it"
+		e.Will, e.Why = WillWait, "another run is executing it"
 	case is(now, effect.Compensated) && !is(before, effect.Compensated):
 		e.Will = WillTakeBack
 	case is(now, effect.Compensated):
@@ -129,7 +156,7 @@ func (p *preview) effect(s *step) PreviewedEffect {
 		e.Will, e.By = WillStay, s.result.By
 	case is(now, effect.Uncertain):
 		e.Will, e.Why = WillAsk, effect.Recorded(now, "").Reason
-	case now.Claimable(0): // it goes on trying
+	case now.Claimable(0): // its run keeps trying
 		e.Will, e.Why = WillWait, effect.Recorded(now, "").Reason
 	default:
 		e.Will, e.Why = notDone(effect.Recorded(now, ""))
@@ -137,23 +164,23 @@ func (p *preview) effect(s *step) PreviewedEffect {
 	return e
 }
 
-// besides says what else there is to know of an effect that runs.
-func (p *preview) besides(s *step, inDoubt bool) string {
+// remark returns a remark about an effect that runs.
+func (p *preview) remark(s *step, inDoubt bool) string {
 	ask, asks := s.work.(work[activities.Wanted])
 	switch {
 	case asks && ask.input(p.f.call(s)).For.Tag != "":
-		return "will ask Stripe first: all that follows comes of its answer, and is not known before"
+		return "will fetch the object from Stripe first: the following effects depend on it and are not known yet"
 	case s.sink == SinkStripe:
-		return "will ask Stripe first: what follows may change with its answer"
+		return "will fetch the object from Stripe first: the following effects may change"
 	case inDoubt:
-		return "it may have happened, and is done again"
-	case p.foreseen[s.key].Asks:
-		return "will ask Stripe first how the money has settled"
+		return "it may have happened before, and is executed again"
+	case p.forecasts[s.key].Asks:
+		return "will fetch the settlement from Stripe first"
 	}
 	return ""
 }
 
-// notDone says of an effect that is not done whether its sink refuses it, and why.
+// notDone returns the forecast for an effect that is not done: refused by its sink or not, with the reason.
 func notDone(r effect.Result) (Will, string) {
 	if r.State == effect.Refused {
 		return WillRefuse, r.Reason

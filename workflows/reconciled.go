@@ -4,17 +4,29 @@ import (
 	"slices"
 
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// ReconciledFlow is the workflow type of receipts of [ReconciledType]: objects that a person had fetched.
+// ReconciledFlow is the workflow type for receipts of [ReconciledType]: objects that a person fetched.
 const (
 	ReconciledFlow = "Reconciled"
 	ReconciledType = activities.Reconciled
 )
 
-// reconciledFlows are the flows of receipts of fetched objects, by the receipt's type. Money that has moved has the
-// flow of its events: that mails nothing, and cannot be taken back either.
+// LostFlow is the workflow type for events that Stripe sends in place of an event that it could not generate.
+const LostFlow = "EventLost"
+
+// planLost is the plan for the object of a lost event. It is the plan of a reconciliation, and of money that moved.
+func planLost(c fold.Change, p activities.Planning) plan {
+	a := c.After
+	if len(a.Refunds)+len(a.Disputes)+len(a.Credits)+len(a.Warnings) > 0 {
+		return planMoney(c, p)
+	}
+	return planReconciled(c, p)
+}
+
+// reconciledFlows maps the type of a receipt with a fetched object to its flow. Money that has moved has the flow of
+// its events, which sends no e-mail and cannot be compensated.
 var reconciledFlows = map[string]string{
 	ReconciledType: ReconciledFlow, ReconciledType + ".charge": "RefundChanged",
 	ReconciledType + ".refund":  "RefundChanged",
@@ -22,20 +34,20 @@ var reconciledFlows = map[string]string{
 	ReconciledType + ".credit_note": "CreditNoteIssued",
 }
 
-// planReconciled is what happens when a person has had an object fetched that is not as our rows say. It does the
-// effects of the lost events, by their keys: should one of them come after all, it finds them done.
+// planReconciled plans a fetched object that differs from pawl's rows. It executes the effects of the missing events
+// under their keys, so an event that arrives later finds them done.
 //
-// It mails nothing: this may be old news to the customer. The reminders of an open invoice are the clock's, and are
-// true.
-func planReconciled(c billing.Change, p activities.Planning) plan {
+// It sends no e-mail, because the news may be old for the customer. Reminders of an open invoice are scheduled
+// actions and are still sent.
+func planReconciled(c fold.Change, p activities.Planning) plan {
 	made := planReconciledObject(c, p)
 	made.steps = slices.DeleteFunc(made.steps, func(s *step) bool { return s.sink == SinkMail })
 	made.letters = nil
 	return made
 }
 
-// planReconciledObject is the plan of the event that would have told the same.
-func planReconciledObject(c billing.Change, p activities.Planning) plan {
+// planReconciledObject returns the plan of the event that would have reported the same state.
+func planReconciledObject(c fold.Change, p activities.Planning) plan {
 	switch i, s := c.After.Invoice, c.After.Subscription; {
 	case i != nil && i.Status == "paid":
 		return planInvoicePaid(c, p)
@@ -48,5 +60,5 @@ func planReconciledObject(c billing.Change, p activities.Planning) plan {
 	case s == nil && c.After.Checkout != nil:
 		return planCheckoutPaid(c, p)
 	}
-	return plan{steps: workspaceSteps(c), review: reviewOf(c)}
+	return plan{steps: workspaceSteps(c)}
 }

@@ -4,12 +4,13 @@ import (
 	"cmp"
 
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// refundSteps book a refund that succeeded. One that failed after all has both entries, whichever was told first. What
-// its charge has told before is booked by that.
-func refundSteps(subject billing.Subject, r billing.Refund) (steps []*step) {
+// refundSteps books a successful refund. A refund that failed after its success has both entries, in any order of
+// events. A refund that is contained in the sum of its charge is already booked.
+func refundSteps(subject fact.Subject, r fold.Refund) (steps []*step) {
 	entry := bookedFor(subject, activities.RefundEntry, r.ID, r.Ref)
 	entry.Amount, entry.Tax, entry.Currency, entry.OccurredAt = r.Amount, r.Tax, r.Currency, r.SucceededAt
 	booked := refundEntry.key(object(subject, cmp.Or(r.Within, r.ID)))

@@ -1,17 +1,27 @@
 package workflows
 
-import "github.com/pawlhq/pawl/activities"
+import (
+	"cmp"
 
-// relay delivers an event to the consumers of its source. It is the flow of every event that has no other.
-// Consumers are independent of each other: one that is down keeps nothing from the others, and parks the run when its
-// tries are used up.
+	"github.com/pawlhq/pawl/activities"
+)
+
+// relay delivers an event to the consumers of its source. It is the flow of every event without a flow of its own.
+// Consumers are independent: if one is down, the others still get the event, and the run parks when the retries of
+// that consumer end.
 //
-// A delivery cannot be taken back, so a parked run takes no decision to compensate.
+// A delivery cannot be compensated, so a parked run does not accept compensate.
 func (f *flow) relay() (EventResult, error) {
 	f.irreversible = true
 	deliveries, dismissed, err := f.loadRelay()
 	if err != nil {
 		return EventResult{}, err
+	}
+	if f.withholds {
+		if err := f.withhold(deliveries, ""); err != nil {
+			return EventResult{}, err
+		}
+		return f.finish(processed, cmp.Or(dismissed, withheld()))
 	}
 	if _, err := f.settle(deliveries...); err != nil {
 		return EventResult{}, err
@@ -19,8 +29,8 @@ func (f *flow) relay() (EventResult, error) {
 	return f.finish(processed, dismissed)
 }
 
-// loadRelay reads where the event goes, and parks while that is nowhere. It returns a reason when a person decided that
-// it shall not go anywhere.
+// loadRelay reads the consumers of the event and parks while the list is empty. It returns a reason if a person
+// dismissed the event.
 func (f *flow) loadRelay() (deliveries []*step, dismissed reason, err error) {
 	for {
 		var loaded activities.LoadRelayResult
@@ -30,6 +40,7 @@ func (f *flow) loadRelay() (deliveries []*step, dismissed reason, err error) {
 			return nil, reason{}, err
 		}
 		f.settings = loaded.Sinks
+		f.beforeEffects(loaded.Withhold)
 		if loaded.Code == "" {
 			return f.deliveries(loaded.Consumers), reason{}, nil
 		}
@@ -39,7 +50,7 @@ func (f *flow) loadRelay() (deliveries []*step, dismissed reason, err error) {
 	}
 }
 
-// eventObject names the event in keys: <provider>:<mode>[:<account>]:<event>.
+// eventObject returns the event's part of a key: <provider>:<mode>[:<account>]:<event>.
 func (in EventInput) eventObject() string {
 	return in.Provider + ":" + in.Mode + ":" + bounded(in.name())
 }

@@ -158,7 +158,7 @@ func TestRelay_OneDown_ParksAndRetries(t *testing.T) {
 	if len(w.parked) != 1 || w.parked[0].Status != "dead" || !strings.Contains(w.parked[0].Reason, "lake answered 500") {
 		t.Errorf("parked %+v", w.parked)
 	}
-	if refused == nil || !strings.Contains(refused.Error(), "cannot be taken back") {
+	if refused == nil || !strings.Contains(refused.Error(), "cannot be compensated") {
 		t.Errorf("compensate: %v, want it refused", refused)
 	}
 	if w.tries["relay:github:live:d-1:crm"] != 1 || w.tries[lake] != 2 || w.rounds[lake][1] != 1 {

@@ -1,84 +1,86 @@
 package workflows
 
-// Stage is when a rule asks a person about an event.
+import (
+	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/schema/billing/fold"
+)
+
+// Stage is the point at which a rule opens a review of an event.
 type Stage string
 
 // The stages.
 const (
-	// BeforeRun: the event was kept and not run. Approving runs it, rejecting dismisses it.
+	// BeforeRun: the event was stored and did not run. Approving runs it, rejecting dismisses it.
 	BeforeRun Stage = "before it runs"
-	// AtLoad: its run has read it, and has done nothing yet. Approving reads it again and goes on, rejecting ends the
+	// AtLoad: its run has read it and executed no effect. Approving reads it again and continues, rejecting ends the
 	// run.
 	AtLoad Stage = "when it is read"
-	// AtEnd: its run has done all its effects. Approving lets them stand, rejecting takes them back.
-	AtEnd Stage = "when all else is done"
+	// AtEnd: its run has executed all its effects. Question and answer concern an object of the event. Approving keeps
+	// the object as it is, rejecting withholds its grant.
+	AtEnd Stage = "after all effects"
 )
 
-// Review is a question that a rule asks a person, by the code of its reason, and what the answers do.
+// Review is a question to a person, identified by the code of its reason, with the results of both answers.
 type Review struct {
 	Code  string
 	Stage Stage
-	// Asks says what the question is.
+	// Asks describes the situation.
 	Asks string
-	// Approve and Reject say what the answer does.
+	// Approve and Reject describe the result of each answer.
 	Approve, Reject string
 }
 
 const (
-	runsIt    = "runs it, like any other event"
-	dismisses = "leaves it: it is ignored, with who and why"
-	readAgain = "reads it again and goes on; where nothing was mended, it asks once more"
-	endsIt    = "ends its run, and nothing is done"
-	stands    = "lets it stand as it is, and closes the review"
-	takesBack = "takes back what the event's run has done, where that can be"
+	runsIt    = "runs the event as usual"
+	dismisses = "ignores the event, and stores who decided and why"
+	readAgain = "reads it again and continues; if the cause remains, the review opens again"
+	endsIt    = "ends its run without effects"
+	keepsIt   = "keeps the object as it is, and closes the review"
+	withholds = "withholds the grant of the object, corrects its receipt if one was sent, and opens a task for the refund; the payment stays booked"
 )
 
-// Reviews is the only list of the questions that rules ask. Commands show it before they answer, and the documentation
-// reads it.
+// Reviews lists all questions. Commands print them before an answer, and the documentation contains them.
 func Reviews() []Review {
 	return []Review{
-		{"unknown_mode", BeforeRun, "the event says a mode that is neither live nor test",
-			runsIt + "; say so only of what you know", dismisses},
-		{"suspected_replay", BeforeRun, "it has the bytes of another event, under an ID that nothing signs",
-			"runs it as an event of its own: what the first one did is done a second time", dismisses},
-		{"id_collision", BeforeRun, "its ID is held by an event of another type, object or time",
+		{"unknown_mode", BeforeRun, "the mode of the event is neither live nor test",
+			runsIt + "; approve only an event that you know", dismisses},
+		{"suspected_replay", BeforeRun, "it has the bytes of another event, under an unsigned ID",
+			"runs it as an event of its own: the effects of the first one happen a second time", dismisses},
+		{"id_collision", BeforeRun, "an event with another type, object or time has its ID",
 			"runs it as an event of its own", dismisses},
-		{"suspected_forgery", BeforeRun, "other bytes came before, under what its sender signs",
-			"runs these bytes: look first which are the provider's", dismisses},
-		{"too_many_events", BeforeRun, "a delivery carries more than 20,000 events, and is kept whole, as one",
-			"runs it as one event: it is relayed where its source has consumers", dismisses},
-		{"start_refused", BeforeRun, "Temporal did not take the start of its run",
-			"starts it again, once what Temporal named is mended", dismisses},
-		{"another_run", BeforeRun, "the run that Temporal has under the event's workflow ID is not this receipt's: it is of another receipt, or pawl has not started it", "runs it anew, under a workflow ID of its own and the same idempotency keys; its mail may be sent again", dismisses},
+		{"suspected_forgery", BeforeRun, "other bytes arrived earlier with the same signed values",
+			"runs these bytes: check first which are genuine", dismisses},
+		{"too_many_events", BeforeRun, "a delivery contains more than 20,000 events, and is stored as one",
+			"runs it as one event, which is relayed if its source has consumers", dismisses},
+		{"start_refused", BeforeRun, "Temporal refused to start its run",
+			"starts it again; fix the error that Temporal named first", dismisses},
+		{"another_run", BeforeRun, "the run with the event's workflow ID belongs to another receipt, or pawl did not start it", "runs it under a new workflow ID and the same idempotency keys; its e-mail may be sent again", dismisses},
 
-		{"unreadable_payload", AtLoad, "a field is missing, or is not what the provider documents",
-			readAgain + ": a newer pawl may understand it", endsIt},
+		{"unreadable_payload", AtLoad, "a field is missing, or differs from the provider's documentation",
+			readAgain + ". A newer version of pawl may be able to read it", endsIt},
 		{"body_changed", AtLoad, "its body was changed in the database after it was received",
-			readAgain + ": put the bytes back that were received", endsIt},
-		{"thin_event", AtLoad, "the event carries no object, and its source has no `api_key`, or it names none that is asked for",
-			readAgain + ": with an api_key of the source, the object is asked for", endsIt},
-		{"account_unusable", AtLoad, "what it names as the account cannot be one", readAgain, endsIt},
-		{"plan_unusable", AtLoad, "what it names as the plan cannot be one", readAgain, endsIt},
-		{"items_incomplete", AtLoad, "it carries only the first of a subscription's items", readAgain, endsIt},
-		{"lines_incomplete", AtLoad, "it carries only the first of an invoice's lines",
-			readAgain + ": with an api_key of the source, the rest is asked for", endsIt},
-		{"body_erased", AtLoad, "its body is not held any more, and it has left no facts", readAgain, endsIt},
-		{"no_consumer", AtLoad, "no flow is written for it, and its source relays to nobody",
-			readAgain + ": set the source's relay first", endsIt},
+			readAgain + ". Restore the received bytes first", endsIt},
+		{"thin_event", AtLoad, "the event contains no object, and its source has no `api_key`, or the event names no object that can be fetched",
+			readAgain + ". Set the `api_key` of the source first", endsIt},
+		{"account_unusable", AtLoad, "its account is not a valid account ID", readAgain, endsIt},
+		{"plan_unusable", AtLoad, "its plan is not a valid plan", readAgain, endsIt},
+		{"body_erased", AtLoad, "its payload was deleted, and it left no facts", readAgain, endsIt},
+		{"no_consumer", AtLoad, "no flow handles its type, and its source has no consumers",
+			readAgain + ". Set `relay` of the source first", endsIt},
 
-		{"paid_after_end", AtEnd, "an invoice was paid after its subscription had ended, or for one that never began",
-			stands + ": refund it, or give access by hand", takesBack},
-		{"paid_and_void", AtEnd, "an invoice was paid, and voided", stands, takesBack},
-		{"paid_then_open", AtEnd, "an invoice was paid, and is open again", stands, takesBack},
-		{"import_disagrees", AtEnd, "a subscription has ended by an event, and was alive when it was imported", stands,
-			takesBack},
-		{"account_unknown", AtEnd, "a session was paid that names neither an account nor a customer",
-			stands + ": `pawl money claim` gives it to an account, before or after", takesBack},
+		{"paid_after_end", AtEnd, "an invoice was paid after its subscription had ended, or the subscription never began",
+			keepsIt + ". Refund it, or grant access by hand", withholds},
+		{"paid_and_void", AtEnd, "an invoice was both paid and voided", keepsIt, withholds},
+		{"paid_then_open", AtEnd, "a paid invoice is open again", keepsIt, withholds},
+		{"import_disagrees", AtEnd, "an event ended a subscription that was active at its import", keepsIt,
+			withholds},
+		{"account_unknown", AtEnd, "a paid session names neither an account nor a customer",
+			keepsIt + ". `pawl money claim` assigns it to an account, before or after", withholds},
 	}
 }
 
-// ReviewOf returns what the answers to a question do, by the code of its reason; of a code that is not listed, what
-// they do at its stage.
+// ReviewOf returns the review with a code. For an unlisted code, it describes the answers at the stage.
 func ReviewOf(code string, stage Stage) Review {
 	for _, r := range Reviews() {
 		if r.Code == code {
@@ -87,9 +89,124 @@ func ReviewOf(code string, stage Stage) Review {
 	}
 	switch stage {
 	case BeforeRun:
-		return Review{code, stage, "a rule has kept it from running", runsIt, dismisses}
+		return Review{code, stage, "a rule prevented its run", runsIt, dismisses}
 	case AtLoad:
-		return Review{code, stage, "a rule has stopped it before it did anything", readAgain, endsIt}
+		return Review{code, stage, "a rule stopped it before its effects", readAgain, endsIt}
 	}
-	return Review{code, AtEnd, "a rule wants a person to review what it came to", stands, takesBack}
+	return Review{code, AtEnd, "a rule requires a review of its result", keepsIt, withholds}
+}
+
+// review is a question to a person about an object. An object has one review and one answer for all of its events.
+type review struct {
+	object string
+	reason reason
+	// withhold withholds the grant of the object. letter is its receipt, and corrects is the correction of the receipt.
+	// Both are nil for an object without a receipt.
+	withhold         activities.Withholding
+	letter, corrects *step
+}
+
+// onceWithheld ends the keys of the effects of a rejection. They must differ from the keys of undos: other runs of the
+// object would take an undo for the start of a compensation.
+const onceWithheld = ":withheld"
+
+// reviewOf returns the review that the objects of a change need, or nil.
+func reviewOf(c fold.Change) *review {
+	i, s := c.After.Invoice, c.After.Subscription
+	switch paid := c.After.PaidAfterEnd; {
+	case i != nil && i.Review != "":
+		words := map[string]string{
+			fold.ReviewPaidAndVoid:  "was paid and voided: refund it, or keep it",
+			fold.ReviewPaidThenOpen: "was paid and is open again: a payment was detached from it in Stripe",
+		}[i.Review]
+		return reviewOfInvoice(c, *i, reason{i.Review, "invoice " + i.ID + " " + words})
+	case s != nil && s.Review == fold.ReviewImport:
+		return &review{
+			object: object(c.Subject, s.ID), withhold: activities.WithholdingOf(c),
+			reason: reason{s.Review, "subscription " + s.ID +
+				" was ended by an event, but was active at its import"},
+		}
+	case paid != nil:
+		what := "was paid after its subscription " + s.ID + " had ended"
+		if s.NeverBegan() {
+			what = "was paid, but its subscription " + s.ID + " expired before it began"
+		}
+		return reviewOfInvoice(c, *paid, reason{"paid_after_end",
+			"invoice " + paid.ID + " " + what + ", for a period after the end: refund it, or grant access by hand"})
+	}
+	return nil
+}
+
+// reviewOfInvoice returns the review of a paid invoice.
+func reviewOfInvoice(c fold.Change, i fold.Invoice, why reason) *review {
+	c.After.Invoice = &i
+	r := &review{object: invoiceObject(c, i.ID), reason: why, withhold: activities.WithholdingOf(c)}
+	if i.Paid > 0 {
+		r.letter, r.corrects = receiptStep(c.Subject, i), correctionStep(c.Subject, i, r.object+onceWithheld)
+	}
+	return r
+}
+
+// ask opens a review and waits for the decision of a person: approve and skip keep the object as it is, reject and
+// compensate withhold its grant; see [AtEnd]. The ledger holds the answer. The run of another event does not wait while
+// the review is open, and applies the answer if there is one.
+func (w *billingFlow) ask(r *review) (whyUndo string, err error) {
+	if r == nil {
+		return "", nil
+	}
+	task := activities.Task{Kind: activities.TaskReview, Mode: w.in.Mode, Object: r.object, Title: r.reason.text}
+	open, answered := reviewTask.step(r.object, task), closeReview.step(r.object, task)
+	whyUndo, err = w.settle(open)
+	switch {
+	case err == nil && open.result.State == effect.Compensated:
+		return "", w.reject(r, open, "it was rejected before")
+	case err != nil || whyUndo != "" || open.skipped || open.result.By != "":
+		return whyUndo, err
+	}
+	if w.in.Replay != nil && open.result.State == effect.AlreadyDone {
+		if _, err := w.refreshSteps([]*step{answered}); err != nil {
+			return "", err
+		}
+		if answered.settled() {
+			w.begin([]*step{answered})
+			return "", nil
+		}
+	}
+	w.settling, w.takes = nil, []string{UpdateApprove, UpdateSkip, UpdateReject}
+	if !w.irreversible {
+		w.takes = append(w.takes, UpdateCompensate)
+	}
+	d, err := w.park(needsReview, r.reason)
+	if err != nil {
+		return "", err
+	}
+	switch why, err := w.follow(d, nil); {
+	case err != nil:
+		return "", err
+	case why != "":
+		return "", w.reject(r, open, why)
+	}
+	return w.settle(answered)
+}
+
+// reject closes the review of an object, withholds the grant of the object, and corrects its receipt if one was sent.
+// The payment stays booked, because the cash has moved. A refund has entries of its own.
+func (w *billingFlow) reject(r *review, open *step, why string) error {
+	w.rejected = why
+	task, _ := open.work.(work[activities.Task])
+	rejected := rejectReview.step(r.object, task.noun)
+	rejected.compensates = open.key
+	steps := []*step{rejected, withholding(r.object+onceWithheld, r.withhold)}
+	if r.letter != nil {
+		if _, err := w.refreshSteps([]*step{r.letter}); err != nil {
+			return err
+		}
+		if r.letter.result.MayHaveHappened() {
+			steps = append(steps, r.corrects)
+		}
+	}
+	w.undoing, w.undone = true, true
+	_, err := w.settle(steps...)
+	w.undoing, w.irreversible = false, true
+	return err
 }

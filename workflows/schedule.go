@@ -7,27 +7,27 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// The names of schedules. The source's name follows where they end with a colon.
+// Names of schedules. A name that ends with a colon is followed by the name of the source.
 const (
 	ScheduleReconcile = "reconcile"
 	ScheduleGaps      = "gaps:"
 	ScheduleEndpoint  = "endpoint:"
 )
 
-// ScheduleID is the ID of a schedule of the workers of a task queue: "pawl:reconcile".
+// ScheduleID returns the ID of a schedule for the workers of a task queue, e.g. "pawl:reconcile".
 func ScheduleID(queue, name string) string { return queue + ":" + name }
 
-// The activities of schedules. They are in package operator, like those of jobs.
+// Activities of schedules. Package operator implements them.
 const (
 	ActivityReconcileDue    = "ReconcileDue"
 	ActivityFindGaps        = "FindGaps"
 	ActivityExamineEndpoint = "ExamineEndpoint"
 )
 
-// ReconcileInput says in what time each account is compared with what the provider says.
+// ReconcileInput sets the period in which every account is compared once with the provider's data.
 type ReconcileInput struct{ Every time.Duration }
 
-// GapsInput names a source, and what becomes of the events of the last days that never came: File takes them in.
+// GapsInput names a source and the period to search for missing events. File stores the missing events.
 type GapsInput struct {
 	Source string
 	Back   time.Duration
@@ -37,33 +37,33 @@ type GapsInput struct {
 // EndpointInput names a source.
 type EndpointInput struct{ Source string }
 
-// ScheduledResult is what a schedule's run came to.
+// ScheduledResult is the result of a scheduled run.
 type ScheduledResult struct {
 	Says string
-	// Left counts the events that never came, and were not taken in.
+	// Left is the number of missing events that were not stored.
 	Left int `json:",omitempty"`
 }
 
-// ReconcileAccounts is a day's run of the schedule: it makes the job that compares the accounts whose turn it is. The
-// job has a run of its own, which lasts as long as its rate asks.
+// ReconcileAccounts runs daily. It creates the job that compares the accounts that are due. The job has a run of its
+// own, which takes as long as its rate requires.
 func ReconcileAccounts(ctx workflow.Context, in ReconcileInput) (ScheduledResult, error) {
 	return scheduled(ctx, ActivityReconcileDue, in)
 }
 
-// FindGaps is an hour's run of the schedule: it finds the events that never came.
+// FindGaps runs hourly. It finds missing events.
 func FindGaps(ctx workflow.Context, in GapsInput) (ScheduledResult, error) {
 	return scheduled(ctx, ActivityFindGaps, in)
 }
 
-// WatchEndpoint is a run of the schedule that looks at a source's endpoint as its provider knows it.
+// WatchEndpoint compares a source's webhook endpoint with the provider's data about it.
 func WatchEndpoint(ctx workflow.Context, in EndpointInput) (ScheduledResult, error) {
 	return scheduled(ctx, ActivityExamineEndpoint, in)
 }
 
-// scheduledWithin bounds a run: the next one does the same work.
+// scheduledWithin bounds a run. The next run repeats the work.
 const scheduledWithin = 50 * time.Minute
 
-// scheduled does the work of a schedule as one activity, which may be done again at any time.
+// scheduled executes the work of a schedule as one activity, which is safe to repeat.
 func scheduled(ctx workflow.Context, activity string, in any) (r ScheduledResult, err error) {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: scheduledWithin, ScheduleToCloseTimeout: scheduledWithin,

@@ -5,29 +5,30 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// The search attributes that every run has from its start. They are Keywords, set once: an upsert
-// costs an event and a visibility write each.
+// Search attributes that every run has from its start. They are Keywords and set once, because an upsert costs an
+// event and a visibility write.
 var (
 	PawlProvider = temporal.NewSearchAttributeKeyKeyword("PawlProvider")
 	PawlType     = temporal.NewSearchAttributeKeyKeyword("PawlType")
 	PawlReceipt  = temporal.NewSearchAttributeKeyKeyword("PawlReceipt")
 )
 
-// PawlStatus is what a parked run waits for: its receipt's status and the code of the reason, as
-// "dead:effect_failed". One attribute has both, so that a filter finds one cause by its value and all of a status by
-// how the value begins. No other run has it: a run that never parks costs no event more.
+// PawlStatus is set for parked runs: the receipt status and the reason code, e.g. "dead:effect_failed". One attribute
+// holds both, so that a filter finds one cause by its value and a whole status by its prefix. Other runs do not have
+// it and need no additional event.
 var PawlStatus = temporal.NewSearchAttributeKeyKeyword("PawlStatus")
 
-// SearchAttributeKeys lists the search attributes of runs, all of them Keywords. The namespace has to know them.
+// SearchAttributeKeys lists the search attributes of runs. All of them are Keywords and must be registered in the
+// namespace.
 func SearchAttributeKeys() []temporal.SearchAttributeKey {
 	return []temporal.SearchAttributeKey{PawlProvider, PawlType, PawlReceipt, PawlStatus}
 }
 
-// SearchAttributes returns the search attributes of the event's runs: routing words and our own
-// receipt ID, nothing about a person.
+// SearchAttributes returns the search attributes of the event's runs: routing fields and the receipt ID, no personal
+// data.
 //
-// PawlStatus is named without a value. So a namespace that lacks it refuses the start, which waits until it is
-// registered. Otherwise the run would be the one to find out, when it parks, and no worker could go on with it.
+// PawlStatus is unset explicitly. A namespace without this attribute then rejects the start, which is retried until
+// the attribute is registered. Otherwise the run would fail when it parks, and no worker could continue it.
 func (in EventInput) SearchAttributes() temporal.SearchAttributes {
 	return temporal.NewSearchAttributes(
 		PawlProvider.ValueSet(in.Provider),
@@ -37,7 +38,7 @@ func (in EventInput) SearchAttributes() temporal.SearchAttributes {
 	)
 }
 
-// mark shows in Temporal's lists what the run waits for, "" for nothing. It costs an event where that changes.
+// mark sets PawlStatus, or unsets it for "". It adds an event only if the value changes.
 func (r *run) mark(status string) error {
 	if status == r.marked {
 		return nil

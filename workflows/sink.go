@@ -7,10 +7,10 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// waitToTry waits for as long as a step is told to, and tries it again: after the wait that the last try was told, or
-// when a worker says so. It may be that the sink is out, that another effect comes first, or that a letter waits
-// until its state has settled. The timer in the Temporal UI says why. A wait spends no try. calls is how many signals
-// had come when the last try began: one that came since may be about what that try has not seen.
+// waitToTry waits as long as the step's result requests, or until a signal arrives, and then tries again. The step
+// waits because its sink is down, another effect must finish first, or the state that an e-mail reports has to
+// settle. The timer in the Temporal UI shows the reason. Waiting uses up no attempt. calls is the number of signals
+// before the last attempt: a signal since then may announce a state that the attempt has not seen.
 func (r *run) waitToTry(ctx workflow.Context, s *step, calls int) error {
 	for s.result.State == effect.Waits {
 		r.listenForCalls()
@@ -42,7 +42,7 @@ func (r *run) waitToTry(ctx workflow.Context, s *step, calls int) error {
 	return nil
 }
 
-// listenForCalls counts the signals to try again, from the first wait on. One that came before is spent on it.
+// listenForCalls starts to count the signals to try again, at the first wait. It also counts earlier signals.
 func (r *run) listenForCalls() {
 	if r.listening {
 		return

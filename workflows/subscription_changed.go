@@ -2,12 +2,11 @@ package workflows
 
 import (
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// planSubscriptionChanged is what happens when a subscription begins, or changes its plan, its seats or its status:
-// access and workspace follow its present grant, and the customer is told of another plan, other seats or a planned
-// end.
-func planSubscriptionChanged(c billing.Change, _ activities.Planning) plan {
-	return plan{steps: append(workspaceSteps(c), lateEnd(c)...), letters: changedSteps(c), review: reviewOf(c)}
+// planSubscriptionChanged plans a subscription that began or changed its plan, seats or status: access and workspace
+// follow the present grant. The customer gets an e-mail about another plan, other seats or a planned end.
+func planSubscriptionChanged(c fold.Change, _ activities.Planning) plan {
+	return plan{steps: workspaceSteps(c)}
 }

@@ -2,12 +2,15 @@ package workflows
 
 import (
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// planSubscriptionEnded is what happens when a subscription has ended for good: access ends, the workspace is suspended
-// where nothing else grants it, and the customer is told.
-func planSubscriptionEnded(c billing.Change, _ activities.Planning) plan {
-	return plan{steps: append(workspaceSteps(c), endedSteps(c, c.Subject, c.After.Subscription)...),
-		review: reviewOf(c)}
+// planSubscriptionEnded plans the end of a subscription: access ends, the workspace is suspended unless something
+// else grants access, and the customer gets an e-mail.
+func planSubscriptionEnded(c fold.Change, _ activities.Planning) plan {
+	steps := workspaceSteps(c)
+	if len(lateEnd(c)) == 0 { // otherwise plan.with adds the e-mail
+		steps = append(steps, endedSteps(c, c.Subject, c.After.Subscription)...)
+	}
+	return plan{steps: steps}
 }
