@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// summary is what the events of one delivery came to.
+// summary counts the outcomes of the events in one delivery.
 type summary struct{ events, fresh, duplicates, parked, ignored int }
 
 func (s *summary) add(o receipt.Outcome) {
@@ -28,7 +28,8 @@ func (s *summary) add(o receipt.Outcome) {
 	}
 }
 
-// outcome names the delivery by its most telling event.
+// outcome returns the outcome that represents the delivery: the first of accepted, parked, duplicate and ignored that
+// occurred.
 func (s *summary) outcome() outcome {
 	switch {
 	case s.fresh > 0:
@@ -43,7 +44,7 @@ func (s *summary) outcome() outcome {
 	return handshake
 }
 
-// status is 202 when something was committed that a run does, or a person reviews.
+// status returns 202 if an event was committed that will run or that a person reviews, else 200.
 func (s *summary) status() int {
 	if s.fresh+s.parked > 0 {
 		return http.StatusAccepted
@@ -51,7 +52,7 @@ func (s *summary) status() int {
 	return http.StatusOK
 }
 
-// statusOf is the status that a rejection of class c is answered with.
+// statusOf returns the HTTP status for a rejection of class c.
 func (s *Source) statusOf(c webhook.Class) int {
 	switch {
 	case c == webhook.TooLarge:
@@ -68,14 +69,14 @@ func (s *Source) statusOf(c webhook.Class) int {
 	return http.StatusUnauthorized
 }
 
-// confirm writes the 2xx, or the provider's own answer where it wants one.
+// confirm writes the 2xx answer. A verifier, a setting or the provider's contract may replace the default answer.
 func (d *delivery) confirm(sum summary, outcomes []receipt.Outcome) error {
 	if answerer, ok := d.source.Verifier.(webhook.Answerer); ok {
 		if a, yes := answerer.Answer(d.r); yes {
 			return reply(d.c, a)
 		}
 	}
-	if a := d.source.Provider.Contract.Acknowledge; a.Status != 0 {
+	if a := d.source.acknowledgement(); a.Status != 0 {
 		return reply(d.c, a)
 	}
 	if len(outcomes) == 1 {
@@ -84,7 +85,19 @@ func (d *delivery) confirm(sum summary, outcomes []receipt.Outcome) error {
 	return d.c.JSON(sum.status(), many{true, sum.events, sum.duplicates})
 }
 
-// reply writes a provider's own answer. It may echo what a stranger sent, so no browser may take it for a page.
+// acknowledgement returns the answer to an authentic delivery that the source's settings or its provider require. A
+// zero status means the default answer.
+func (s *Source) acknowledgement() webhook.Answer {
+	if acknowledger, ok := s.Verifier.(webhook.Acknowledger); ok {
+		if a := acknowledger.Acknowledge(); a.Status != 0 {
+			return a
+		}
+	}
+	return s.Provider.Contract.Acknowledge
+}
+
+// reply writes a provider's own answer. The answer may repeat bytes from the request, so nosniff stops a browser from
+// rendering it as a page.
 func reply(c echo.Context, a webhook.Answer) error {
 	h := c.Response().Header()
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -111,7 +124,7 @@ type many struct {
 	Duplicates int  `json:"duplicates"`
 }
 
-// retryAfter is when a delivery that was not taken should come again.
+// retryAfter is the Retry-After of a 503.
 const retryAfter = 2 * time.Second
 
 func unavailable(c echo.Context, class string) error {
@@ -119,7 +132,7 @@ func unavailable(c echo.Context, class string) error {
 	return answer(c, http.StatusServiceUnavailable, class)
 }
 
-// answer tells the class and no more.
+// answer writes the class of a rejection and no further detail.
 func answer(c echo.Context, status int, class string) error {
 	return c.JSON(status, struct {
 		Error string `json:"error"`

@@ -19,6 +19,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/linear"
 	"github.com/pawlhq/pawl/ingress/meta"
 	"github.com/pawlhq/pawl/ingress/slack"
+	"github.com/pawlhq/pawl/ingress/twilio"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/ingress/zoom"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -259,5 +260,55 @@ func TestDeliver_ConfiguredSender_IDSignedOrNot(t *testing.T) {
 				t.Errorf("the second is %s (%s) with %d duplicates, want %s with one", r.Status, r.Reason, r.Duplicates, c.want)
 			}
 		})
+	}
+}
+
+// A sender that takes only one status for success gets it, for a new event and for a duplicate.
+func TestAnswer_Acknowledge_OfTheSource(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[string]int{"200": http.StatusOK, "204": http.StatusNoContent} {
+		options := map[string]string{"header": "X-Signature", "acknowledge": status}
+		b := at(t, hmacscheme.Provider, webhook.Settings{Options: options})
+		for _, name := range []string{"event", "the same again"} {
+			if got := b.send(t, hmacscheme.Provider, webhook.SignInput{Options: options, Body: []byte(`{"id":"1"}`)}); got.status != want || got.body != "" {
+				t.Errorf("%s: got %d %q, want %d", name, got.status, got.body, want)
+			}
+		}
+		if n := b.count(t, `select count(*) from receipts`); n != 1 {
+			t.Errorf("%d receipts, want one", n)
+		}
+	}
+	if _, err := hmacscheme.Provider.New(webhook.Settings{Source: "s", Secrets: []webhook.Secret{{Value: providerSecret}},
+		Options: map[string]string{"header": "X-Signature", "acknowledge": "500"}}); err == nil || !strings.Contains(err.Error(), "options.acknowledge") {
+		t.Errorf("status 500: %v, want it refused", err)
+	}
+}
+
+// A callback that Twilio sends as GET is kept with its query as a form. A GET without a query is no delivery.
+func TestDeliver_TwilioByGET_Kept(t *testing.T) {
+	t.Parallel()
+	b := at(t, twilio.Provider, webhook.Settings{})
+	const query = "AccountSid=AC1&MessageSid=SM1&MessageStatus=delivered"
+	out, err := twilio.Provider.Sign(webhook.SignInput{Secret: providerSecret, URL: "https://pawl.example/hooks/shop?" + query})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature := out.Header.Get("X-Twilio-Signature")
+	for i, want := range []int{http.StatusAccepted, http.StatusOK} {
+		if got := do(t, request(t, http.MethodGet, b.url+"/hooks/shop?"+query, nil, "X-Twilio-Signature", signature)); got.status != want {
+			t.Errorf("delivery %d: got %d %s, want %d", i, got.status, got.body, want)
+		}
+	}
+	if got := do(t, request(t, http.MethodGet, b.url+"/hooks/shop?"+query+"x", nil, "X-Twilio-Signature", signature)); got.status != http.StatusUnauthorized {
+		t.Errorf("another query: got %d, want 401", got.status)
+	}
+	if got := do(t, request(t, http.MethodGet, b.url+"/hooks/shop", nil)); got.status != http.StatusMethodNotAllowed {
+		t.Errorf("no query: got %d, want 405", got.status)
+	}
+	if n := b.count(t, `select count(*) from receipts where type = 'message.delivered' and status = 'received' and duplicates = 1`); n != 1 {
+		t.Errorf("%d receipts with one duplicate, want one", n)
+	}
+	if n := b.count(t, `select count(*) from receipt_bodies where body = '`+query+`' and headers->>'Content-Type' like '%x-www-form-urlencoded%'`); n != 1 {
+		t.Errorf("%d bodies, want the query as a form", n)
 	}
 }

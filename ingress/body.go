@@ -14,16 +14,17 @@ import (
 )
 
 const (
-	// smallBody is the size up to which a body has memory of its own. Most deliveries are smaller. On all connections
-	// together they take 16 MiB.
+	// smallBody is the size up to which a body has its own buffer. Most deliveries are smaller. The small bodies of all
+	// connections together take 16 MiB.
 	smallBody = 8 << 10
-	// stride is how much of a larger body is let in at once.
+	// stride is how many bytes of a larger body are admitted at once.
 	stride = 64 << 10
-	// slowest is the least rate of a body after the first [Limits.Read], in bytes a second.
+	// slowest is the minimum rate of a body after the first [Limits.Read], in bytes per second.
 	slowest = 256 << 10
 )
 
-// shedError ends the reading of a body whose room others need. It is the class that is counted.
+// shedError ends the reading of a body to free memory or a connection for another delivery. Its text is the class that
+// is counted.
 type shedError string
 
 func (e shedError) Error() string { return "shed: " + string(e) }
@@ -33,13 +34,13 @@ const (
 	shedConnection shedError = "connections"
 )
 
-// reader reads one body. A body over smallBody is read into memory outside of Go's heap: as garbage, the bodies that
-// are refused or shed would take several times the memory that all bodies may take.
+// reader reads one body. It reads a body over smallBody into memory outside of Go's heap: on the heap, refused and shed
+// bodies would be garbage and take several times the limit of all bodies.
 type reader struct {
 	*delivery
 	limit int64
 	began time.Time
-	// These are nil for a small body.
+	// The fields below are nil for a small body.
 	control *http.ResponseController
 	share   *throttle.Body
 	region  []byte
@@ -47,19 +48,18 @@ type reader struct {
 
 // read reads the body into r. Its error is an *[webhook.Error] or a shedError.
 //
-// No body is decompressed: no provider here sends a content coding, and those that sign sign the bytes
-// that they send.
+// read decompresses no body: no supported provider compresses, and a signature covers the bytes as sent.
 func (b *reader) read() error {
 	for _, encoding := range b.r.Header.Values("Content-Encoding") {
 		if encoding != "" && !strings.EqualFold(strings.TrimSpace(encoding), "identity") {
-			return webhook.Errorf(webhook.ContentEncoding, "the body came with a content coding; no provider sends one, so something on the way compresses")
+			return webhook.Errorf(webhook.ContentEncoding, "the body has a content coding; no provider compresses, so a proxy in between does: turn compression off there")
 		}
 	}
 	length := b.c.Request().ContentLength
 	if length > b.limit {
 		return b.tooLarge()
 	}
-	// One more byte than the limit shows the end, and a body that is too large.
+	// One byte more than the limit detects the end of the body, and a body that is too large.
 	most := b.limit + 1
 	if length >= 0 {
 		most = length + 1
@@ -68,7 +68,7 @@ func (b *reader) read() error {
 	for {
 		if len(buf) == cap(buf) {
 			var err error
-			if buf, err = b.letIn(buf, most); err != nil {
+			if buf, err = b.grow(buf, most); err != nil {
 				return err
 			}
 		}
@@ -87,10 +87,10 @@ func (b *reader) read() error {
 	}
 }
 
-// letIn returns buf with room for another stride, of most bytes in all.
-func (b *reader) letIn(buf []byte, most int64) ([]byte, error) {
+// grow returns buf with room for another stride, up to most bytes.
+func (b *reader) grow(buf []byte, most int64) ([]byte, error) {
 	if b.share == nil {
-		// The announced length costs nothing yet: only pages that are written take memory.
+		// Reserving the announced length takes no memory: a page takes memory when it is first written.
 		region, err := newRegion(most)
 		if err != nil {
 			return buf, shedBody
@@ -109,13 +109,13 @@ func (b *reader) letIn(buf []byte, most int64) ([]byte, error) {
 		return buf, shedBody
 	}
 	b.earn(n)
-	if b.share.Shed() { // and its reading was ended, perhaps just before it got a new deadline
+	if b.share.Shed() { // the new read deadline may have replaced the deadline that ends a shed body
 		return buf, shedBody
 	}
 	return b.region[:n:next], nil
 }
 
-// keep moves a verified body to where it may be read for as long as anybody likes.
+// keep copies a verified body to the heap, where it outlives the request.
 func (b *reader) keep() {
 	if b.region != nil {
 		b.r.Body = bytes.Clone(b.r.Body)
@@ -124,7 +124,7 @@ func (b *reader) keep() {
 	}
 }
 
-// release ends the use of the body, which is gone unless keep has copied it.
+// release frees the memory of the body. r.Body is nil afterwards unless keep has copied it.
 func (b *reader) release() {
 	if b.region != nil {
 		b.r.Body = nil
@@ -133,28 +133,28 @@ func (b *reader) release() {
 	b.share.Release()
 }
 
-// unsigned refuses what can be seen to be no delivery before the most of it is read.
+// unsigned rejects a body without a signature header before most of it is read.
 func (b *reader) unsigned() error {
 	asked := *b.r
 	asked.Body = nil
 	_, err := b.source.Verifier.Verify(&asked)
 	if refused, ok := errors.AsType[*webhook.Error](err); ok && refused.Class == webhook.MissingHeader {
-		return webhook.Errorf(webhook.TooLarge, "%s, and of what is not signed no more than %d bytes are read",
+		return webhook.Errorf(webhook.TooLarge, "%s, and only the first %d bytes of an unsigned body are read",
 			refused.Detail, len(b.r.Body))
 	}
 	return nil
 }
 
-// earn moves the deadlines of a body by the time that its first n bytes may take at the slowest rate.
+// earn extends the deadlines of a body by the time that its first n bytes take at the minimum rate.
 func (b *reader) earn(n int64) {
 	more := time.Duration(n) * time.Second / slowest
-	// A test's response may have no deadlines.
+	// The response of a test may support no deadlines.
 	_ = b.control.SetReadDeadline(b.began.Add(b.s.cfg.Limits.Read + more))
 	_ = b.control.SetWriteDeadline(b.began.Add(b.s.cfg.Limits.Total + more))
-	b.conn.Moves()
+	b.conn.Progressed()
 }
 
-// ended says why a body did not come to its end.
+// ended returns the reason why reading the body failed with err.
 func (b *reader) ended(err error) error {
 	switch {
 	case b.share.Shed():
@@ -162,10 +162,10 @@ func (b *reader) ended(err error) error {
 	case b.conn.Displaced():
 		return shedConnection
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return webhook.Errorf(webhook.SlowBody, "of the body %d bytes had come %s after the request", len(b.r.Body),
+		return webhook.Errorf(webhook.SlowBody, "%d bytes of the body had arrived %s after the request", len(b.r.Body),
 			time.Since(b.began).Round(time.Second))
 	}
-	return webhook.Errorf(webhook.UnreadableBody, "the connection ended, or the body's framing is wrong")
+	return webhook.Errorf(webhook.UnreadableBody, "the connection ended, or the framing of the body is invalid")
 }
 
 func (b *reader) tooLarge() error {

@@ -161,7 +161,7 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 					parts[0], parts[1], parts[2], strings.Join(parts[3:len(parts)-4], ":"), rest[0], rest[1], rest[2], rest[3], out.Header.Get("HmacSignature"))
 				out.Header.Del("HmacSignature")
 			},
-			wants: http.StatusBadRequest,
+			wants: http.StatusAccepted,
 		},
 		"linear, a later attempt under another ID": {
 			provider: linear.Provider, again: true,

@@ -24,7 +24,7 @@ import (
 
 var closing = []string{"close"}
 
-// delivery is one request, and what becomes of it.
+// delivery is one request and the state of its processing.
 type delivery struct {
 	label
 	s      *Server
@@ -35,14 +35,14 @@ type delivery struct {
 	conn   *throttle.Conn
 }
 
-// deliver is the way of one request.
+// deliver processes one request from its headers to its answer.
 func (s *Server) deliver(c echo.Context) (err error) {
 	d := &delivery{s: s, c: c, label: label{outcome: refused}, conn: throttle.ConnOf(c.Request().Context()),
 		r: &webhook.Request{Method: c.Request().Method, Header: c.Request().Header, ReceivedAt: s.cfg.Now()}}
 	defer d.finish(&err)
 
-	// A connection outlives its request only if that brings a new event: anybody can repeat a captured delivery.
-	// Nothing that is left of a body is read before the answer leaves.
+	// A connection stays open after its answer only if the request brought a new event: anybody can repeat a captured
+	// delivery. The rest of an unread body is not read before the answer is sent.
 	c.Response().Header()["Connection"] = closing
 	source, ok := s.cfg.Sources[c.Param("source")]
 	if !ok {
@@ -53,13 +53,13 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	defer d.trace()()
 	d.r.URL = source.CalledURL(c.Request().URL.RawQuery)
 	d.from = s.sender(c.Request())
-	if d.r.Method != http.MethodPost {
+	if !source.delivers(d.r) {
 		return d.greet()
 	}
 	if !d.admit() {
 		return nil
 	}
-	d.conn.Asks(d.from)
+	d.conn.Requested(d.from)
 	body := reader{delivery: d, began: time.Now(),
 		limit: cmp.Or(source.BodyLimit, source.Provider.Contract.BodyLimit, s.cfg.Limits.Body)}
 	defer body.release()
@@ -85,19 +85,16 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	}
 	body.keep()
 	d.conn.Verified()
-	if p, ok := source.probe(d.r, match); ok {
-		return d.keepProbe(p, match)
-	}
 	s.tally.count(source.Name, receipt.Admitted, match.Secret, d.r.ReceivedAt)
-	// A panic leaves the outcome that the label had at first.
+	// A panic leaves the label's first outcome.
 	defer func() { s.tally.answered(source.Name, d.outcome != unfinished && d.outcome != refused, d.r.ReceivedAt) }()
 	return d.keep(match)
 }
 
-// finish counts the request. It is deferred: a panic becomes a 503, which comes again, where a 500 may not.
+// finish counts the request and turns a panic into a 503, because a provider may not retry a 500. It must be deferred.
 func (d *delivery) finish(err *error) {
 	if p := recover(); p != nil {
-		// The value may quote the body, so only its type is told.
+		// The panic value may quote the body, so only its type is logged.
 		d.s.cfg.Log.Error("delivery panicked", "source", d.label.source, "error", fmt.Sprintf("%T", p), "stack",
 			string(debug.Stack()))
 		d.outcome, d.class = unfinished, "panic"
@@ -109,20 +106,26 @@ func (d *delivery) finish(err *error) {
 	d.s.metrics.delivery(d.c.Request().Context(), d.label, d.s.cfg.Now().Sub(d.r.ReceivedAt))
 }
 
-// shed answers a delivery for which there is no room now.
+// shed answers a delivery for which the server has no capacity.
 func (d *delivery) shed(class string) error {
 	d.outcome, d.class = shed, class
 	return unavailable(d.c, "busy")
 }
 
-// keepsAlive reports whether the connection of r, which has brought an event, stays open after the answer. A chunked
-// one does not: net/http hides whether it had a Content-Length too, after which a proxy may disagree on where the
-// next request begins.
+// keepsAlive reports whether the connection of r, which brought an event, stays open after the answer. It closes the
+// connection after a chunked request: net/http hides a Content-Length beside it, and a proxy could disagree about the
+// start of the next request.
 func (s *Server) keepsAlive(r *http.Request) bool {
 	return len(r.TransferEncoding) == 0 && !s.connections.Crowded() && !s.cfg.Leaving()
 }
 
-// pinged reports whether r, which is refused with err, is the provider's unsigned ping. Nothing of it is kept.
+// delivers reports whether r may be a delivery: a POST, or a GET with a query if the provider sends such deliveries.
+func (s *Source) delivers(r *webhook.Request) bool {
+	return r.Method == http.MethodPost ||
+		r.Method == http.MethodGet && s.Provider.Contract.DeliversByGET && r.Query() != ""
+}
+
+// pinged reports whether r, refused with err, is the provider's unsigned ping. A ping is not stored.
 func (s *Source) pinged(r *webhook.Request, err error) bool {
 	number, found := bytes.CutPrefix(r.Body, []byte(s.Provider.Contract.Ping))
 	class, _ := webhook.ClassOf(err)
@@ -130,7 +133,7 @@ func (s *Source) pinged(r *webhook.Request, err error) bool {
 	return s.Provider.Contract.Ping != "" && found && class == webhook.MissingHeader && notANumber == nil
 }
 
-// greet answers a request that is no POST: the provider's handshake, if the verifier admits it, or a HEAD if the
+// greet answers a request that is not a delivery: the provider's handshake if the verifier admits it, or a HEAD if the
 // provider checks URLs by HEAD. Any other request gets 405.
 func (d *delivery) greet() error {
 	asked := d.r.Method == http.MethodHead && d.source.Provider.Contract.AsksWithHead
@@ -159,8 +162,8 @@ func (d *delivery) greet() error {
 	return answer(d.c, http.StatusBadRequest, d.class)
 }
 
-// admit decides, before a byte of the body is read, whether the request is worked on. When it is not, the answer is
-// written.
+// admit checks the allow-list and the rate limits before the body is read. If it returns false, it has written the
+// answer.
 func (d *delivery) admit() bool {
 	now := d.s.cfg.Now()
 	if !d.source.admits(d.from) {
@@ -169,7 +172,7 @@ func (d *delivery) admit() bool {
 		_ = answer(d.c, http.StatusForbidden, d.class)
 		return false
 	}
-	// Per address first: what one address sends too much must not use up its source's tokens.
+	// The limit per address comes first, so that one address does not use up the tokens of the source.
 	if !d.s.perAddr.Allow(throttle.Network(d.from), now) || !d.s.perSource.Allow(d.source.Name, now) {
 		_ = d.shed("rate")
 		return false
@@ -177,12 +180,13 @@ func (d *delivery) admit() bool {
 	return true
 }
 
-// refuse answers a request whose body could not be read, or that the verifier did not admit: it counts the rejection
-// and shows it to whoever keeps rejections. An err that is no *[webhook.Error] refuses nothing.
+// refuse answers a request after a failure to read or verify it. It counts the rejection and
+// passes it to Config.Refused. If err is not a *[webhook.Error], the verifier could not decide, and the answer is a
+// 503.
 func (d *delivery) refuse(err error) error {
 	rejection, ok := errors.AsType[*webhook.Error](err)
 	if !ok {
-		// The verifier lacks something that it needs, such as a certificate: the delivery should come again.
+		// The verifier lacks something, such as a certificate. The provider should send the delivery again.
 		d.s.unverified.Do(func() {
 			d.s.cfg.Log.Error("deliveries cannot be verified now", "source", d.source.Name, "provider", d.provider,
 				"error", err)
@@ -196,13 +200,13 @@ func (d *delivery) refuse(err error) error {
 	return answer(d.c, d.source.statusOf(rejection.Class), d.class)
 }
 
-// keep commits what the request carries and answers. The hand-over comes after the answer is decided:
-// nothing that happens there can take a 2xx back.
+// keep commits the events of the request and answers. It hands them to the dispatcher after the answer is decided, so
+// that a failure there cannot change a 2xx.
 func (d *delivery) keep(match webhook.Match) error {
 	s := d.s
 	rows := d.source.delivery(d.r, match, "")
-	// The provider may have hung up. Its bytes are here and authentic, and GitHub for one never
-	// sends them again, so they are kept all the same.
+	// The provider may have closed the connection. The delivery is authentic and is committed anyway, because some
+	// providers (GitHub) never send it again.
 	within := s.cfg.Limits.Ack + rows.CommitTime()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.c.Request().Context()), within)
 	defer cancel()
@@ -214,7 +218,7 @@ func (d *delivery) keep(match webhook.Match) error {
 	case traceparent != "":
 		rows.Header.Set(traceHeader, traceparent)
 	case s.cfg.Tracer != nil:
-		rows.Header.Del(traceHeader) // the sender's decides nothing
+		rows.Header.Del(traceHeader) // the sender's trace is not continued
 	}
 	outcomes, err := s.cfg.Receipts.Insert(ctx, rows)
 	if err != nil {
@@ -242,10 +246,9 @@ func (d *delivery) keep(match webhook.Match) error {
 	d.outcome = sum.outcome()
 	news := sum.fresh+sum.ignored > 0
 	if news {
-		d.conn.Delivers()
+		d.conn.Delivered()
 	}
-	// A duplicate under an ID that is not signed may be one captured request, sent again and again: it proves no
-	// sender.
+	// A duplicate proves nothing about the sender if its ID is not signed: it may be one captured request, sent again.
 	if (news || slices.ContainsFunc(rows.Events, func(e receipt.New) bool { return e.Identity == receipt.ByID })) &&
 		s.keepsAlive(d.c.Request()) {
 		d.c.Response().Header().Del("Connection")
@@ -255,8 +258,9 @@ func (d *delivery) keep(match webhook.Match) error {
 	return err
 }
 
-// handOver logs what became of each event, and hands over those that are run, as part of the trace of.
-func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []receipt.Outcome, of string) {
+// handOver logs each event and hands the events that run to the dispatcher. traceparent is the trace of the delivery,
+// or "".
+func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []receipt.Outcome, traceparent string) {
 	var pending []receipt.Pending
 	for i, o := range outcomes {
 		e := &d.Events[i]
@@ -264,14 +268,15 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 			EventID: o.EventID, Type: e.Type, ObjectID: e.Object, Correlation: e.Correlation}
 		if o.Duplicate {
 			s.metrics.again.Add(ctx, 1, s.metrics.option(labels{"provider", d.Provider, "status", string(o.Status)}))
-			s.tally.tell(line{d.Source, false, string(o.Status)}, func() []any { return ref.Log() })
+			s.tally.note(line{d.Source, false, string(o.Status)}, func() []any { return ref.Log() })
 			continue
 		}
 		s.metrics.event(ctx, d, e, o.Status, s.cfg.Written(d.Provider, e.Type))
 		s.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "event received", ref.Attrs(slog.String("source", d.Source),
 			slog.String("status", string(o.Status)))...)
 		if o.Status == receipt.Received {
-			pending = append(pending, receipt.Pending{Source: d.Source, ReceivedAt: d.ReceivedAt, Ref: ref, Trace: of})
+			pending = append(pending, receipt.Pending{Source: d.Source, ReceivedAt: d.ReceivedAt, Ref: ref,
+				Trace: traceparent})
 		}
 	}
 	if len(pending) > 0 {
@@ -280,11 +285,12 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 	}
 }
 
-// claims returns what a refused request says its first event is. Nobody has verified it, and the keys say so.
+// claims returns the ID and type of the first event in a refused request, as log attributes. They are unverified, and
+// their keys start with "claimed_".
 func (s *Source) claims(r *webhook.Request, why *webhook.Error) (claimed []any) {
 	defer func() {
 		if recover() != nil {
-			claimed = nil // these are anybody's bytes, and the refusal stands
+			claimed = nil // the bytes are unverified; the request stays refused
 		}
 	}()
 	if why.Class.Incomplete() {

@@ -1,9 +1,9 @@
-// Package ingress is the public HTTP server that takes deliveries.
+// Package ingress is the public HTTP server that receives deliveries.
 //
-// The order of its work is its guarantee: the bytes are read once and bounded, verified, committed as receipts, and
-// only then answered with 2xx. A delivery that cannot be committed within the deadline is answered with 503 and comes
-// again. A committed event is handed over for dispatch without waiting for it. No rejection waits for a write:
-// rejections are summed in memory, and kept off the request's path.
+// Its guarantee comes from the order of its steps: read the bytes once and bounded, verify them, commit the receipts,
+// and only then answer 2xx. A delivery that is not committed within the deadline gets a 503, and the provider sends it
+// again. Committed events are handed to the dispatcher without waiting. A rejection waits for no database write:
+// rejections are summed in memory and written later.
 //
-// Nothing stands in front of a source that could change the bytes, redirect, or ask for a cookie.
+// No middleware runs before a source, so nothing changes the bytes, redirects, or requires a cookie.
 package ingress

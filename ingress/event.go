@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -14,15 +15,15 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// maxText bounds types, objects and versions, in bytes: they are words, and a longer one is nobody's.
+// maxText bounds types, objects and versions, in bytes. No provider sends a longer one.
 const maxText = 255
 
-// maxEvents is how many events of a delivery are run. No provider sends more than some thousand at once. A delivery
-// with more is kept whole, as one event that waits for a person.
+// maxEvents is how many events of one delivery are run. No provider sends more than a few thousand at once. A delivery
+// with more is stored whole, as one event that a person reviews.
 const maxEvents = 20_000
 
-// delivery returns the rows of a verified request, live or readmitted. account is that of events which do not say
-// theirs.
+// delivery returns the rows of a verified request, live or readmitted. account is the account of events that do not
+// contain one.
 func (s *Source) delivery(r *webhook.Request, match webhook.Match, account string) receipt.Delivery {
 	events := s.Verifier.Events(r)
 	if len(events) > maxEvents {
@@ -33,22 +34,25 @@ func (s *Source) delivery(r *webhook.Request, match webhook.Match, account strin
 		Relays: s.Relays, ReceivedAt: r.ReceivedAt,
 		Secret: match.Secret,
 		Header: webhook.HeadersOf(s.Provider, s.Verifier).OfReceipt(r.Header), Events: make([]receipt.New, len(events))}
+	if r.Method == http.MethodGet { // the query is the body of its event
+		d.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
 	request := uuid.NewString()
 	for i, e := range events {
 		e.Account = cmp.Or(e.Account, account)
 		d.Events[i] = s.accept(e, r.Body)
-		d.Events[i].Correlation = cmp.Or(s.Correlation.of(r.Header, d.Events[i].Body), request)
+		d.Events[i].Correlation = cmp.Or(s.Correlation.find(r.Header, d.Events[i].Body), request)
 	}
 	if match.Transmission != "" {
 		d.Transmission = receipt.Transmission{ID: identifier(match.Transmission), Body: sha256.Sum256(r.Body)}
 	}
-	// Beside the headers that came, as the bytes are relayed with both.
+	// The scheme is stored beside the received headers, because relays forward both.
 	d.Header.Set(webhook.SchemeHeader, string(cmp.Or(match.Covers, webhook.SignedBody)))
 	return d
 }
 
-// accept turns the provider's event into a row, and decides whether it is run. It takes any authentic payload: no
-// event is refused here.
+// accept turns the provider's event into a row and decides whether it is run. It accepts every authentic payload and
+// never rejects an event.
 func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 	if e.Body != nil {
 		body = e.Body
@@ -65,14 +69,17 @@ func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 		Object:     text(e.Object),
 		APIVersion: text(e.APIVersion),
 		OccurredAt: e.OccurredAt,
+		Occurrence: text(e.Occurrence),
+		Hook:       text(e.Hook),
 		Body:       body,
 		Signed:     e.Signed,
 	}
 	if n.Mode == "" {
 		n.Mode = s.mode()
 	}
+	n.RelayOnly = s.Relays && s.Written != nil && !s.Written(n.Type)
 	if y := n.OccurredAt.Year(); y < 1 || y > 9999 {
-		n.OccurredAt = time.Time{} // a number that is no time of anything
+		n.OccurredAt = time.Time{} // out of range: not a time
 	}
 	var entitled bool
 	n.Status, n.Reason, entitled = s.decide(e, n)
@@ -88,8 +95,8 @@ func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 	return n
 }
 
-// ownAccount is the account under which an event is held whose sender s is. The sender chooses IDs and accounts, so
-// neither may be another sender's: the source's name, which holds no slash, stands before them.
+// ownAccount returns the account under which an event of the source s alone is stored. The sender chooses event IDs and
+// accounts, so the account starts with the source's name and a slash, which no other source's account can do.
 func (s *Source) ownAccount(account string) string {
 	if account == "" {
 		return s.Name
@@ -97,11 +104,12 @@ func (s *Source) ownAccount(account string) string {
 	return s.Name + "/" + account
 }
 
-// decide says what becomes of an event, and whether its source is entitled to its ID. A source's secret speaks for the
-// source's mode and accounts alone. An event of another one is kept under an ID of its own, so that it cannot take the
-// place of the event that an entitled source brings. This is decided first for the same reason.
+// decide returns the status of a new event, its reason, and whether the source is entitled to the event's ID. The
+// secret of a source proves events of the source's mode and accounts only. An event of another mode or account is
+// stored under an ID of its own, so that it cannot take the place of the event from the entitled source. This check
+// comes first for the same reason.
 //
-// The event's problem may be the reason why its account or type is not known. A person is told then.
+// A problem in the envelope may be why the account or type is unknown. Such an event is parked for a person.
 func (s *Source) decide(e webhook.Event, n receipt.New) (status receipt.Status, reason string, entitled bool) {
 	known := n.Mode == string(webhook.Live) || n.Mode == string(webhook.Test)
 	entitled = s.routes(n.Account)
@@ -125,8 +133,8 @@ func (s *Source) decide(e webhook.Event, n receipt.New) (status receipt.Status, 
 	return receipt.Received, "", true
 }
 
-// identifier returns id as it is where Postgres and Temporal can hold it, else its hash: what
-// identifies must never be cut or cleaned, or two IDs could become one.
+// identifier returns id unchanged if Postgres and Temporal can store it, else its hash. It never truncates or cleans an
+// ID, because two IDs could become equal.
 func identifier(id string) string {
 	if len(id) <= webhook.MaxEventID && holdable(id) {
 		return id
@@ -134,7 +142,7 @@ func identifier(id string) string {
 	return webhook.HashID([]byte(id))
 }
 
-// text returns s in a form that Postgres can hold as text. The raw bytes keep the original.
+// text returns s in a form that Postgres can store as text. The raw bytes keep the original.
 func text(s string) string {
 	if !holdable(s) {
 		s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\ufffd"), "\ufffd")

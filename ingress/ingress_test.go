@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/ingress"
@@ -1118,5 +1119,97 @@ func TestDeliver_PostgresStopped(t *testing.T) {
 	b.untilAccepted(t, "after")
 	if n := b.count(t, `select count(*) from receipts where event_id like 'down-%'`); n != 0 {
 		t.Errorf("receipts of refused deliveries: got %d, want 0", n)
+	}
+}
+
+// A shop has two subscriptions for one topic on one URL: the second delivery is a duplicate. The topic that an order has
+// next, with the same bytes, is relayed and marked. A topic with a flow waits for a person.
+func TestDeliver_Shopify_TwoSubscriptions(t *testing.T) {
+	t.Parallel()
+	b := at(t, shopify.Provider, webhook.Settings{}, func(_ *ingress.Config, s *ingress.Source) {
+		s.Relays, s.Written = true, func(eventType string) bool { return eventType == "orders/fulfilled" }
+	})
+	send := func(id, topic string) reply {
+		t.Helper()
+		out, err := shopify.Provider.Sign(webhook.SignInput{Secret: providerSecret, ID: id, Type: topic, Account: "acme.myshopify.com",
+			Body: []byte(`{"id":1,"admin_graphql_api_id":"gid://shopify/Order/1","currency":"JPY","total_price":"4900"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := request(t, http.MethodPost, b.url+"/hooks/shop", bytes.NewReader(out.Body))
+		r.Header = out.Header
+		r.Header.Set("X-Shopify-Event-Id", "6f1c")
+		return do(t, r)
+	}
+	for _, c := range []struct {
+		id, topic string
+		status    int
+		want      string
+	}{
+		{"w1", "orders/create", http.StatusAccepted, "received"},
+		{"w2", "orders/create", http.StatusOK, ""},
+		{"w3", "orders/paid", http.StatusAccepted, "received"},
+		{"w4", "orders/fulfilled", http.StatusAccepted, "needs_review"},
+	} {
+		if got := send(c.id, c.topic); got.status != c.status {
+			t.Errorf("%s: got %d %s, want %d", c.id, got.status, got.body, c.status)
+		}
+		if c.want != "" {
+			if r := b.only(t, c.id); string(r.Status) != c.want || r.Replayed != (c.id != "w1") {
+				t.Errorf("%s: %s, marked %t; want %s", c.id, r.Status, r.Replayed, c.want)
+			}
+		}
+	}
+	if n := b.count(t, `select duplicates from receipts where event_id = 'w1'`); n != 1 || len(b.handed) != 2 {
+		t.Errorf("%d duplicates of w1, and handed over %+v; want one, and two events", n, b.handed)
+	}
+}
+
+// Each press of Shopify's test button sends the same sample order under new IDs: the later ones are duplicates, also of a
+// topic with a flow, and nobody has to decide. A captured delivery that claims to be a test is a suspected replay.
+func TestDeliver_Shopify_TestNotificationRepeated_Duplicate(t *testing.T) {
+	t.Parallel()
+	b := at(t, shopify.Provider, webhook.Settings{}, func(_ *ingress.Config, s *ingress.Source) {
+		s.Relays, s.Written = true, func(eventType string) bool { return eventType == "orders/fulfilled" }
+	})
+	for i, c := range []struct {
+		topic, order, test string
+		status             int
+	}{
+		{"orders/create", "sample", "true", http.StatusAccepted},
+		{"orders/create", "sample", "true", http.StatusOK},
+		{"orders/create", "sample", "true", http.StatusOK},
+		{"orders/paid", "sample", "true", http.StatusAccepted},
+		{"orders/paid", "sample", "true", http.StatusOK},
+		{"orders/fulfilled", "other sample", "true", http.StatusAccepted},
+		{"orders/fulfilled", "other sample", "true", http.StatusOK},
+		{"orders/fulfilled", "real", "false", http.StatusAccepted},
+		{"orders/fulfilled", "real", "true", http.StatusAccepted}, // parked
+	} {
+		out, err := shopify.Provider.Sign(webhook.SignInput{Secret: providerSecret, ID: fmt.Sprint("w", i), Type: c.topic,
+			Account: "acme.myshopify.com", Body: fmt.Appendf(nil, `{"id":820982911946154508,"name":%q}`, c.order)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := request(t, http.MethodPost, b.url+"/hooks/shop", bytes.NewReader(out.Body))
+		r.Header = out.Header
+		r.Header.Set("X-Shopify-Event-Id", fmt.Sprint("e", i))
+		r.Header.Set("X-Shopify-Test", c.test)
+		if got := do(t, r); got.status != c.status {
+			t.Errorf("delivery %d of %s: got %d %s, want %d", i, c.topic, got.status, got.body, c.status)
+		}
+	}
+	rows, err := b.pool.Query(t.Context(), `select concat_ws(' ', type, status, replayed, duplicates) from receipts order by received_at`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	want := []string{"orders/create received f 2", "orders/paid received t 1", "orders/fulfilled received f 1", "orders/fulfilled received f 0",
+		"orders/fulfilled needs_review t 0"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("receipts %q, %v; want %q", got, err, want)
+	}
+	if len(b.handed) != 4 {
+		t.Errorf("%d events are handed over, want 4: %+v", len(b.handed), b.handed)
 	}
 }

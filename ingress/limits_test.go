@@ -324,6 +324,33 @@ func TestLimits_HeaderFields(t *testing.T) {
 	}
 }
 
+// A client may send the next delivery without waiting for an answer, so that its head comes together with the body before
+// it. Each delivery is taken, and the limit of header fields holds for each head.
+func TestLimits_HeaderFields_Pipelined(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	delivery := func(id string) string {
+		body := fmt.Sprintf(`{"id":%q%s}`, id, strings.Repeat("\n", 6000))
+		return fmt.Sprintf("POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: %s\r\nContent-Length: %d\r\n\r\n%s", sign([]byte(body)), len(body), body)
+	}
+	conn := b.dial(t, delivery("e1")+delivery("e2")+delivery("e3"))
+	reader := bufio.NewReader(conn)
+	for i := range 3 {
+		resp, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			t.Fatalf("delivery %d: %v", i, err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusAccepted {
+			t.Errorf("delivery %d: got %d, want 202", i, resp.StatusCode)
+		}
+	}
+	if got := b.count(t, `select count(*) from receipts`); got != 3 {
+		t.Errorf("%d receipts of 3 deliveries", got)
+	}
+}
+
 // What was refused before its body was read is told as well, with what is known of it.
 func TestLimits_RefusalsAreTold(t *testing.T) {
 	t.Parallel()

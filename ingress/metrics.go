@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// outcome is what became of a delivery, as counted.
+// outcome is the outcome of a delivery, as counted.
 type outcome string
 
 const (
@@ -24,7 +24,6 @@ const (
 	parked     outcome = "parked"
 	refused    outcome = "refused" // with the class of the rejection
 	handshake  outcome = "handshake"
-	probed     outcome = "probe" // of an operator, by `pawl doctor`
 	shed       outcome = "shed"
 	unfinished outcome = "unavailable" // not committed: 503
 )
@@ -39,10 +38,10 @@ type metrics struct {
 
 	versions event.Versions
 
-	attributes sync.Map // labels -> metric.MeasurementOption, so that a delivery builds no set
+	attributes sync.Map // labels -> metric.MeasurementOption; a set is built once
 }
 
-// labels are names and values by turns.
+// labels alternates names and values.
 type labels [8]string
 
 type label struct {
@@ -55,28 +54,28 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	var ms metrics
 	var errs [6]error
 	ms.deliveries, errs[0] = m.Int64Counter("pawl_deliveries",
-		metric.WithDescription("Requests to a source, by what became of them."))
+		metric.WithDescription("Requests to a source, by outcome."))
 	ms.accept, errs[1] = m.Float64Histogram("pawl_accept_seconds", metric.WithUnit("s"),
-		metric.WithDescription("From the request's headers to its answer."))
+		metric.WithDescription("Time from the headers of a request to its answer."))
 	ms.handed, errs[2] = m.Int64Counter("pawl_events_handed_over",
 		metric.WithDescription("Committed events handed to the dispatcher."))
 	ms.events, errs[3] = m.Int64Counter("pawl_events",
-		metric.WithDescription("New events by type, API version and the status that they are kept with."))
+		metric.WithDescription("New events by type, API version and initial status."))
 	ms.age, errs[4] = m.Float64Histogram("pawl_event_age", metric.WithUnit("s"),
-		metric.WithDescription("From when an event occurred, as its provider says, to when it came."))
+		metric.WithDescription("Time from the occurrence of an event, by the provider's clock, to its delivery."))
 	ms.again, errs[5] = m.Int64Counter("pawl_duplicates",
-		metric.WithDescription("Later deliveries of events, by the status of the receipt then."))
+		metric.WithDescription("Duplicate deliveries, by the status of the receipt at that time."))
 	return &ms, errors.Join(errs[:]...)
 }
 
-// observe measures connections and memory of bodies.
+// observe measures the connections and the memory of bodies.
 func observe(m metric.Meter, connections *throttle.Connections, memory *throttle.Memory) error {
 	open, err1 := m.Int64ObservableGauge("pawl_connections",
-		metric.WithDescription("Open connections: verified, whose last request was authentic, and unproven."))
+		metric.WithDescription("Open connections: verified (the last request was authentic) and unproven."))
 	displaced, err2 := m.Int64ObservableCounter("pawl_connections_displaced",
-		metric.WithDescription("Connections that were closed because others needed their places."))
+		metric.WithDescription("Connections that were closed to make room for others."))
 	bytes, err3 := m.Int64ObservableGauge("pawl_bodies_bytes", metric.WithUnit("By"),
-		metric.WithDescription("Memory that bodies take of what is shared out."))
+		metric.WithDescription("Memory that bodies occupy, out of the shared limit."))
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
@@ -99,7 +98,7 @@ func (m *metrics) delivery(ctx context.Context, l label, took time.Duration) {
 	m.accept.Record(ctx, took.Seconds(), o)
 }
 
-// option returns the attributes of l. It makes a set once.
+// option returns the attributes of l. It builds each set once.
 func (m *metrics) option(l labels) metric.MeasurementOption {
 	option, ok := m.attributes.Load(l)
 	if !ok {
@@ -112,7 +111,8 @@ func (m *metrics) option(l labels) metric.MeasurementOption {
 	return option.(metric.MeasurementOption)
 }
 
-// event counts a new event. A type without a flow is "other": anybody whose secret is known can make up any number.
+// event counts a new event. A type without a flow counts as "other", because the holder of a secret can invent any
+// number of types.
 func (m *metrics) event(ctx context.Context, d *receipt.Delivery, e *receipt.New, status receipt.Status, written bool) {
 	eventType, version := "other", "other"
 	if written {

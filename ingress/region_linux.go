@@ -2,17 +2,17 @@ package ingress
 
 import "syscall"
 
-// newRegion returns size bytes that take no memory until they are written to, a page at a time.
+// newRegion returns size bytes outside of Go's heap. A page takes memory when it is first written.
 func newRegion(size int64) ([]byte, error) {
 	region, err := syscall.Mmap(-1, 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE,
 		syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
 	if err != nil {
 		return nil, err
 	}
-	// a huge page is 2 MiB; the call fails on a system without them
+	// A huge page is 2 MiB. The call fails on a system without them.
 	_ = syscall.Madvise(region, syscall.MADV_NOHUGEPAGE)
 	return region, nil
 }
 
-// freeRegion gives it back. Nobody may read it any more.
+// freeRegion unmaps the region. The caller must hold no slice of it.
 func freeRegion(region []byte) { _ = syscall.Munmap(region) }

@@ -24,40 +24,39 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Receipts is where deliveries are committed; a *receipt.Store.
+// Receipts stores deliveries; a *receipt.Store.
 type Receipts interface {
 	// Insert returns nil only when every event of d is committed.
 	Insert(ctx context.Context, d receipt.Delivery) ([]receipt.Outcome, error)
-	KeepProbe(ctx context.Context, p receipt.Probe) error
 	CountSources(ctx context.Context, counts []receipt.SourceCount) error
 	CountAnswers(ctx context.Context, answers []receipt.Answers) error
 }
 
-// Config is what a server needs. Sources and Receipts are required.
+// Config configures a server. Sources and Receipts are required.
 type Config struct {
-	// Sources by name.
+	// Sources maps names to sources.
 	Sources  map[string]Source
 	Receipts Receipts
-	// Dispatch takes events that are committed and wait for their workflow. It must not block: the
-	// sweep finds the events that it leaves.
+	// Dispatch receives committed events that wait for their workflow. It must not block. The sweep finds the events
+	// that it drops.
 	Dispatch func([]receipt.Pending)
-	// Refused, when set, sees each refused request, to keep and diagnose it. It must not block, must not change r, and
-	// must copy the body to keep it: the body is gone when it returns.
+	// Refused, when set, receives each refused request, to store and diagnose it. It must not block or change r. It
+	// must copy the body to keep it, because the body is freed when Refused returns.
 	Refused func(source string, r *webhook.Request, err *webhook.Error, remoteAddr string)
-	// Written, when set, reports whether a type of a provider's events has a flow. Metrics name no other type.
+	// Written, when set, reports whether an event type of a provider has a flow. Metrics name only these types.
 	Written func(provider, eventType string) bool
-	// Leaving, when set, reports whether the server is about to be shut down. Each answer then ends its connection, so
+	// Leaving, when set, reports whether the server is about to shut down. Each answer then closes its connection, so
 	// that clients connect to another server.
 	Leaving func() bool
 	Meter   metric.Meter
-	// Tracer, when set, makes each delivery a span.
+	// Tracer, when set, makes a span of each delivery.
 	Tracer trace.Tracer
 	Log    *slog.Logger
 	Now    func() time.Time
 	Limits Limits
 }
 
-// Server takes deliveries. Make one with [New].
+// Server receives deliveries. Make one with [New].
 type Server struct {
 	cfg     Config
 	echo    *echo.Echo
@@ -65,17 +64,18 @@ type Server struct {
 	metrics *metrics
 	tally   *tally
 
-	// unverified keeps what strangers can bring about from filling the log.
+	// unverified limits the log lines that unauthenticated requests can cause.
 	unverified rate.Sometimes
-	// uncommitted logs an outage now and then; missed counts the deliveries between two lines.
+	// uncommitted limits the log lines of an outage; missed counts the deliveries between two lines.
 	uncommitted rate.Sometimes
 	missed      atomic.Int64
-	// proxied tells once of a proxy that is not trusted.
+	// proxied makes sure that an untrusted proxy is logged once.
 	proxied sync.Once
 
 	connections *throttle.Connections
 	memory      *throttle.Memory
-	// slots bound the deliveries that are verified and committed at once. Each takes one when its body is here.
+	// slots bound the deliveries that are verified and committed at once. A delivery takes a slot after its body has
+	// arrived.
 	slots     *throttle.Slots
 	perSource *throttle.Buckets[string]
 	perAddr   *throttle.Buckets[netip.Addr]
@@ -84,8 +84,8 @@ type Server struct {
 	tallied sync.WaitGroup
 }
 
-// New checks cfg, reports every fault of it, and returns a server that [Server.Serve] starts.
-// [Server.Shutdown] must be called to release it, also when it never served.
+// New validates cfg, reports all of its faults, and returns a server that [Server.Serve] starts. Call [Server.Shutdown]
+// to release it, even if it never served.
 func New(cfg Config) (*Server, error) {
 	var faults []error
 	for name, source := range cfg.Sources {
@@ -135,13 +135,9 @@ func New(cfg Config) (*Server, error) {
 		ReadHeaderTimeout: cfg.Limits.Header,
 		ReadTimeout:       cfg.Limits.Read,
 		WriteTimeout:      cfg.Limits.Total,
-		// Only connections with a verified request are ever idle. Load balancers close one after a minute by default;
-		// a shorter time here would close it while they send.
+		// Only connections with a verified request become idle. Load balancers close idle connections after a minute by
+		// default. With a shorter timeout, the server would close a connection while the balancer sends on it.
 		IdleTimeout: 65 * time.Second,
-		ConnState:   connections.State,
-		ConnContext: throttle.WithConn,
-		// net/http adds 4 KiB. The longest heads known are PayPal's and signed tokens behind proxies, of some 5 KiB.
-		MaxHeaderBytes: 16 << 10,
 		// net/http would answer "OPTIONS *" itself, with 200.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
@@ -152,8 +148,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// router knows both slash forms of a source's path and nothing else. It redirects nothing (a 3xx
-// is a failed delivery) and has no middleware.
+// router accepts the path of a source with and without a trailing slash. It never redirects, because a 3xx is a failed
+// delivery, and it has no middleware.
 func (s *Server) router() *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
@@ -163,7 +159,7 @@ func (s *Server) router() *echo.Echo {
 	return e
 }
 
-// routeError answers what no route took: unknown paths, and methods that HTTP does not name.
+// routeError answers requests that match no route: unknown paths, and methods that HTTP does not define.
 func (s *Server) routeError(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
@@ -177,19 +173,20 @@ func (s *Server) routeError(err error, c echo.Context) {
 	_ = answer(c, http.StatusNotFound, "not_found")
 }
 
-// Handler returns the server's handler, for tests and for servers of one's own. Their connections are theirs to bound.
+// Handler returns the server's handler, for tests and custom servers. [throttle.Connections] does not limit their
+// connections.
 func (s *Server) Handler() http.Handler { return s.echo }
 
-// Serve takes deliveries on l until [Server.Shutdown]; it then returns nil.
+// Serve receives deliveries on l until [Server.Shutdown]. It then returns nil.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(s.connections.Listen(l)); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.connections.Serve(s.http, l); err != nil {
 		return fmt.Errorf("ingress: %w", err)
 	}
 	return nil
 }
 
-// Shutdown closes the listener, lets the deliveries in flight finish until ctx ends, and writes the last counts, also
-// when ctx has ended. It may be called twice.
+// Shutdown closes the listener, waits until ctx ends for deliveries in flight, and writes the last counts even if ctx
+// has ended. It may be called twice.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	s.stop()

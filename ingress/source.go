@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/pawlhq/pawl/ingress/throttle"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -18,33 +19,34 @@ type Source struct {
 	Name     string
 	Provider webhook.Provider
 	Verifier webhook.Verifier
-	// Secrets are those of the verifier. A probe is proven with one of them.
-	Secrets []webhook.Secret
-	// Mode is the source's declared mode; an event of the other mode is kept and ignored. Empty is for
-	// a provider whose events say their mode: both are then taken.
+	// Mode is the declared mode of the source. An event of the other mode is stored and ignored. If Mode is empty, both
+	// modes run, which requires that the events of the provider contain their mode.
 	Mode webhook.Mode
-	// BodyLimit is in bytes, counted on the bytes read; zero means the provider's, else the server's.
+	// BodyLimit is in bytes, counted on the bytes read. Zero means the limit of the provider, else of the server.
 	BodyLimit int64
-	// Wanted says which event types are run; nil means all. Other types are kept and ignored.
+	// Wanted reports whether an event type runs; nil means all types. Other types are stored and ignored.
 	Wanted func(eventType string) bool
-	// Relays says that the source has consumers of its own.
+	// Relays reports whether the source has consumers of its own.
 	Relays bool
-	// Accounts, when set, lists the provider-side accounts that are routed; others are kept and ignored.
+	// Written reports whether an event type has a flow; nil means that every type has one. A suspected replay must not
+	// repeat the effects of a flow.
+	Written func(eventType string) bool
+	// Accounts, when set, lists the provider accounts to run. Events of other accounts are stored and
+	// ignored.
 	Accounts []string
-	// PublicURL is the URL that the provider was given, for schemes that sign it.
+	// PublicURL is the URL that is registered with the provider, for schemes that sign it.
 	PublicURL string
-	// Correlation says where a delivery names what its events belong to.
+	// Correlation locates the correlation ID of an event.
 	Correlation Correlation
-	// AllowFrom, when set, lists the networks that may deliver. It stands beside the signature and
-	// never instead of it.
+	// AllowFrom, when set, lists the networks that may deliver. The signature is verified as well.
 	AllowFrom []netip.Prefix
 }
 
-// Correlation is a place in a delivery: a header, or a path of gjson in the event. The zero value names no place.
+// Correlation is a place in a delivery: a header, or a gjson path in the event. The zero value names no place.
 type Correlation struct{ Header, Path string }
 
-// of returns the ID at the place, "" if none is there.
-func (c Correlation) of(header http.Header, body []byte) string {
+// find returns the ID at the place, or "" if there is no ID.
+func (c Correlation) find(header http.Header, body []byte) string {
 	if c.Path != "" {
 		return text(gjson.GetBytes(body, c.Path).String())
 	}
@@ -66,7 +68,7 @@ func (s *Source) check(name string) error {
 	case s.Mode == webhook.Live, s.Mode == webhook.Test:
 	case s.Mode == "" && s.Provider.Contract.Mode != "":
 	case s.Mode == "":
-		faults = append(faults, fmt.Errorf("source %q: events of %s do not say their mode: set mode to live or test",
+		faults = append(faults, fmt.Errorf("source %q: events of %s contain no mode; set mode to live or test",
 			name, s.Provider.Name))
 	default:
 		faults = append(faults, fmt.Errorf("source %q: mode is %q, want live or test", name, s.Mode))
@@ -77,19 +79,19 @@ func (s *Source) check(name string) error {
 	return errors.Join(faults...)
 }
 
-// mode is the mode of an event that does not tell its own: the source's, or live, which is the one to be
-// careful with.
+// mode returns the mode of an event that does not contain one: the source's mode, or live, which is the safe
+// assumption.
 func (s *Source) mode() string { return string(cmp.Or(s.Mode, webhook.Live)) }
 
-// routes reports whether events of a provider-side account are run.
+// routes reports whether the source runs events of a provider account.
 func (s *Source) routes(account string) bool {
 	return len(s.Accounts) == 0 || slices.Contains(s.Accounts, account)
 }
 
 func (s *Source) admits(addr netip.Addr) bool {
-	return len(s.AllowFrom) == 0 || contains(s.AllowFrom, addr)
+	return len(s.AllowFrom) == 0 || throttle.Contains(s.AllowFrom, addr)
 }
 
-// CalledURL returns the URL that the provider called: that of the configuration, never of the Host header, with the
-// query that came.
+// CalledURL returns the URL that the provider called: the configured URL, never the Host header, with the query of the
+// request.
 func (s *Source) CalledURL(query string) string { return webhook.CalledURL(s.PublicURL, query) }

@@ -11,35 +11,33 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// tallyEvery is how long counts stay in memory. A crash loses that much of them: they inform, they
-// decide nothing.
+// tallyEvery is how long counts stay in memory. A crash loses the counts of that time. No decision depends on them.
 const tallyEvery = 3 * time.Second
 
-// flushTimeout bounds a write of counts. A process that ends waits for two of them: the one under way, and that of the
-// last counts.
+// flushTimeout bounds one write of counts. A process that ends waits for up to two writes: the current one and the last
+// one.
 const flushTimeout = 2 * time.Second
 
-// tally sums rejections and uses of secrets, so that a flood of bad signatures costs one row.
+// tally sums rejections and uses of secrets in memory, so that a flood of bad signatures writes one row.
 type tally struct {
 	store Receipts
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	counts map[receipt.SourceCount]receipt.SourceCount // by themselves, without count and last
+	counts map[receipt.SourceCount]receipt.SourceCount // the keys have no Count and Last
 	lines  map[line]*repeated
-	// answers are those to authentic deliveries, by source.
+	// answers counts the answers to authentic deliveries by source.
 	answers map[string]receipt.Answers
 }
 
-// line is what one line of the log stands for: requests of a source that were refused with a class, or duplicates of
-// events with a status.
+// line identifies one log line: requests of a source refused with one class, or duplicates of events with one status.
 type line struct {
 	source  string
 	refused bool
 	class   string
 }
 
-// repeated is how often it happened, and the event of the first.
+// repeated counts the requests behind one log line. event holds the log attributes of the first one.
 type repeated struct {
 	count int
 	event []any
@@ -50,7 +48,7 @@ func newTally(store Receipts, log *slog.Logger) *tally {
 		lines: map[line]*repeated{}, answers: map[string]receipt.Answers{}}
 }
 
-// answered counts an answer to an authentic delivery. An answer that anybody could cause is not counted.
+// answered counts an answer to an authentic delivery.
 func (t *tally) answered(source string, ok bool, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,30 +57,31 @@ func (t *tally) answered(source string, ok bool, at time.Time) {
 	t.answers[source] = a
 }
 
-// count counts a request that came at a time; name is the class of a refusal, or the label of the secret.
+// count counts a request at a time. name is the class of a refusal, or the label of the secret.
 func (t *tally) count(source string, what receipt.Counted, name string, at time.Time) {
 	t.add(receipt.SourceCount{Source: source, What: what, Name: name, Day: at.UTC().Truncate(24 * time.Hour),
 		Count: 1, Last: at})
 }
 
-// refuse counts and tells a refusal. claims gives the keys that the request itself gives, nil where nothing was read.
+// refuse counts and logs a refusal. claims returns the log attributes that the request itself contains; it is nil if no
+// body was read.
 func (t *tally) refuse(source, class string, at time.Time, claims func() []any) {
 	t.count(source, receipt.Refused, class, at)
-	t.tell(line{source, true, class}, claims)
+	t.note(line{source, true, class}, claims)
 }
 
-// tell counts what one line of the log will tell at the next flush. event gives the keys of the first one alone: a
-// flood costs no more.
-func (t *tally) tell(of line, event func() []any) {
+// note adds a request to a log line, which the next flush writes. event returns the attributes of the line; it is
+// called for the first request only, so that a flood costs no more.
+func (t *tally) note(key line, event func() []any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.lines[of] == nil {
-		t.lines[of] = &repeated{}
+	if t.lines[key] == nil {
+		t.lines[key] = &repeated{}
 		if event != nil {
-			t.lines[of].event = event()
+			t.lines[key].event = event()
 		}
 	}
-	t.lines[of].count++
+	t.lines[key].count++
 }
 
 func (t *tally) add(more receipt.SourceCount) {
@@ -90,10 +89,10 @@ func (t *tally) add(more receipt.SourceCount) {
 	defer t.mu.Unlock()
 	key := more
 	key.Count, key.Last = 0, time.Time{}
-	held := t.counts[key]
-	more.Count += held.Count
-	if held.Last.After(more.Last) {
-		more.Last = held.Last
+	sum := t.counts[key]
+	more.Count += sum.Count
+	if sum.Last.After(more.Last) {
+		more.Last = sum.Last
 	}
 	t.counts[key] = more
 }
@@ -102,12 +101,14 @@ func (t *tally) add(more receipt.SourceCount) {
 func (t *tally) run(ctx context.Context) {
 	tick := time.NewTicker(tallyEvery)
 	defer tick.Stop()
-	for ctx.Err() == nil {
+	for {
 		select {
 		case <-ctx.Done():
+			t.flush() // also if ctx ended during a flush that failed
+			return
 		case <-tick.C:
+			t.flush()
 		}
-		t.flush()
 	}
 }
 
@@ -120,12 +121,12 @@ func (t *tally) flush() {
 	t.counts, t.lines = map[receipt.SourceCount]receipt.SourceCount{}, map[line]*repeated{}
 	t.answers = map[string]receipt.Answers{}
 	t.mu.Unlock()
-	for of, r := range lines {
-		told := append([]any{"source", of.source, "class", of.class, "count", r.count}, r.event...)
-		if of.refused {
-			t.log.Info("deliveries refused", told...)
+	for key, r := range lines {
+		attrs := append([]any{"source", key.source, "class", key.class, "count", r.count}, r.event...)
+		if key.refused {
+			t.log.Info("deliveries refused", attrs...)
 		} else {
-			t.log.Info("duplicates received", told...)
+			t.log.Info("duplicates received", attrs...)
 		}
 	}
 	if err := t.store.CountSources(ctx, counts); err != nil {

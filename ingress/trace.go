@@ -9,11 +9,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traceHeader is the header under which a receipt keeps the trace of its delivery.
+// traceHeader is the header under which a receipt stores the trace of its delivery.
 const traceHeader = "Traceparent"
 
-// trace makes the request a span, if traces are wanted, and returns what ends it. The span begins a trace of its own
-// and links to the sender's: anybody may send a traceparent, and none decides about the export here.
+// trace makes a span of the request if tracing is on, and returns the function that ends it. The span starts a new
+// trace and links to the sender's, so that a sender cannot decide which traces are exported.
 func (d *delivery) trace() (end func()) {
 	if d.s.cfg.Tracer == nil {
 		return func() {}

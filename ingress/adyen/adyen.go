@@ -21,24 +21,24 @@ const (
 	signatureHeader = "HmacSignature"
 	protocolHeader  = "Protocol"
 
-	// schemeOption is the key in Settings.Options; left out, the request's shape tells.
+	// schemeOption is a key of Settings.Options. If it is not set, the request determines the scheme.
 	schemeOption = "scheme"
 	paymentsItem = "payments_item"
 	rawBody      = "raw_body"
 	keyBytes     = 32
 )
 
-// Provider is Adyen. Its secrets are HMAC keys in hex. options.scheme is payments_item or
-// raw_body; without it a request with the header HmacSignature is judged by that, any other by its
-// items. Nothing is timed: only the dedupe stops a replay.
+// Provider is Adyen. Its secrets are HMAC keys in hex. options.scheme is payments_item or raw_body; without it, a
+// request with the header HmacSignature is verified by that header, and any other by its items. Deliveries have no
+// signed time: only deduplication stops a replay.
 //
 // Only these fields of a payments item are authentic: pspReference, originalReference, merchantAccountCode,
-// merchantReference, amount, eventCode and success. Somebody who can change a delivery on its way can change all
+// merchantReference, amount, eventCode and success. An attacker who can change a delivery in transit can change all
 // others, so a flow must not trust them.
 var Provider = webhook.Provider{
 	Name: "adyen",
 	Contract: webhook.Contract{
-		Scheme:       "HMAC-SHA256 with a hex key, base64: of eight fields of each item (payments), of the body (others)",
+		Scheme:       "HMAC-SHA256 with a hex key, base64, of eight fields of each item (payments) or of the body (others)",
 		ID:           "pspReference:eventCode:success of each item; others: none (hash)",
 		Type:         "eventCode of each item; others: body type",
 		Account:      "merchantAccountCode of each item; others: body data.balancePlatform, data.merchantId or data.merchantAccount",
@@ -54,12 +54,12 @@ var Provider = webhook.Provider{
 		Headers:      webhook.Headers{Plain: []string{protocolHeader}, Signatures: []string{signatureHeader}},
 		Options: map[string]string{
 			schemeOption: "`" + paymentsItem + "` (a signature in each item of a payments webhook) or `" + rawBody +
-				"` (one in the header); left out, the delivery's shape tells",
+				"` (one in the header); left out, the delivery determines it",
 		},
 	},
 	New:  newVerifier,
 	Sign: sign,
-	// A payment that was authorised; of a source of the other webhooks, an account holder that was made.
+	// Type is an authorised payment. A source with raw_body gets an account holder that was created.
 	Sample: webhook.Sample{
 		Type:     "AUTHORISATION",
 		TypeWith: map[string]string{schemeOption + "=" + rawBody: "balancePlatform.accountHolder.created"},
@@ -69,7 +69,7 @@ var Provider = webhook.Provider{
 
 type verifier struct {
 	keys   *webhook.Keyring[[]byte]
-	scheme string // "" where the request tells
+	scheme string // "" if the request determines it
 }
 
 func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
@@ -84,8 +84,8 @@ func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	return webhook.AsVerifier(&verifier{keys, scheme}, errors.Join(err, schemeErr))
 }
 
-// Verify checks the header's signature, or that of every item: one item that does not fit refuses
-// the whole delivery.
+// Verify checks the signature in the header or in every item. One item with a wrong signature rejects the whole
+// delivery.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if !v.isRaw(r) {
 		return v.verifyItems(r)
@@ -97,7 +97,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return webhook.MatchHMAC(v.keys, r.ReceivedAt, sha256.New, [][]byte{webhook.DecodeBase64(signature)}, r.Body)
 }
 
-// isRaw reports whether r is judged by the raw-body scheme.
+// isRaw reports whether r is verified by the raw-body scheme.
 func (v *verifier) isRaw(r *webhook.Request) bool {
 	switch v.scheme {
 	case paymentsItem:
@@ -108,7 +108,7 @@ func (v *verifier) isRaw(r *webhook.Request) bool {
 	return len(r.Header.Values(signatureHeader)) > 0 || !webhook.ReadEnvelope(r.Body).Has(itemsField)
 }
 
-// Events reads an event from each item, or the one of the body.
+// Events returns an event for each item, or the one event of the body.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	if v.isRaw(r) {
 		return []webhook.Event{rawEvent(r.Body)}
@@ -116,7 +116,7 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	return itemEvents(r.Body)
 }
 
-// sign makes a delivery as Adyen does: the signatures of a payments body are written into it.
+// sign makes a delivery as Adyen does. It writes the signatures of a payments body into the body.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	key, err := webhook.HexKey(in.Secret)
 	if err != nil {

@@ -16,15 +16,19 @@ const (
 	itemsField     = "notificationItems"
 	itemField      = "NotificationRequestItem"
 	signatureField = "additionalData.hmacSignature"
+
+	// reportAvailable is the eventCode of a report that can be downloaded.
+	reportAvailable = "REPORT_AVAILABLE"
 )
 
-// signedFields are the fields of an item that its signature covers, in order.
+// signedFields are the signed fields of an item, in order.
 var signedFields = []string{
 	"pspReference", "originalReference", "merchantAccountCode", "merchantReference",
 	"amount.value", "amount.currency", "eventCode", "success",
 }
 
-// verifyItems checks the signature of each item. A body without items has no signature at all.
+// verifyItems checks the signature of each item and nothing else: an item that Adyen has signed is never rejected for
+// its content, because the endpoint's queue waits behind a rejection. A body without items has no signature at all.
 func (v *verifier) verifyItems(r *webhook.Request) (webhook.Match, error) {
 	items, err := readItems(r.Body)
 	if err != nil {
@@ -33,16 +37,12 @@ func (v *verifier) verifyItems(r *webhook.Request) (webhook.Match, error) {
 	var first webhook.Match
 	for i, raw := range items {
 		item := webhook.ReadEnvelope(raw)
-		signed, err := signedText(item)
-		if err != nil {
-			return webhook.Match{}, err
-		}
 		signature := item.String(signatureField)
 		if signature == "" {
-			return webhook.Refuse(webhook.MissingSignature, "item %d holds no %s", i, signatureField)
+			return webhook.Refuse(webhook.MissingSignature, "item %d contains no %s", i, signatureField)
 		}
 		match, err := webhook.MatchHMAC(v.keys, r.ReceivedAt, sha256.New, [][]byte{webhook.DecodeBase64(signature)},
-			[]byte(signed))
+			[]byte(signedText(item)))
 		if err != nil {
 			return webhook.Match{}, err
 		}
@@ -60,7 +60,7 @@ func readItems(body []byte) ([]json.RawMessage, error) {
 	raw, _ := outer.Raw(itemsField)
 	elements, problem := webhook.Elements(raw)
 	if problem != "" {
-		return nil, webhook.Errorf(webhook.MalformedBody, "the body holds no readable %s", itemsField)
+		return nil, webhook.Errorf(webhook.MalformedBody, "the body contains no readable %s", itemsField)
 	}
 	if len(elements) == 0 {
 		return nil, webhook.Errorf(webhook.MissingSignature, "%s is empty", itemsField)
@@ -69,40 +69,52 @@ func readItems(body []byte) ([]json.RawMessage, error) {
 	for i, element := range elements {
 		item, ok := webhook.ReadEnvelope(element).Raw(itemField)
 		if !ok || item[0] != '{' {
-			return nil, webhook.Errorf(webhook.MalformedBody, "element %d of %s holds no %s", i, itemsField, itemField)
+			return nil, webhook.Errorf(webhook.MalformedBody, "element %d of %s has no %s", i, itemsField, itemField)
 		}
 		items = append(items, item)
 	}
 	return items, nil
 }
 
-// signedText joins the signed fields with ":"; a missing one is empty and nothing is escaped.
-//
-// It refuses items that could share their signature with another reading: those with a repeated field, or with a
-// colon anywhere but in merchantReference, the one field that merchants write. A quote in that field shows a body
-// that is signed as a whole and was cut at its colons.
-func signedText(item *webhook.Envelope) (string, error) {
-	values := make([]string, 0, len(signedFields))
-	for _, path := range signedFields {
-		value, ok := scalar(item, path)
-		if !ok {
-			return "", webhook.Errorf(webhook.MalformedBody, "%s of an item is no text, number or boolean", path)
-		}
-		if path != "merchantReference" && strings.ContainsAny(value, `:"`) {
-			return "", webhook.Errorf(webhook.MalformedBody, "%s of an item holds a colon or a quote", path)
-		}
-		values = append(values, value)
-	}
-	for _, p := range []webhook.Problem{webhook.DuplicateKey, webhook.AmbiguousKey} {
-		if strings.HasPrefix(item.Problem(), string(p)) {
-			return "", webhook.Errorf(webhook.MalformedBody, "an item names a field twice")
+// signedText joins the signed fields with ":". A missing field is empty, and nothing is escaped. A field that occurs
+// twice or is not text, a number or a boolean counts as empty, and is noted as a problem of the item.
+func signedText(item *webhook.Envelope) string {
+	values := make([]string, len(signedFields))
+	for i, path := range signedFields {
+		var isScalar bool
+		if values[i], isScalar = scalar(item, path); !isScalar {
+			item.Note(webhook.UnknownEnvelope, path+" is not text, a number or a boolean")
 		}
 	}
-	return strings.Join(values, ":"), nil
+	return strings.Join(values, ":")
 }
 
-// scalar returns the text of the value at path: some of Adyen's producers write amount.value and
-// success as text, others as a number and a boolean, and sign the same characters.
+// noteAmbiguity notes an item with a signature that also fits other field values. Colons in merchantReference, the one
+// field that merchants write, are unambiguous if no other field contains a colon. A quote indicates a body that is
+// signed as a whole and was split at its colons.
+//
+// Adyen puts the file name of a report, which may contain a time, into pspReference. The last four fields of such an
+// item are unambiguous, and they show that it is a report.
+func noteAmbiguity(item *webhook.Envelope) {
+	merchantReference, _ := scalar(item, "merchantReference")
+	eventCode, _ := scalar(item, "eventCode")
+	isReport := eventCode == reportAvailable && !strings.ContainsAny(merchantReference, `:"`)
+	for _, path := range signedFields {
+		forbidden := `:"`
+		switch {
+		case path == "merchantReference":
+			continue
+		case path == "pspReference" && isReport:
+			forbidden = `"`
+		}
+		if value, _ := scalar(item, path); strings.ContainsAny(value, forbidden) {
+			item.Note(webhook.AmbiguousFields, path+" contains a colon or a quote")
+		}
+	}
+}
+
+// scalar returns the text of the value at path. Some of Adyen's producers write amount.value and success as text,
+// others as a number and a boolean, and sign the same characters. It returns false for an object or a list.
 func scalar(item *webhook.Envelope, path string) (string, bool) {
 	raw, there := item.Raw(path)
 	switch {
@@ -116,7 +128,7 @@ func scalar(item *webhook.Envelope, path string) (string, bool) {
 	return string(raw), true
 }
 
-// itemEvents reads an event from each item. One that cannot be read does not keep the others back.
+// itemEvents returns an event for each item. An unreadable item does not affect the others.
 func itemEvents(body []byte) []webhook.Event {
 	items, err := readItems(body)
 	if err != nil {
@@ -136,8 +148,12 @@ func itemEvents(body []byte) []webhook.Event {
 	return events
 }
 
+// itemEvent returns the event of one item. An item that cannot run is identified by its signed text: an attacker who
+// has one item can write many variants with the same signed text, and they are all one event.
 func itemEvent(raw json.RawMessage) webhook.Event {
 	item := webhook.ReadEnvelope(raw)
+	signed := signedText(item)
+	noteAmbiguity(item)
 	success, _ := scalar(item, "success")
 	e := webhook.Event{
 		Type:       item.EventType("eventCode"),
@@ -145,25 +161,22 @@ func itemEvent(raw json.RawMessage) webhook.Event {
 		Object:     item.Tag("pspReference"),
 		OccurredAt: item.Moment("eventDate"),
 		Body:       raw,
-	}
-	if signed, err := signedText(item); err == nil {
-		e.Signed = []byte(signed)
+		Signed:     []byte(signed),
 	}
 	if e.Object == "" || e.Type == "" {
 		item.Note(webhook.MissingEventID, "pspReference and eventCode")
-		e.ID, e.IDOrigin = webhook.HashID(raw), webhook.FromHash
-	} else {
-		e.ID, e.IDOrigin = item.UsableID(e.Object+":"+e.Type+":"+success, webhook.FromBody)
-		if e.IDOrigin == webhook.FromBody {
-			e.Identity = webhook.ByIDOrBytes // live or test stands outside of the items, where nothing signs it
-		}
 	}
-	e.Problem = item.Problem()
+	e.ID, e.IDOrigin = item.UsableID(e.Object+":"+e.Type+":"+success, webhook.FromBody)
+	if e.Problem = item.Problem(); e.Problem != "" {
+		return webhook.Event{ID: webhook.HashID(e.Signed), IDOrigin: webhook.FromHash, Type: e.Type, Body: raw,
+			Problem: e.Problem}
+	}
+	e.Identity = webhook.ByIDOrBytes // the mode is outside of the items and unsigned
 	return e
 }
 
-// modeAt returns the mode that the body tells at path, where live and test are its words for it; it is empty where
-// the body does not say.
+// modeAt returns the mode of the body at path, where it is written as live or test. It returns "" if the body has no
+// mode.
 func modeAt(body *webhook.Envelope, path, live, test string) webhook.Mode {
 	switch value, _ := scalar(body, path); value {
 	case live:
@@ -174,17 +187,14 @@ func modeAt(body *webhook.Envelope, path, live, test string) webhook.Mode {
 	return ""
 }
 
-// signItems writes its signature into each item of body.
+// signItems writes the signature of each item into the item.
 func signItems(body, key []byte) ([]byte, error) {
 	items, err := readItems(body)
 	if err != nil {
 		return nil, fmt.Errorf("sign for adyen: %w", err)
 	}
 	for i, raw := range items {
-		text, err := signedText(webhook.ReadEnvelope(raw))
-		if err != nil {
-			return nil, fmt.Errorf("sign for adyen: %w", err)
-		}
+		text := signedText(webhook.ReadEnvelope(raw))
 		path := fmt.Sprintf("%s.%d.%s.%s", itemsField, i, itemField, signatureField)
 		mac := webhook.MAC(sha256.New, key, []byte(text))
 		if body, err = sjson.SetBytes(body, path, base64.StdEncoding.EncodeToString(mac)); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// rawEvent reads the event of a webhook that is signed over its body. Adyen gives it no ID.
+// rawEvent returns the event of a webhook that is signed over its body. Adyen sends no ID in it.
 func rawEvent(raw []byte) webhook.Event {
 	body := webhook.ReadEnvelope(raw)
 	e := webhook.Event{
@@ -17,11 +17,11 @@ func rawEvent(raw []byte) webhook.Event {
 		Type:       body.EventType("type"),
 		Account:    body.FirstTag("data.balancePlatform", "data.merchantId", "data.merchantAccount"),
 		Mode:       modeAt(body, "environment", "live", "test"),
-		OccurredAt: body.Moment("timestamp"), // older management webhooks send a date, which is no time
+		OccurredAt: body.Moment("timestamp"), // older management webhooks send a date without a time
 	}
 	if !body.Readable() {
-		// Adyen has sent bodies that are no JSON, correctly signed. The event parks either way, and the person who
-		// finds it sees the type that stands before the fault.
+		// Adyen has sent correctly signed bodies that are not JSON. The event is parked, with the type that precedes
+		// the fault.
 		e.Type = webhook.Tag(gjson.GetBytes(raw, "type").Str)
 	}
 	if e.OccurredAt.IsZero() {

@@ -18,17 +18,16 @@ import (
 const (
 	signatureHeader = "X-Signature-Ed25519"
 	timestampHeader = "X-Signature-Timestamp"
-	// Discord documents no tolerance, and not whether a retry has a time of its own. It tries for ten minutes; what
-	// comes twice within that is one event for ever, since the signed bytes are its ID.
+	// Discord documents neither a tolerance nor whether a retry is signed with a new time. It retries for ten minutes.
+	// Equal bodies within the tolerance are one event, because the hash of the signed bytes is the ID.
 	tolerance = 15 * time.Minute
 )
 
 // Provider is Discord. Its secrets are public keys: the application's, 32 bytes in hex.
 //
-// Discord sends requests with false signatures on purpose and removes an endpoint that does not
-// answer them with 401. So whatever stands in the signature header, a signature that does not fit
-// has class no_matching_signature; only a request without the headers is malformed, and answered with 401
-// all the same.
+// Discord sends requests with invalid signatures on purpose, and removes an endpoint that does not answer them with
+// 401. So any signature that does not fit has class no_matching_signature, even one with a wrong format. Only a request
+// without the headers is malformed; it gets 401 as well.
 var Provider = webhook.Provider{
 	Name: "discord",
 	Contract: webhook.Contract{

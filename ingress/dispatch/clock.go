@@ -17,12 +17,12 @@ func (d *Dispatcher) clock(ctx context.Context) {
 		if !d.down.Load() {
 			var err error
 			if found, err = d.ClockOnce(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errUnable) {
-				d.cfg.Log.Warn("what is due is not started; the next sweep tries again", "error", err)
+				d.cfg.Log.Warn("due rows not started; the next sweep tries again", "error", err)
 			}
 		}
 		pause := d.cfg.Every
 		if found == sweepBatch {
-			pause = 0 // there is more
+			pause = 0 // more rows are due
 		}
 		if !wait(ctx, pause) {
 			return
@@ -30,8 +30,8 @@ func (d *Dispatcher) clock(ctx context.Context) {
 	}
 }
 
-// ClockOnce starts a run for each account that has something due, one batch of them, and returns how many accounts it
-// found. A due row waits while its receipt is at work or parked.
+// ClockOnce starts one run for each account with due rows, one batch of accounts, and returns how many accounts it
+// found. A due row waits while its receipt is running or parked.
 func (d *Dispatcher) ClockOnce(ctx context.Context) (found int, err error) {
 	due, err := d.cfg.Receipts.Clock(ctx, sweepBatch)
 	if err != nil {
@@ -47,10 +47,10 @@ func (d *Dispatcher) ClockOnce(ctx context.Context) (found int, err error) {
 	return len(due), errors.Join(faults...)
 }
 
-// startClock starts the run of one due account, named by its due time. If that run has ended before the row
-// came, the present time names the run, which does everything that is due by then. startClock gives the receipt to the
-// run before it starts the run: if this process dies in between, the search finds the receipt without its run and
-// starts that.
+// startClock starts the run of one due account. The due time names the run. If a run of that name ended before the row
+// was inserted, the present time names the run, which handles every row that is due by then. startClock assigns the
+// receipt to the run before it starts the run: if this process dies in between, the search finds the receipt without
+// its run and starts the run.
 func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 	in := workflows.EventInput{Ref: c.Ref}
 	anew := in
@@ -80,29 +80,30 @@ func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 	return nil
 }
 
-// leave takes a receipt out of a start whose run of the clock was there already, unless that is its own.
+// leave restores a receipt after its clock run turned out to have been started already, unless that run belongs to the
+// receipt.
 func (d *Dispatcher) leave(ctx context.Context, receiptID string, begun receipt.Begun) error {
 	found, err := d.latest(ctx, begun.WorkflowID)
 	if err != nil {
-		return fmt.Errorf("ask whose run %s is: %w", begun.WorkflowID, err)
+		return fmt.Errorf("find the receipt of run %s: %w", begun.WorkflowID, err)
 	}
-	another, is := errors.AsType[*anotherError](checkOwner(found, receiptID))
+	another, isAnother := errors.AsType[*anotherError](checkOwner(found, receiptID))
 	switch {
-	case !is:
+	case !isAnother:
 		return nil
 	case another.receiptID == "":
 		return d.cfg.Receipts.Transition(ctx, receiptID, receipt.NeedsReview, another.Error(), another.Error())
 	}
-	// Facts have changed which receipt the due row names; the other receipt's run does all of the work.
-	was := begun.Was
-	if was == receipt.Processing {
-		was = receipt.Processed
+	// The due row now names another receipt, because facts have changed. The run of that receipt does all of the work.
+	status := begun.Was
+	if status == receipt.Processing {
+		status = receipt.Processed
 	}
-	return d.cfg.Receipts.Transition(ctx, receiptID, was, "", "")
+	return d.cfg.Receipts.Transition(ctx, receiptID, status, "", "")
 }
 
-// runOf returns the input of a receipt's run: its event and, for the workflow ID of a clock run, the due time in that
-// ID.
+// runOf returns the input of a receipt's run: its event and, if the workflow ID belongs to a clock run, the due time in
+// that ID.
 func runOf(p receipt.Pending) workflows.EventInput {
 	in := workflows.EventInput{Ref: p.Ref}
 	if due, ok := workflows.DueOf(p.WorkflowID); ok {

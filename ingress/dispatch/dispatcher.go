@@ -24,7 +24,7 @@ import (
 type Temporal interface {
 	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any,
 		args ...any) (client.WorkflowRun, error)
-	// DescribeWorkflowExecution answers from the run itself and not from the visibility store, which lags.
+	// DescribeWorkflowExecution reads the run itself, not the visibility store, which lags.
 	DescribeWorkflowExecution(ctx context.Context, workflowID,
 		runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 	GetWorkflowHistory(ctx context.Context, workflowID, runID string, isLongPoll bool,
@@ -33,23 +33,21 @@ type Temporal interface {
 		request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
 }
 
-// Config is what a dispatcher needs. Temporal, Receipts, Runs and TaskQueue are required.
+// Config configures a dispatcher. Temporal, Receipts, Runs and TaskQueue are required.
 type Config struct {
 	Temporal Temporal
-	// Prepare, when set, registers the search attributes that starts carry. It is called when Temporal does not know
-	// them.
+	// Prepare, when set, registers the search attributes of the starts. It is called when the namespace lacks them.
 	Prepare   func(context.Context) error
 	Receipts  *receipt.Store
 	Runs      *run.Store
 	TaskQueue string
-	// Eager asks for eager workflow start: it saves a hop where a worker of the same process shares
-	// the client.
+	// Eager requests eager workflow start, which saves a round trip if a worker of the same process shares the client.
 	Eager bool
-	// Workers is how many starts may be under way; default 16.
+	// Workers is how many starts may be in progress; default 16.
 	Workers int
 	// Every is the pause between sweeps; default 1 s.
 	Every time.Duration
-	// Page returns the URL of a receipt's page in the console, to which its run links. Default: "", no link.
+	// Page returns the URL of a receipt's page in the console. The receipt's run links to it. Default: no link.
 	Page  func(receiptID string) string
 	Meter metric.Meter
 	Log   *slog.Logger
@@ -57,31 +55,31 @@ type Config struct {
 }
 
 const (
-	// queueLength is how many offered events may wait in memory. The sweep takes the others seconds later.
+	// queueLength is how many offered events may wait in memory. The sweep starts the others a few seconds later.
 	queueLength = 4096
-	// startTimeout bounds one start. The SDK tries again by itself within it.
+	// startTimeout bounds one start, including the retries of the SDK.
 	startTimeout = 3 * time.Second
-	// prepareTimeout bounds a registration, which may make a column or an index.
+	// prepareTimeout bounds a registration, which may create a column or an index.
 	prepareTimeout = 10 * time.Second
-	// taskTimeout is half of Temporal's default: after a kill it is most of the wait, and a healthy
-	// task takes milliseconds. Shorter would have a starved worker time out under load.
+	// taskTimeout is half of Temporal's default. After a worker is killed, it is most of the wait of a run, and a
+	// healthy task takes milliseconds. With a shorter timeout, the tasks of a worker that lacks CPU time would time
+	// out.
 	taskTimeout = 5 * time.Second
-	// keep is how long after taking a receipt a process may still begin to start it. The rest of the lease covers a
-	// start that takes all of startTimeout, its mark, and a commit whose answer came late, so that no other process
+	// keep is how long after leasing a receipt a process may begin to start it. The rest of the lease covers a start
+	// that takes startTimeout, the record of the start, and a late answer to its commit, so that no other process
 	// begins to start the same receipt.
 	keep = receipt.Lease - startTimeout - markEvery - time.Second
-	// sweepBatch is how many receipts a sweep takes at once. A Temporal that takes fewer than 20 starts a second
-	// leaves some of them, which are due again at once.
+	// sweepBatch is how many receipts a sweep leases at once. If Temporal accepts fewer than 20 starts a second, the
+	// sweep leaves some of them, which are due again at once.
 	sweepBatch = 100
-	// While Temporal is down the sweep tries one receipt after each pause, which grows from the
-	// first to the second. The second is how long after its return the backlog begins to move.
+	// While Temporal is down, the sweep tries one receipt after each pause. The pause grows from firstPause to
+	// lastPause. After Temporal recovers, the backlog moves within lastPause.
 	firstPause, lastPause = 250 * time.Millisecond, 2 * time.Second
-	// markEvery is how long a run may last before its start is recorded. Most runs have ended by then and have
-	// recorded themselves.
+	// markEvery is how long a run may last before its start is recorded. Most runs end earlier and record themselves.
 	markEvery = time.Second
-	// letIn is how many receipts a second become due after the end of their source's pause: about as many as a small
-	// engine runs beside new events.
-	letIn = 80
+	// resumeRate is how many receipts per second become due after the pause of their source ends: about as many as a
+	// small worker runs beside new events.
+	resumeRate = 80
 	// sampleEvery is how often the backlog gauge counts the table.
 	sampleEvery = 5 * time.Second
 )
@@ -90,21 +88,21 @@ const (
 type Dispatcher struct {
 	cfg     Config
 	queue   chan queued
-	down    atomic.Bool                     // the last start found Temporal unable
-	paused  atomic.Pointer[map[string]bool] // the sources that are, as far as this process knows
+	down    atomic.Bool                     // the last start found Temporal unavailable
+	paused  atomic.Pointer[map[string]bool] // the paused sources, as last read by this process
 	metrics *metrics
 
-	// taken counts the starts that Temporal has taken, and refused those that it has refused since the last of them.
+	// taken counts the starts that Temporal accepted, and refused the rejections since the last accepted start.
 	taken, refused atomic.Int64
 
 	preparing sync.Mutex
 
-	noting    sync.Mutex // guards what follows
+	noting    sync.Mutex // guards the fields below
 	toMark    []run.Started
 	toRelease []string
 }
 
-// New returns a dispatcher, or an error that names every missing part of cfg.
+// New returns a dispatcher. Its error names every missing part of cfg.
 func New(cfg Config) (*Dispatcher, error) {
 	var faults []error
 	if cfg.Temporal == nil {
@@ -134,7 +132,7 @@ func New(cfg Config) (*Dispatcher, error) {
 	return d, nil
 }
 
-// Run starts workflows until ctx ends; it returns when no start is under way. Receipts that are still queued then are
+// Run starts workflows until ctx ends. It returns when no start is in progress. Receipts that are still queued then are
 // due at once for the next sweep of any process.
 func (d *Dispatcher) Run(ctx context.Context) {
 	d.readPauses(ctx)
@@ -143,7 +141,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	for range d.cfg.Workers {
 		starting.Go(func() { d.work(ctx) })
 	}
-	// Starts that are under way when ctx ends are recorded, too.
+	// Starts that are in progress when ctx ends are recorded as well.
 	marks, started := context.WithCancel(context.WithoutCancel(ctx))
 	wg.Go(func() {
 		starting.Wait()
@@ -164,38 +162,38 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// failed reports why p was not started. It parks the receipt if Temporal refuses this very start or has another
-// receipt's run of the event, since no repeat would help. It logs every failure, but an outage of Temporal only once.
+// failed handles the failed start of p. It parks the receipt if Temporal rejects this start or runs the event for
+// another receipt, because a retry would not help. It logs every failure, but an outage of Temporal only once.
 func (d *Dispatcher) failed(ctx context.Context, p receipt.Pending, err error) {
 	if ctx.Err() != nil {
-		return // we are leaving, Temporal is well
+		return // this process is shutting down
 	}
 	log := d.cfg.Log.With("provider", p.Provider, "event_id", p.EventID, "receipt_id", p.ReceiptID, "error", err)
 	park := func(reason string) {
 		if err := d.cfg.Receipts.Transition(ctx, p.ReceiptID, receipt.NeedsReview, reason, err.Error()); err != nil {
-			log.Warn("not parked; the sweep will try again", "cause", err)
+			log.Warn("receipt not parked; the sweep tries again", "cause", err)
 		}
 	}
 	another, isAnother := errors.AsType[*anotherError](err)
 	switch {
 	case errors.Is(err, errUnable):
 		if !d.down.Swap(true) {
-			log.Warn("Temporal takes no starts; receipts wait")
+			log.Warn("Temporal accepts no starts; receipts wait")
 		}
 	case isRefusal(err):
-		log.Warn("Temporal refuses the start; the receipt is parked")
-		park(receipt.StartRefused + ": Temporal does not take this start; mend what it names, then `pawl events run` the event")
+		log.Warn("Temporal rejects the start; the receipt is parked")
+		park(receipt.StartRefused + ": Temporal rejects this start; correct the cause below, then run `pawl events run`")
 	case isAnother:
-		d.down.Store(false) // it answers
-		log.Warn("the event's run is another receipt's; the receipt is parked")
+		d.down.Store(false) // Temporal answered
+		log.Warn("the run of the event belongs to another receipt; the receipt is parked")
 		park(another.Error())
 	default:
-		log.Warn("start failed; the sweep tries again when the receipt's lease is over")
+		log.Warn("start failed; the sweep tries again when the lease of the receipt ends")
 	}
 }
 
-// Sample measures the backlog until ctx ends. [Dispatcher.Run] does not include it, because it needs no Temporal: a
-// process that starts while Temporal is away must show its backlog.
+// Sample measures the backlog until ctx ends. [Dispatcher.Run] does not call it, because Sample needs no Temporal: a
+// process that starts while Temporal is down must still report its backlog.
 func (d *Dispatcher) Sample(ctx context.Context) {
 	for {
 		if b, err := d.cfg.Receipts.Backlog(ctx); err == nil {
@@ -212,7 +210,7 @@ func (d *Dispatcher) Sample(ctx context.Context) {
 	}
 }
 
-// wait waits for d and reports false when ctx ended before.
+// wait waits for d. It returns false if ctx ends first.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

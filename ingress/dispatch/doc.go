@@ -1,14 +1,14 @@
-// Package dispatch starts the workflow of each receipt. It is the only starter.
+// Package dispatch starts the workflow of each receipt. It is the only package that does.
 //
-// A committed event comes in by [Dispatcher.Offer], in memory and without waiting. The sweep finds in the table the
-// receipts that were not started so, after a full queue, a crash, or while Temporal was down or slow. Starting twice
-// is harmless, because the workflow ID is the event's and Temporal refuses the second start, which counts as success.
-// So a receipt is started at least once, and runs once.
+// [Dispatcher.Offer] queues a committed event in memory without waiting. The sweep reads the receipts that were not
+// started this way from the table: after a full queue, a crash, or while Temporal was down or slow. A second start is
+// harmless: the workflow ID belongs to the event, Temporal rejects the second start, and the rejection counts as
+// success. So each receipt is started at least once and runs once.
 //
-// A second start costs Temporal as much as the first, though, and would come just when Temporal is slow. So queue and
-// sweep share one lease, [receipt.Lease]: a receipt that waits in memory is not due, and a worker leaves a receipt to
-// the sweep if it waited so long that it may soon become due.
+// A second start costs Temporal as much as the first, and it would arrive when Temporal is slow. Queue and sweep
+// therefore share one lease, [receipt.Lease]: a receipt that waits in memory is not due, and a worker leaves a receipt
+// to the sweep if the receipt may soon become due.
 //
-// While Temporal is down nothing is lost, and nothing floods it: only the sweep tries, one receipt at a time with
-// growing pauses. When one start succeeds, it works off the backlog.
+// While Temporal is down, no event is lost and Temporal is not flooded: only the sweep tries, one receipt at a time,
+// with growing pauses. After one start succeeds, the sweep works off the backlog.
 package dispatch

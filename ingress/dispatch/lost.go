@@ -23,37 +23,37 @@ import (
 )
 
 const (
-	// searchEvery is the pause between searches for lost runs. A run is searched for after it recorded nothing for
-	// the time quiet. So a run that a person terminated is noticed within a minute.
+	// searchEvery is the pause between searches for lost runs. A run is a candidate after it recorded nothing for the
+	// time quiet. So the search notices a terminated run within a minute.
 	searchEvery = 25 * time.Second
 	quiet       = 30 * time.Second
-	// listPage is the most that Temporal gives at once. By default it answers ten lists a second for all clients
-	// together: pageEvery leaves more than half of them to the people at the Temporal UI.
+	// listPage is the most that Temporal returns at once. By default Temporal answers ten lists per second for all
+	// clients together; pageEvery leaves more than half of them to the users of the Temporal UI.
 	listPage    = 1000
 	pageEvery   = 250 * time.Millisecond
 	listTimeout = 10 * time.Second
-	// mostMissing bounds the runs that one search checks, each by a request of its own. After a search that found
-	// something, the next one follows at once.
+	// mostMissing bounds the runs that one search checks, each with its own request. A search that repaired something
+	// is followed by the next one at once.
 	mostMissing = 1000
-	// sample is how many working receipts, and how many parked ones, are checked although Temporal lists their runs.
+	// sample is how many running receipts, and how many parked ones, are checked even if Temporal lists their runs.
 	sample = 50
-	// checkers check runs side by side. checkFailures in a row end a search: each takes startTimeout when Temporal
-	// does not answer.
+	// checkers is how many runs are checked at once. A search ends after checkFailures failures in a row, because each
+	// takes startTimeout if Temporal does not answer.
 	checkers      = 4
 	checkFailures = 3
-	// stuckAfter is how many failed tries of a workflow task mean that the next one will fail, too. Temporal makes as
-	// many in a minute and a half; the replacement of a worker, or a deployment of two versions, costs fewer.
+	// stuckAfter is how many failed attempts of a workflow task mean that the next attempt fails as well. Temporal
+	// makes as many in a minute and a half. The replacement of a worker, or a deployment of two versions, causes fewer.
 	stuckAfter = 7
 )
 
-// search goes on finding lost runs until ctx ends.
+// search searches for lost runs until ctx ends.
 func (d *Dispatcher) search(ctx context.Context) {
 	pause := searchEvery
 	// The random part keeps several processes from searching at the same time.
 	for wait(ctx, pause/2+rand.N(pause/2+1)) {
 		mended, err := d.SearchOnce(ctx, quiet)
 		if err == nil && mended > 0 {
-			pause = 0 // there may be more
+			pause = 0 // more runs may be lost
 			continue
 		}
 		pause = searchEvery
@@ -64,15 +64,15 @@ func (d *Dispatcher) search(ctx context.Context) {
 	}
 }
 
-// SearchOnce searches for runs that ended without finishing their receipt, and returns how many it repaired. A
-// receipt is suspect if its run recorded nothing for the time quiet and Temporal does not list the run as running.
-// The cost grows with the number of open runs, not with the number of lost ones. A list that lags makes a healthy run
-// suspect, so each suspect's run is checked itself.
+// SearchOnce searches for runs that ended without finishing their receipt, and returns how many receipts it repaired. A
+// run is suspect if it recorded nothing for the time quiet and Temporal does not list it as running. The cost grows
+// with the number of open runs, not with the number of lost ones. Because the list may lag, SearchOnce reads each
+// suspect run before it acts.
 //
-// A run that Temporal no longer knows (its database was lost, or restored from an older copy) is started again: the
-// ledger keeps its effects from being done twice. A receipt whose run recorded its end goes back to that outcome. A
-// run that ended without finishing its receipt, from outside or by itself, parks the receipt, since nobody else would
-// finish it. A run that a person ended is not started again when Temporal's retention is over.
+// A run that Temporal no longer has (its database was lost, or restored from an older copy) is started again: the
+// ledger keeps its effects from being done twice. If the run recorded its end, the receipt gets that outcome. If a run
+// ended without finishing its receipt, because it was terminated or failed, SearchOnce parks the receipt. A run that a
+// person terminated is not started again when Temporal's retention ends.
 func (d *Dispatcher) SearchOnce(ctx context.Context, quiet time.Duration) (mended int, err error) {
 	ids, err := d.cfg.Runs.Quiet(ctx, quiet)
 	if err != nil {
@@ -92,7 +92,7 @@ func (d *Dispatcher) SearchOnce(ctx context.Context, quiet time.Duration) (mende
 		return 0, fmt.Errorf("search for lost runs: %w", err)
 	}
 	var suspect []string
-	for id := range missing { // in no order, so that those which cannot be checked hide no others
+	for id := range missing { // in random order, so that runs which cannot be checked do not hide others
 		if suspect = append(suspect, id); len(suspect) == mostMissing {
 			break
 		}
@@ -104,10 +104,10 @@ func (d *Dispatcher) SearchOnce(ctx context.Context, quiet time.Duration) (mende
 	return d.checkAll(ctx, open)
 }
 
-// SearchSample checks some receipts whose runs recorded nothing for the time quiet, even if Temporal lists the runs
-// as running, and returns how many it repaired. It chooses them at random, so that it comes to each run whose end the
-// list never learns. It also finds runs that no worker can continue, because their flow was changed under them. It
-// parks their receipts, which would otherwise show the state before that for ever.
+// SearchSample checks some receipts without a record for the time quiet, even if Temporal lists their runs as running,
+// and returns how many it repaired. It chooses them at random, so that it eventually checks each run that the list
+// wrongly reports as running. It also finds runs that no worker can continue, because their flow has changed, and parks
+// their receipts, which would otherwise keep their last state for ever.
 func (d *Dispatcher) SearchSample(ctx context.Context, quiet time.Duration) (mended int, err error) {
 	open, err := d.cfg.Runs.QuietSample(ctx, quiet, sample)
 	if err != nil {
@@ -143,8 +143,8 @@ func (d *Dispatcher) eachRunning(ctx context.Context, f func(receiptID string) (
 	}
 }
 
-// checkAll checks the runs of open and returns how many it mended. A failed check does not stop the others; several
-// in a row mean that Temporal as a whole does not answer, and end the search.
+// checkAll checks the runs of open and returns how many it repaired. A failed check does not stop the others. Several
+// failures in a row mean that Temporal does not answer, and end the search.
 func (d *Dispatcher) checkAll(ctx context.Context, open []run.Open) (mended int, err error) {
 	var inARow atomic.Int64
 	var mu sync.Mutex // guards the results
@@ -171,7 +171,7 @@ func (d *Dispatcher) checkAll(ctx context.Context, open []run.Open) (mended int,
 	return mended, errors.Join(faults...)
 }
 
-// check looks at the run of o in Temporal and repairs o's receipt if the two differ.
+// check reads the run of o in Temporal and repairs o's receipt if the two differ.
 func (d *Dispatcher) check(ctx context.Context, o run.Open) (mended bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -201,12 +201,11 @@ func (d *Dispatcher) check(ctx context.Context, o run.Open) (mended bool, err er
 	return mended || !recorded, err
 }
 
-// settle writes to o's receipt that the run has ended, or that no worker can continue it: the run itself cannot any
-// more.
+// settle records on o's receipt that its run has ended, or that no worker can continue the run.
 func (d *Dispatcher) settle(ctx context.Context, o run.Open,
 	found *workflowservice.DescribeWorkflowExecutionResponse) (settled bool, err error) {
 	var reason string
-	advice := "; `pawl events replay` goes on with a new run"
+	advice := "; `pawl events replay` starts a new run"
 	switch status := found.GetWorkflowExecutionInfo().GetStatus(); status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
 		terminated, err := d.terminated(ctx, o, found.GetWorkflowExecutionInfo())
@@ -218,38 +217,39 @@ func (d *Dispatcher) settle(ctx context.Context, o run.Open,
 		enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
 		reason = fmt.Sprintf("%s: the run was ended from outside (%s)", receipt.RunEnded, status)
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
-		// A worker that was stopped for a while may finish a task that another worker has finished meanwhile, and so
-		// park the receipt after the run has ended. The outcome that the run recorded counts.
+		// A worker that was suspended may finish a task that another worker has finished meanwhile, and so park the
+		// receipt after the run has ended. The outcome that the run recorded counts.
 		settled, err := d.cfg.Runs.SettleOpen(ctx, o, found.GetWorkflowExecutionInfo().GetExecution().GetRunId())
 		if settled || err != nil {
 			return settled, err
 		}
-		reason = receipt.RunEnded + ": the run is complete and has not finished this receipt"
+		reason = receipt.RunEnded + ": the run completed without finishing this receipt"
 	default:
 		tries := found.GetPendingWorkflowTask().GetAttempt()
 		if tries < stuckAfter || strings.HasPrefix(o.Reason, receipt.RunStuck+": ") {
 			return false, nil
 		}
-		reason = fmt.Sprintf("%s: no worker can go on with the run: its workflow task was tried %d times, and the workers' log says why it fails", receipt.RunStuck, tries)
-		advice = "; where the run is older than the flow, `pawl events replay` ends it and goes on with a new one"
+		reason = fmt.Sprintf("%s: no worker can continue the run: its workflow task failed %d times; the workers' log has the reason", receipt.RunStuck, tries)
+		advice = "; if the flow has changed since the run started, `pawl events replay` ends the run and starts a new one"
 	}
 	reason += advice
 	if o.Reason != "" {
 		reason += "; it was " + string(o.Status) + ": " + o.Reason
 	}
-	// A run finishes its receipt before it ends: one that ended between the two reads has moved it.
+	// A run finishes its receipt before it ends. If the run ended between the two reads, the receipt has moved on and
+	// ParkOpen does nothing.
 	return d.cfg.Runs.ParkOpen(ctx, o, reason)
 }
 
-// terminated records who terminated o's run, and why. If the history may not be read or is gone, it records only that
-// the run was terminated.
+// terminated records who terminated o's run, and the reason. If the history cannot be read or is gone, it records only
+// the termination.
 func (d *Dispatcher) terminated(ctx context.Context, o run.Open,
 	info *workflowpb.WorkflowExecutionInfo) (run.Intervention, error) {
 	runID := info.GetExecution().GetRunId()
 	found, ok, err := intervention.Find(ctx, d.cfg.Temporal, run.Terminated, o.WorkflowID, runID)
 	switch serviceerror.ToStatus(err).Code() {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Canceled:
-		return found, fmt.Errorf("read who terminated it: %w", err) // the next search may
+		return found, fmt.Errorf("read who terminated the run: %w", err) // the next search tries again
 	}
 	if !ok {
 		found = run.Intervention{WorkflowID: o.WorkflowID, RunID: runID, What: run.Terminated,
@@ -259,7 +259,7 @@ func (d *Dispatcher) terminated(ctx context.Context, o run.Open,
 	return found, d.cfg.Runs.Intervened(ctx, found)
 }
 
-// startAgain starts a run that Temporal has forgotten, under the ID that it had.
+// startAgain starts a run that Temporal no longer has, under its former ID.
 func (d *Dispatcher) startAgain(ctx context.Context, o run.Open) error {
 	in := runOf(o.Pending)
 	in.Replay = &workflows.ReplayInput{Who: "pawl", Why: "Temporal had forgotten the run"}

@@ -264,7 +264,7 @@ func TestSearchSample_WorkflowTaskFailsForEver_ReceiptSaysSo(t *testing.T) {
 			t.Errorf("after %d tries: mended %d, want %d", tt.tries, got, tt.mended)
 		}
 		r, err := b.store.Get(t.Context(), p.ReceiptID)
-		if err != nil || r.Status != tt.want || (r.Status == receipt.NeedsReview) != strings.Contains(r.Reason, "tried 9 times") {
+		if err != nil || r.Status != tt.want || (r.Status == receipt.NeedsReview) != strings.Contains(r.Reason, "failed 9 times") {
 			t.Errorf("after %d tries: receipt is %s (%s), %v; want %s", tt.tries, r.Status, r.Reason, err, tt.want)
 		}
 	}
@@ -322,7 +322,7 @@ func TestSearchOnce_RunCompleted_ReceiptOpen_Parked(t *testing.T) {
 		t.Fatalf("mended %d, want 1", got)
 	}
 	r, err := b.store.Get(t.Context(), p.ReceiptID)
-	if err != nil || r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, "run_ended: the run is complete") {
+	if err != nil || r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, "run_ended: the run completed") {
 		t.Errorf("receipt is %s (%s), %v; want it parked with the reason", r.Status, r.Reason, err)
 	}
 }

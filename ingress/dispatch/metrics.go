@@ -21,11 +21,11 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	ms.starts, errs[0] = m.Int64Counter("pawl_starts",
 		metric.WithDescription("Workflow starts, by outcome: started, already_started, refused, failed, restarted."))
 	ms.lag, errs[1] = m.Float64Histogram("pawl_start_lag_seconds", metric.WithUnit("s"),
-		metric.WithDescription("From receiving an event to the start of its workflow."))
+		metric.WithDescription("Time from the delivery of an event to the start of its workflow."))
 	ms.backlog, errs[2] = m.Int64Gauge("pawl_backlog",
-		metric.WithDescription("Receipts whose workflow has not been started."))
+		metric.WithDescription("Receipts without a started workflow."))
 	ms.oldest, errs[3] = m.Float64Gauge("pawl_backlog_oldest_seconds", metric.WithUnit("s"),
-		metric.WithDescription("Age of the receipt that has waited longest for its workflow; 0 when none waits."))
+		metric.WithDescription("Age of the oldest receipt without a started workflow; 0 if every workflow has started."))
 	return &ms, errors.Join(errs[:]...)
 }
 

@@ -11,25 +11,25 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// anotherError says that the run under an event's workflow ID is not the receipt's. Either it is another receipt's:
-// the database is an older copy, that receipt was deleted, or the event ID came in both modes. Or somebody else
-// started the run. The ledger does not know that run's effects, so a person decides whether the event runs anew.
+// anotherError reports that the run under an event's workflow ID does not belong to the receipt. It belongs to another
+// receipt (the database is an older copy, that receipt was deleted, or the event ID exists in both modes), or pawl did
+// not start it. The ledger does not have the effects of that run, so a person decides whether to run the event again.
 type anotherError struct {
 	workflowID string
-	// receiptID is the other receipt, "" if pawl did not start the run. flow is the run's type.
+	// receiptID is the other receipt, or "" if pawl did not start the run. flow is the type of the run.
 	receiptID, flow string
 }
 
 func (e *anotherError) Error() string {
-	whose := fmt.Sprintf("a %q that pawl has not started", e.flow)
+	whose := fmt.Sprintf("a %q that pawl did not start", e.flow)
 	if e.receiptID != "" {
 		whose = "of another receipt, " + e.receiptID + ": the database is an older copy, that receipt was deleted, or the event came in both modes"
 	}
-	return fmt.Sprintf("%s: Temporal's run %s is %s. See there what it has done; "+
-		"`pawl events run` runs the event anew, under the same idempotency keys, and may send its mail again", receipt.AnotherRun, e.workflowID, whose)
+	return fmt.Sprintf("%s: Temporal's run %s is %s. Check in Temporal which effects it has done; `pawl events run` "+
+		"runs the event again under the same idempotency keys, and may send its e-mail again", receipt.AnotherRun, e.workflowID, whose)
 }
 
-// checkOwner returns an *[anotherError] if a run is not the receipt's.
+// checkOwner returns an *[anotherError] if the run does not belong to the receipt.
 func checkOwner(run *workflowpb.WorkflowExecutionInfo, receiptID string) error {
 	whose, ok := owner(run)
 	if ok && whose == receiptID {
@@ -38,8 +38,8 @@ func checkOwner(run *workflowpb.WorkflowExecutionInfo, receiptID string) error {
 	return &anotherError{run.GetExecution().GetWorkflowId(), whose, run.GetType().GetName()}
 }
 
-// owner returns the ID of the receipt that a run names. ok is false for a run of another type than pawl's flows, and
-// for a run that names no receipt.
+// owner returns the ID of the receipt in a run's memo. ok is false if the run is not a flow of pawl, or names no
+// receipt.
 func owner(run *workflowpb.WorkflowExecutionInfo) (receiptID string, ok bool) {
 	ours := slices.ContainsFunc(workflows.Flows(),
 		func(f workflows.Flow) bool { return f.Name == run.GetType().GetName() })

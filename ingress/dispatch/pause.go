@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// readEvery is how often a process reads which sources are paused, and makes some receipts of resumed sources due.
+// readEvery is how often a process reads the paused sources and makes some receipts of resumed sources due.
 const readEvery = time.Second
 
 // readPauses reads which sources are paused, and makes some receipts of resumed sources due. The sweep postpones the
-// receipts of paused ones. After a failed read, d.paused stays as it was.
+// receipts of paused sources. After a failed read, d.paused stays as it was.
 func (d *Dispatcher) readPauses(ctx context.Context) {
 	list, err := d.cfg.Receipts.SourcePauses(ctx)
 	if err != nil {
@@ -21,8 +21,8 @@ func (d *Dispatcher) readPauses(ctx context.Context) {
 		case s.Paused:
 			paused[s.Name] = true
 		case s.Waits:
-			if err := d.cfg.Receipts.LetIn(ctx, s.Name, letIn); err != nil && ctx.Err() == nil {
-				d.cfg.Log.Warn("what has waited for a paused source is let in later", "source", s.Name, "error", err)
+			if err := d.cfg.Receipts.Resume(ctx, s.Name, resumeRate); err != nil && ctx.Err() == nil {
+				d.cfg.Log.Warn("receipts of a resumed source wait longer", "source", s.Name, "error", err)
 			}
 		}
 	}

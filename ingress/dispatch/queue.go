@@ -11,12 +11,12 @@ import (
 // queued is a receipt that waits in memory.
 type queued struct {
 	receipt.Pending
-	// until is when it must be left to the sweep: another process's sweep may take it soon after.
+	// until is when the receipt must be left to the sweep: soon after, the sweep of another process may lease it.
 	until time.Time
 }
 
-// Offer queues committed events without waiting. The sweep starts those that it does not queue, because the queue is
-// full or Temporal is down.
+// Offer queues committed events without waiting. It drops events if the queue is full or Temporal is down; the sweep
+// starts them.
 func (d *Dispatcher) Offer(events []receipt.Pending) {
 	if d.down.Load() {
 		return
@@ -38,7 +38,7 @@ func (d *Dispatcher) work(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case q := <-d.queue:
-			// select has no preference, so ctx may have ended.
+			// select chooses at random, so ctx may have ended.
 			if ctx.Err() != nil || d.down.Load() || (*d.paused.Load())[q.Source] || d.cfg.Now().After(q.until) {
 				d.leaveToSweep(q)
 				continue
@@ -51,8 +51,8 @@ func (d *Dispatcher) work(ctx context.Context) {
 	}
 }
 
-// leaveToSweep makes a queued receipt due for the sweep within [markEvery]. A receipt that waited for much longer than
-// it may, because all workers hung, may be leased to another process by now and stays as it is.
+// leaveToSweep makes a queued receipt due for the sweep within [markEvery]. If the receipt waited for much longer than
+// it may, because all workers were blocked, another process may have leased it, and it stays unchanged.
 func (d *Dispatcher) leaveToSweep(q queued) {
 	if d.cfg.Now().Before(q.until.Add(startTimeout)) {
 		d.letGo(q.ReceiptID)

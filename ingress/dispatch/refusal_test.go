@@ -66,7 +66,7 @@ func TestSweep_EveryStartRefused(t *testing.T) {
 	if err != nil || counts[receipt.NeedsReview].Count != parked || counts[receipt.Received].Count != events-parked {
 		t.Errorf("open: %v, %v; want %d parked", counts, err, parked)
 	}
-	if n := strings.Count(log.String(), "Temporal takes no starts"); n != 1 {
+	if n := strings.Count(log.String(), "Temporal accepts no starts"); n != 1 {
 		t.Errorf("the log says %d times that receipts wait:\n%s", n, log.String())
 	}
 	b.temporal.set(func(tp *temporal) { tp.refusesAll = false })

@@ -16,16 +16,17 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// requestMemo is the memo in which a replay's run holds the ID of its request. It identifies the run if the process
-// that started it died before it recorded the start.
+// requestMemo is the memo field that holds the ID of a replay's request. It identifies the run if the process that
+// started it died before it recorded the start.
 const requestMemo = "pawl-request"
 
-// startRerun starts the run that a person asked for, under the workflow ID of the previous run. Each request starts
-// one run: the memo identifies the run of an earlier try, and the receipt's lease keeps two processes from trying at
-// once.
+// startRerun starts the run that a person requested, under the workflow ID of the previous run. Each request starts one
+// run: the memo identifies the run of an earlier attempt, and the lease of the receipt keeps two processes from trying
+// at once.
 func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workflows.EventInput) (run.Started, error) {
 	ask := p.Rerun
-	in.Replay = &workflows.ReplayInput{Request: ask.Request, Who: ask.Who, Why: ask.Why, Previous: ask.Previous}
+	in.Replay = &workflows.ReplayInput{Request: ask.Request, Who: ask.Who, Why: ask.Why, Previous: ask.Previous,
+		Release: ask.Release}
 	started := run.Started{
 		ReceiptID: p.ReceiptID, WorkflowID: cmp.Or(p.WorkflowID, in.ID()), StartedAt: d.cfg.Now(),
 		Kind: run.Replay, RequestedBy: ask.Who, Reason: ask.Why, PreviousRunID: ask.Previous,
@@ -46,8 +47,8 @@ func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workf
 		d.down.Store(false)
 		return started, nil
 	case running && (!ask.Ends || latest.GetExecution().GetRunId() != ask.Previous):
-		// A reset in Temporal came first. Its run does the replay's work.
-		d.cfg.Log.Warn("a replay was asked for, and another run of the event goes on: it stands in for it",
+		// The run was reset in Temporal before. The new run does the work of the replay.
+		d.cfg.Log.Warn("another run of the event is in progress and does the work of the requested replay",
 			"workflow_id", started.WorkflowID, "run_id", latest.GetExecution().GetRunId(), "receipt_id", p.ReceiptID)
 		d.down.Store(false)
 		return run.Started{ReceiptID: p.ReceiptID, WorkflowID: started.WorkflowID,
@@ -62,7 +63,7 @@ func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workf
 	options.Memo = map[string]any{requestMemo: ask.Request}
 	runID, already, err := d.execute(ctx, options, in)
 	if err == nil && already {
-		err = errors.New("a run of the event has begun at this moment")
+		err = errors.New("another run of the event started at the same time")
 	}
 	if err != nil {
 		d.metrics.start(ctx, p.Provider, "failed")
@@ -74,7 +75,7 @@ func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workf
 	return started, nil
 }
 
-// latest returns the latest run that Temporal has under a workflow ID, nil for none.
+// latest returns the latest run that Temporal has under a workflow ID, or nil.
 func (d *Dispatcher) latest(ctx context.Context, workflowID string) (*workflowpb.WorkflowExecutionInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -88,7 +89,7 @@ func (d *Dispatcher) latest(ctx context.Context, workflowID string) (*workflowpb
 	return found.GetWorkflowExecutionInfo(), err
 }
 
-// requestOf returns the ID of the request that a run was started for, "" for none.
+// requestOf returns the ID of the request in a run's memo, or "".
 func requestOf(run *workflowpb.WorkflowExecutionInfo) (request string) {
 	payload, ok := run.GetMemo().GetFields()[requestMemo]
 	if !ok || converter.GetDefaultDataConverter().FromPayload(payload, &request) != nil {

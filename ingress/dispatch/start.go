@@ -19,11 +19,11 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// errUnable marks a failure of Temporal as a whole, or of the way to it, rather than of one start.
-var errUnable = errors.New("temporal is unable")
+// errUnable marks a failure of Temporal, or of the connection to it, rather than of one start.
+var errUnable = errors.New("temporal is unavailable")
 
-// start starts p's workflow and returns the run to record. An error leaves the receipt as it is, for the sweep; it is
-// errUnable if no other start would succeed either.
+// start starts p's workflow and returns the run to record. An error leaves the receipt unchanged, for the sweep. The
+// error wraps errUnable if no other start would succeed either.
 func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (run.Started, error) {
 	in := runOf(p)
 	ctx = p.Traced(ctx)
@@ -31,8 +31,8 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (run.Started,
 	if p.Rerun != nil {
 		return d.startRerun(ctx, p, in)
 	}
-	// If the ID was started before, the search for lost runs checks within a minute whether that run is this
-	// receipt's.
+	// If the ID was started before, the search for lost runs checks within a minute that the run belongs to this
+	// receipt.
 	workflowID := cmp.Or(p.WorkflowID, in.ID())
 	runID, already, err := d.execute(ctx, d.options(workflowID, in), in)
 	if err != nil {
@@ -63,11 +63,11 @@ func (d *Dispatcher) options(workflowID string, in workflows.EventInput) client.
 	return client.StartWorkflowOptions{
 		ID:        workflowID,
 		TaskQueue: d.cfg.TaskQueue,
-		// A run stands still for this long when its worker is killed in the middle of a task. The SDK keeps a task
-		// alive for as long as its local activities run, so a slow effect is not cut off.
+		// A run makes no progress for this long if its worker is killed in the middle of a task. The SDK keeps a task
+		// alive while its local activities run, so a slow effect is not cut off.
 		WorkflowTaskTimeout: taskTimeout,
-		// Together: one run per event for as long as Temporal remembers, and "already started" comes
-		// back as an error instead of somebody else's run. The unique receipt remembers for longer.
+		// Both together: one run per event while Temporal keeps its history, and an "already started" error instead of
+		// the handle of another run. The unique receipt deduplicates for longer.
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
@@ -78,11 +78,11 @@ func (d *Dispatcher) options(workflowID string, in workflows.EventInput) client.
 	}
 }
 
-// manyRefused is how many refusals in a row show that not the receipts are at fault but the namespace, or pawl's
-// requests. The receipts before the last one are parked by then.
+// manyRefused is how many rejections in a row show a fault of the namespace or of pawl's requests rather than of the
+// receipts. The receipts before the last one have been parked by then.
 const manyRefused = 3
 
-// execute makes one start. Its error wraps errUnable if Temporal as a whole takes no starts.
+// execute makes one start. Its error wraps errUnable if Temporal accepts no starts.
 func (d *Dispatcher) execute(ctx context.Context, options client.StartWorkflowOptions,
 	in workflows.EventInput) (runID string, already bool, err error) {
 	taken := d.taken.Load()
@@ -102,24 +102,25 @@ func (d *Dispatcher) execute(ctx context.Context, options client.StartWorkflowOp
 		return "", false, fmt.Errorf("%w: %w", errUnable, errors.Join(err, d.prepare(ctx)))
 	case isRefusal(err):
 		if d.refused.Add(1) >= manyRefused {
-			err = fmt.Errorf("%w: it refuses every start alike: %w", errUnable, err)
+			err = fmt.Errorf("%w: it rejects every start: %w", errUnable, err)
 		}
 	case serviceerror.ToStatus(err).Code() == codes.DeadlineExceeded && d.taken.Load() > taken:
-		// A part of Temporal hangs (some of its history shards, say): it has taken other starts meanwhile.
+		// One part of Temporal does not answer (some of its history shards, for example): it has accepted other starts
+		// meanwhile.
 	case unable(err):
 		err = fmt.Errorf("%w: %w", errUnable, err)
 	}
 	return "", false, err
 }
 
-// isRefusal reports whether Temporal looked at a start and would not have it, now or later.
+// isRefusal reports whether Temporal rejected a start for good.
 func isRefusal(err error) bool {
 	_, invalid := errors.AsType[*serviceerror.InvalidArgument](err)
 	return invalid
 }
 
-// prepare registers the search attributes that starts carry, once for all starts that miss them at a time. Every part
-// of Temporal knows them some seconds later; receipts wait meanwhile.
+// prepare registers the search attributes of the starts. Concurrent calls register once. Every part of Temporal has
+// them some seconds later; receipts wait meanwhile.
 func (d *Dispatcher) prepare(ctx context.Context) error {
 	if d.cfg.Prepare == nil || !d.preparing.TryLock() {
 		return nil
@@ -130,20 +131,20 @@ func (d *Dispatcher) prepare(ctx context.Context) error {
 	return d.cfg.Prepare(ctx)
 }
 
-// unregistered reports whether the namespace does not know one of our search attributes: it was made anew after
-// Temporal's database was lost, say. The event whose start is refused is not at fault. Temporal (1.29) tells it by
-// these words only: the first for a namespace with aliases, the second for one without.
+// unregistered reports whether the namespace lacks one of pawl's search attributes, for example because it was created
+// again after Temporal's database was lost. The rejected event is not at fault. Temporal (1.29) has no error type for
+// this, only these texts: the first in a namespace with aliases, the second in one without.
 func unregistered(err error) bool {
 	return isRefusal(err) && strings.Contains(strings.ToLower(err.Error()), "search attribute") &&
 		(strings.Contains(err.Error(), "no mapping defined") || strings.Contains(err.Error(), "is not defined"))
 }
 
-// unable reports whether err tells of Temporal as a whole: it cannot be reached, is overloaded, or does not let us
-// in. Any other error concerns one start, and the next one may succeed.
+// unable reports whether err concerns Temporal as a whole: it cannot be reached, is overloaded, or denies access. Any
+// other error concerns one start, and the next one may succeed.
 func unable(err error) bool {
 	switch serviceerror.ToStatus(err).Code() {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Canceled,
-		codes.NotFound, codes.FailedPrecondition, // the namespace's
+		codes.NotFound, codes.FailedPrecondition, // the namespace is missing
 		codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
 		return true
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// sweep starts the receipts that the queue has missed. While Temporal is down, only the sweep tries to reach it.
+// sweep starts the receipts that the queue missed. While Temporal is down, only the sweep tries to reach it.
 func (d *Dispatcher) sweep(ctx context.Context) {
 	pause := firstPause
 	for {
@@ -27,22 +27,22 @@ func (d *Dispatcher) sweep(ctx context.Context) {
 		case d.down.Load():
 			next, pause = pause, min(2*pause, lastPause)
 		case started > 0:
-			// There may be more. A receipt whose start fails alone waits for its lease and slows down no other.
+			// More receipts may be due. A receipt that fails to start waits for the end of its lease and does not slow
+			// down the others.
 			next, pause = 0, firstPause
 		default:
 			pause = firstPause
 		}
-		// Processes that lost Temporal together must not come back together.
+		// Processes that lost Temporal at the same time must not retry at the same time.
 		if !wait(ctx, next/2+rand.N(next/2+1)) {
 			return
 		}
 	}
 }
 
-// SweepOnce starts the receipts that are due, one batch of them, and returns how many it found and how many of those
-// it started. While Temporal is down it tries a single one; a success ends that state. Receipts that it did not start
-// because Temporal was down or too slow are due again at once. A start that failed for another reason is due again
-// after its lease, and stops no other.
+// SweepOnce starts one batch of due receipts, and returns how many it found and how many of them it started. While
+// Temporal is down, it tries one receipt; a success ends that state. Receipts that it did not start because Temporal
+// was down or too slow are due again at once. A receipt that failed for another reason is due again after its lease.
 func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err error) {
 	limit := sweepBatch
 	if d.down.Load() {
@@ -54,7 +54,7 @@ func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err err
 		return 0, 0, fmt.Errorf("sweep: %w", err)
 	}
 	if len(due) == 0 {
-		// No receipt can show whether Temporal is back, so the queue has to try.
+		// No receipt is due that could show whether Temporal has recovered, so the queue tries again.
 		d.down.Store(false)
 		return 0, 0, nil
 	}
@@ -65,8 +65,8 @@ func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err err
 	return len(due), started, err
 }
 
-// startAll starts due and returns how many it started, with the first error. It lets go those that it does not try, or
-// that Temporal is unable to take: it tries no more after until or after the first errUnable.
+// startAll starts due and returns how many it started, and the first error. It stops after until or after the first
+// errUnable, and makes the remaining receipts due again.
 func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending, until time.Time) (started int, first error) {
 	var gone atomic.Bool
 	var mu sync.Mutex // guards the results
@@ -92,7 +92,7 @@ func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending, until 
 	return started, first
 }
 
-// each calls do for each of items, for up to workers of them at once, and returns when all calls have.
+// each calls do for each of items, up to workers of them at once, and returns after all calls have returned.
 func each[T any](workers int, items []T, do func(T)) {
 	var running errgroup.Group
 	running.SetLimit(workers)
@@ -105,7 +105,7 @@ func each[T any](workers int, items []T, do func(T)) {
 	_ = running.Wait()
 }
 
-// startAndMark starts one receipt and records the start, or tells why it was not started.
+// startAndMark starts one receipt and records the start. It logs a failure and returns it.
 func (d *Dispatcher) startAndMark(ctx context.Context, p receipt.Pending) error {
 	started, err := d.start(ctx, p)
 	if err != nil {

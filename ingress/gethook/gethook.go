@@ -1,7 +1,7 @@
 // Package gethook verifies the outbound deliveries of GetHook, the webhook gateway.
 //
-// Its header is called Webhook-Signature, like that of Standard Webhooks, and has Stripe's form:
-// header names tell nothing, the source's configuration decides.
+// Its header is called Webhook-Signature, as in Standard Webhooks, and has Stripe's format. The name of a header
+// therefore does not identify the scheme; the source's configuration does.
 package gethook
 
 import (
@@ -13,18 +13,18 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// IDHeaderOption is the key of Settings.Options that names the header with the event's ID.
-// GetHook's documents and SDKs name none; see Events below.
+// IDHeaderOption is the key of Settings.Options that names the header with the event's ID. GetHook's documentation and
+// SDKs define no such header; see Events below.
 const IDHeaderOption = "id_header"
 
-// scheme signs "t.body" under the text of the destination's signing secret
-// (docs.gethook.to/guide/authentication.html). Its tolerance is the one that GetHook's documents ask of receivers.
+// scheme signs "t.body" under the text of the destination's signing secret (docs.gethook.to/guide/authentication.html).
+// Its tolerance is the one in GetHook's documentation.
 var scheme = hmac.Scheme{
 	Header: "Webhook-Signature", Prefix: "v1=", Separator: ",", Template: "{ts}.{body}", Timestamp: "signature:t",
 	Tolerance: 300 * time.Second,
 }
 
-// Provider is GetHook. It can deliver unsigned; a source without a secret is refused all the same.
+// Provider is GetHook. GetHook can deliver unsigned, but a source without a secret is rejected.
 var Provider = hmac.New(webhook.Provider{
 	Name: "gethook",
 	Contract: webhook.Contract{
@@ -61,7 +61,7 @@ type verifier struct {
 func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error) {
 	name := s.Options[IDHeaderOption]
 	if strings.ContainsAny(name, " \t\r\n:") || strings.EqualFold(name, scheme.Header) {
-		return nil, fmt.Errorf("source %s: options.%s: %q is no header that can hold an ID; e.g. X-Webhook-Id",
+		return nil, fmt.Errorf("source %s: options.%s: %q is not a header name that can hold an ID; e.g. X-Webhook-Id",
 			s.Source, IDHeaderOption, name)
 	}
 	return &verifier{v, name}, nil
@@ -71,10 +71,10 @@ func (v *verifier) Headers() webhook.Headers {
 	return webhook.Headers{Plain: []string{v.idHeader}, Signatures: []string{scheme.Header}}
 }
 
-// Events implements [webhook.Verifier]: always one event. GetHook forwards what others send, so the body need not be
-// its own envelope, and a missing type is no problem. The ID is that of the configured header; without such an option
-// the body's id; else the body's hash. The body's id never stands in for a configured header: somebody who left the
-// header out would make another event of the same bytes.
+// Events implements [webhook.Verifier] and always returns one event. GetHook forwards bodies of other senders, so the
+// body need not be GetHook's envelope, and a missing type is not a problem. The ID comes from the configured header. If
+// no header is configured, it is the body's id or else the hash of the body. The body's id never replaces a configured
+// header: an attacker who omitted the header would otherwise turn the same bytes into another event.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e := webhook.ReadEnvelope(r.Body)
 	event := webhook.Event{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash}

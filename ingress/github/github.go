@@ -1,8 +1,7 @@
-// Package github verifies GitHub's webhooks: repository, organization and App hooks, as JSON or
-// as a form.
+// Package github verifies GitHub's webhooks: repository, organization and App hooks, as JSON or as a form.
 //
-// GitHub signs the body and nothing else: neither the delivery's ID nor the event's name, and no
-// time. Replays are therefore found by the body's hash, not here.
+// GitHub signs only the body: neither the delivery's ID, nor the name of the event, nor a time. Replays are therefore
+// detected by the hash of the body, outside of this package.
 package github
 
 import (
@@ -22,11 +21,11 @@ const (
 	sha1Header      = "X-Hub-Signature"
 	eventHeader     = "X-GitHub-Event"
 	deliveryHeader  = "X-GitHub-Delivery"
+	hookHeader      = "X-GitHub-Hook-ID"
 )
 
-// LegacySHA1Option is the key of Settings.Options that, when "true", admits a delivery that
-// carries the SHA-1 signature only: old GitHub Enterprise servers and senders that imitate them.
-// The SHA-256 header decides if a delivery has one.
+// LegacySHA1Option is the key of Settings.Options that, if "true", admits deliveries with only the SHA-1 signature:
+// from old GitHub Enterprise servers and compatible senders. If a delivery has the SHA-256 header, that header decides.
 const LegacySHA1Option = "legacy_sha1"
 
 // Provider is GitHub.
@@ -48,7 +47,7 @@ var Provider = hmac.New(webhook.Provider{
 		Disables:  "not published",
 		BodyLimit: 25 << 20,
 		Headers: webhook.Headers{
-			Plain: []string{eventHeader, "X-GitHub-Hook-ID", "X-GitHub-Hook-Installation-Target-ID",
+			Plain: []string{eventHeader, hookHeader, "X-GitHub-Hook-Installation-Target-ID",
 				"X-GitHub-Hook-Installation-Target-Type"},
 			Signatures: []string{sha1Header},
 		},
@@ -69,7 +68,7 @@ var (
 // verifier verifies the deliveries of one GitHub hook.
 type verifier struct {
 	*hmac.Verifier
-	legacy *hmac.Verifier // nil where SHA-1 is not taken
+	legacy *hmac.Verifier // nil if SHA-1 is not accepted
 }
 
 func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error) {
@@ -97,12 +96,13 @@ func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 		LegacySHA1Option + " takes that"}}
 }
 
-// Events implements [webhook.Verifier]: always one event. A ping, sent when the hook is made, is
-// an event like any other.
+// Events implements [webhook.Verifier] and always returns one event. A ping, which GitHub sends when a hook is created,
+// is an event like any other.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e := readPayload(r)
 	var event webhook.Event
 	event.ID, event.IDOrigin = r.HeaderID(e, deliveryHeader)
+	event.Hook = r.HeaderTag(hookHeader)
 	name := r.HeaderTag(eventHeader)
 	if name == "" {
 		e.Note(webhook.MissingEventType, "header "+eventHeader)
@@ -115,14 +115,14 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	s := shapeOf(name)
 	event.Object, event.OccurredAt = e.Tag(s.id), e.Moment(s.at)
 	if e.Readable() && !s.fits(e) {
-		e.Note(webhook.HeaderDisagrees, eventHeader+" names an event that has another body")
+		e.Note(webhook.HeaderDisagrees, eventHeader+" names an event with a different body")
 	}
 	event.Problem = e.Problem()
 	return []webhook.Event{event}
 }
 
-// readPayload reads the body's JSON, which a hook with content type "form" sends in the field
-// payload. The signature covers the form as sent.
+// readPayload parses the body's JSON, which a hook with content type "form" sends in the field payload. The signature
+// covers the form as sent.
 func readPayload(r *webhook.Request) *webhook.Envelope {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {
@@ -137,8 +137,8 @@ func readPayload(r *webhook.Request) *webhook.Envelope {
 	return webhook.ReadEnvelope([]byte(form.Get("payload")))
 }
 
-// sign signs a delivery as GitHub does, with both hashes. Type is an event's name, with or
-// without the action ("issues.opened"), which stands in the body.
+// sign signs a delivery as GitHub does, with both hashes. Type is an event's name, with or without the action
+// ("issues.opened"), which is in the body.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	out, err := hmac.Sign(scheme, in)
 	if err != nil {

@@ -172,11 +172,11 @@ func TestEvents(t *testing.T) {
 		})},
 		"comment as issue": {event: "issues", body: comment, want: with(func(e *webhook.Event) {
 			e.Type, e.Account, e.Object = "issues.created", "o", "1"
-			e.Problem = "header_disagrees: X-GitHub-Event names an event that has another body"
+			e.Problem = "header_disagrees: X-GitHub-Event names an event with a different body"
 		})},
 		"issue as push": {event: "push", body: comment, want: with(func(e *webhook.Event) {
 			e.Type, e.Account = "push.created", "o"
-			e.Problem = "header_disagrees: X-GitHub-Event names an event that has another body"
+			e.Problem = "header_disagrees: X-GitHub-Event names an event with a different body"
 		})},
 		"event that GitHub adds": {event: "teleport", body: `{"teleport":{"id":"x"},"installation":{"id":3},"organization":{"login":"o"}}`, want: with(func(e *webhook.Event) {
 			e.Type, e.Account, e.Object = "teleport", "3", "x"

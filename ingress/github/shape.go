@@ -6,18 +6,18 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// shape is what the body of an event looks like: where its object's ID and time stand, the key
-// that it always has, and keys that only other events have.
+// shape describes the body of an event: the paths of its object's ID and time, a key that it always has, and keys that
+// only other events have.
 //
-// X-GitHub-Event is not signed, so a captured issue comment could come again as "issues". The
-// shape finds the crude cases of it; it is a hint for a person and no proof of anything.
+// X-GitHub-Event is not signed, so a captured issue comment could be replayed as "issues". The shape detects obvious
+// cases. It is a hint for a person, not a proof.
 type shape struct {
 	id, at  string
 	has     string
 	without []string
 }
 
-// shapes holds the events whose object is not called as the event. Source: the examples of
+// shapes holds the events that name their object differently from the event. Source: the examples of
 // @octokit/webhooks-examples 7.6.1.
 var shapes = map[string]shape{
 	"push":               {id: "after", at: "head_commit.timestamp", has: "ref"},
@@ -60,8 +60,7 @@ func object(key string, without ...string) shape {
 	return shape{id: key + ".id", at: key + ".updated_at", has: key, without: without}
 }
 
-// shapeOf returns the shape of the event of that name. An event that is not listed may have
-// any shape: GitHub adds events.
+// shapeOf returns the shape of an event. An event that is not listed may have any shape, because GitHub adds events.
 func shapeOf(name string) shape {
 	if s, ok := shapes[name]; ok {
 		return s
@@ -77,7 +76,7 @@ func (s shape) fits(e *webhook.Envelope) bool {
 	return there && !slices.ContainsFunc(s.without, e.Has)
 }
 
-// sampleObjects names the objects in the body of an event that has others than one of the event's name.
+// sampleObjects names the objects in the body of an event, if they differ from the event's name.
 var sampleObjects = map[string][]string{
 	"issues":                      {"issue"},
 	"issue_comment":               {"issue", "comment"},
@@ -90,7 +89,7 @@ var sampleObjects = map[string][]string{
 	"installation_repositories":   {"installation"},
 }
 
-// objects names those of an event.
+// objects returns the names of the objects in an event.
 func objects(event string) []string {
 	if names, ok := sampleObjects[event]; ok {
 		return names

@@ -19,20 +19,21 @@ const (
 	tokenHeader       = "X-Gitlab-Token"
 	eventHeader       = "X-Gitlab-Event"
 	eventUUIDHeader   = "X-Gitlab-Event-Uuid"
+	hookHeader        = "X-Gitlab-Webhook-Uuid"
 	instanceHeader    = "X-Gitlab-Instance"
 	idempotencyHeader = "Idempotency-Key"
 	// systemHook is X-Gitlab-Event of every system hook.
 	systemHook = "System Hook"
 
-	// The signing token's headers are those of Standard Webhooks.
+	// The headers of a signing token are the headers of Standard Webhooks.
 	idHeader        = "Webhook-Id"
 	timestampHeader = "Webhook-Timestamp"
 	signatureHeader = "Webhook-Signature"
 	signingPrefix   = "whsec_"
 	tolerance       = 5 * time.Minute
 
-	// schemeOption is the key in Settings.Options: "token", "signing" (or "signing_token"), or left
-	// out to tell each secret by its form.
+	// schemeOption is a key of Settings.Options: "token", "signing" (or "signing_token"). If it is not set, the prefix
+	// of each secret determines its scheme.
 	schemeOption       = "scheme"
 	tokenScheme        = "token"
 	signingScheme      = "signing"
@@ -48,16 +49,16 @@ var signed = hmac.Scheme{
 
 // Provider is GitLab.
 //
-// A secret that begins with whsec_ is a signing token, any other a secret token; options.scheme
-// ("token" or "signing") settles it for all of them. A delivery that carries a signature is judged
-// by it alone while the source has a signing token. To end the time in which both are accepted,
-// remove the secret token: it is a password that every delivery shows, and signs nothing.
+// A secret that begins with whsec_ is a signing token, any other a secret token; options.scheme ("token" or "signing")
+// applies to all secrets. While the source has a signing token, a delivery with a signature is verified by the
+// signature alone. To end the transition, remove the secret token: it is a password that is part of every delivery, and
+// signs nothing.
 var Provider = webhook.Provider{
 	Name: "gitlab",
 	Contract: webhook.Contract{
 		Scheme:       "secret token compared; signing token: HMAC-SHA256 of id.timestamp.body, base64",
 		ID:           "header webhook-id (signed), else Idempotency-Key or X-Gitlab-Event-UUID, else a hash",
-		Type:         "header X-Gitlab-Event; of system hooks and without it: body object_kind, else event_name",
+		Type:         "header X-Gitlab-Event; for system hooks and without the header: body object_kind, else event_name",
 		Account:      "body project.id, project_id, group_id or object_attributes.project_id",
 		Object:       "body object_attributes.id",
 		OccurredAt:   "body object_attributes.updated_at",
@@ -75,7 +76,7 @@ var Provider = webhook.Provider{
 		Tolerance: tolerance,
 		Headers: webhook.Headers{
 			Plain: []string{eventHeader, eventUUIDHeader, instanceHeader, idempotencyHeader,
-				"X-Gitlab-Webhook-UUID"},
+				hookHeader},
 			Signatures: []string{idHeader, timestampHeader, signatureHeader},
 			Tokens:     []string{tokenHeader},
 		},
@@ -86,8 +87,8 @@ var Provider = webhook.Provider{
 }
 
 type verifier struct {
-	tokens  *webhook.Keyring[[]byte] // nil without such secrets
-	signing *hmac.Verifier           // nil without such secrets
+	tokens  *webhook.Keyring[[]byte] // nil without secret tokens
+	signing *hmac.Verifier           // nil without signing tokens
 }
 
 func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
@@ -111,7 +112,7 @@ func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 		v.tokens, err = webhook.NewHMACKeyring(tokens, webhook.TextKey)
 		faults = append(faults, err)
 	}
-	if _, err = s.ToleranceOr(tolerance); v.signing == nil { // a source of tokens may become one of signatures
+	if _, err = s.ToleranceOr(tolerance); v.signing == nil { // validate it even if no signing token uses it yet
 		faults = append(faults, err)
 	}
 	return webhook.AsVerifier(v, errors.Join(faults...))
@@ -123,8 +124,8 @@ func isSigning(scheme, secret string) bool {
 		strings.HasPrefix(secret, signingPrefix)
 }
 
-// signingKey decodes a signing token: base64 after whsec_, as Standard Webhooks has it. GitLab's
-// own page does not say how one without the prefix is read; its text is then the key.
+// signingKey decodes a signing token: base64 after whsec_, as in Standard Webhooks. GitLab does not document the
+// decoding of a token without the prefix; its text is then the key.
 func signingKey(value string) ([]byte, error) {
 	encoded, ok := strings.CutPrefix(value, signingPrefix)
 	if !ok {
@@ -133,8 +134,8 @@ func signingKey(value string) ([]byte, error) {
 	return webhook.Base64Key(encoded)
 }
 
-// Verify checks the signature where the source has a signing token and the delivery a signature,
-// and X-Gitlab-Token otherwise.
+// Verify checks the signature if the source has a signing token and the delivery has a signature, and X-Gitlab-Token
+// otherwise.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if v.bySignature(r) {
 		return v.signing.Verify(r)
@@ -148,7 +149,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return match, err
 }
 
-// bySignature reports whether r is judged by its signature.
+// bySignature reports whether r is verified by its signature.
 func (v *verifier) bySignature(r *webhook.Request) bool {
 	return v.tokens == nil || v.signing != nil && len(r.Header.Values(signatureHeader)) > 0
 }
@@ -174,18 +175,21 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 		Account: body.FirstTag("project.id", "project_id", "group_id", "object_attributes.project_id"),
 		Object:  body.Tag("object_attributes.id"),
 		OccurredAt: webhook.ParseMoment(body.String("object_attributes.updated_at"), "2006-01-02 15:04:05 MST",
-			time.RFC3339Nano), // its two forms
+			time.RFC3339Nano), // GitLab sends both formats
 	}
 	e.ID, e.IDOrigin = eventID(r, body)
+	e.Occurrence, e.Hook = r.HeaderTag(eventUUIDHeader), r.HeaderTag(hookHeader)
 	// The signature always covers webhook-id.
 	if e.IDOrigin == webhook.FromHeader && v.bySignature(r) {
 		e.Identity = webhook.ByID
 	}
-	e.Problem = body.Problem()
+	if e.Problem = body.Problem(); e.Problem == "" && v.bySignature(r) {
+		e.Problem = v.signing.SchemeProblem(r, body)
+	}
 	return []webhook.Event{e}
 }
 
-// eventType returns the header's type, or the body's where the header does not tell one.
+// eventType returns the type in the header, or else in the body.
 func eventType(header string, body *webhook.Envelope) string {
 	if header != "" && header != systemHook {
 		return header
@@ -200,8 +204,7 @@ func eventType(header string, body *webhook.Envelope) string {
 	return body.EventType(path)
 }
 
-// eventID returns the delivery's ID. X-Gitlab-Event-UUID comes last: hooks that one event sets off
-// share it.
+// eventID returns the delivery's ID. X-Gitlab-Event-UUID comes last, because all hooks of one event share it.
 func eventID(r *webhook.Request, body *webhook.Envelope) (string, webhook.IDOrigin) {
 	for _, header := range []string{idHeader, idempotencyHeader, eventUUIDHeader} {
 		if r.Header.Get(header) != "" {
@@ -211,8 +214,7 @@ func eventID(r *webhook.Request, body *webhook.Envelope) (string, webhook.IDOrig
 	return webhook.HashID(r.Body), webhook.FromHash
 }
 
-// sign makes a delivery as GitLab does: signed when the secret is a signing token, with the token
-// otherwise.
+// sign makes a delivery as GitLab does: signed if the secret is a signing token, with the token otherwise.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	out := in.Output(eventHeader, in.Type, instanceHeader, in.Account, idempotencyHeader, in.ID)
 	if !isSigning(in.Options[schemeOption], in.Secret) {

@@ -8,13 +8,13 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Place says where a value stands in a request:
+// Place is the place of a value in a request:
 //
 //	header:X-Acme-Delivery   the header of that name
 //	signature:t              the item "t=…" of the signature header (Stripe's and Calendly's form)
 //	/data/object/id          a JSON pointer (RFC 6901) into the body
 //
-// The empty Place is nowhere. Pointers go through objects only, and their keys hold no dot.
+// The empty Place means that the field is not sent. Pointers pass through objects only, and their keys contain no dot.
 type Place string
 
 const (
@@ -22,10 +22,10 @@ const (
 	inSignature = "signature:"
 )
 
-// inBody reports whether p is a JSON pointer: its value is signed with the body.
+// inBody reports whether p is a JSON pointer. Its value is then signed with the body.
 func (p Place) inBody() bool { return strings.HasPrefix(string(p), "/") }
 
-// header returns the header that p names, or "".
+// header returns the header in p, or "".
 func (p Place) header() string {
 	name, ok := strings.CutPrefix(string(p), inHeader)
 	if !ok {
@@ -34,7 +34,7 @@ func (p Place) header() string {
 	return textproto.CanonicalMIMEHeaderKey(name)
 }
 
-// item returns the key of the signature header's item that p names, or "".
+// item returns the key of an item of the signature header in p, or "".
 func (p Place) item() string {
 	key, _ := strings.CutPrefix(string(p), inSignature)
 	if key == string(p) {
@@ -52,7 +52,7 @@ func (p Place) path() string {
 	return strings.Join(keys, ".")
 }
 
-// words says p in the documentation's words.
+// words returns p in the words of the documentation.
 func (p Place) words() string {
 	switch {
 	case p.inBody():
@@ -65,11 +65,12 @@ func (p Place) words() string {
 
 // check reports the faults of p.
 func (p Place) check() error {
+	_, _, unusable := webhook.UsableID(string(p), webhook.FromBody)
 	switch {
 	case p == "":
 		return nil
-	case webhook.Tag(string(p)) == "":
-		return fmt.Errorf("it is longer than %d bytes or holds characters that cannot be shown", webhook.MaxEventID)
+	case unusable != "":
+		return fmt.Errorf("it is longer than %d bytes or contains unprintable characters", webhook.MaxEventID)
 	case p.header() != "", p.item() != "":
 		return nil
 	case p.inBody() && len(p) > 1 && !strings.Contains(string(p), "."):

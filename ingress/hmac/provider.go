@@ -26,18 +26,19 @@ var Provider = webhook.Provider{
 		Disables:  "the sender's choice",
 		Tolerance: defaultTolerance,
 		Options: map[string]string{
+			acknowledgeOption:  "the status of the answer to an authentic delivery, for a sender that retries after any other: `200`, `201`, `202` or `204`; left out, 202 for a new event and 200 for a duplicate",
 			"header":           "required: the header with the signatures",
-			"prefix":           "what stands before a signature, such as `sha256=`",
-			"separator":        "what stands between several signatures",
+			"prefix":           "the prefix of a signature, such as `sha256=`",
+			"separator":        "the separator of several signatures",
 			"hash":             "`sha256` (default), `sha512` or `sha1`",
-			"encoding":         "of the signature: `hex` (default), `base64` or `base64url`",
-			"key_encoding":     "of the secret: `text` (default), `hex` or `base64`",
+			"encoding":         "the encoding of the signature: `hex` (default), `base64` or `base64url`",
+			"key_encoding":     "the encoding of the secret: `text` (default), `hex` or `base64`",
 			"template":         "the signed text, made of literals and `{id} {ts} {body} {url} {method}`; `{body}` (default) must be there",
 			"timestamp":        "the place of the time of sending",
 			"timestamp_unit":   "`s` (default), `ms` or `rfc3339`",
 			"id":               "the place of the event's ID; left out, a hash is the ID",
 			"type":             "the place of the event's type",
-			"account":          "the place of the account at the sender, which stands behind the source's name and a slash; left out, that name alone",
+			"account":          "the place of the sender's account, which follows the source's name and a slash; left out, the account is the name alone",
 			"object":           "the place of the ID of the event's object",
 			"occurred_at":      "the place of the time when it happened",
 			"occurred_at_unit": "`rfc3339` (default), `s` or `ms`",
@@ -48,8 +49,9 @@ var Provider = webhook.Provider{
 		if optionsErr != nil {
 			optionsErr = fmt.Errorf("source %s: %w", s.Source, optionsErr)
 		}
+		answer, answerErr := s.Choice(acknowledgeOption, slices.Sorted(maps.Keys(acknowledgements))...)
 		v, err := NewVerifier(s, scheme)
-		return webhook.AsVerifier(configured{v}, errors.Join(optionsErr, err))
+		return webhook.AsVerifier(configured{v, acknowledgements[answer]}, errors.Join(optionsErr, answerErr, err))
 	},
 	Sign: func(in webhook.SignInput) (webhook.SignOutput, error) {
 		scheme, err := schemeOf(in.Options)
@@ -61,17 +63,31 @@ var Provider = webhook.Provider{
 	Sample: webhook.Sample{Options: map[string]string{"header": "X-Signature", "id": "/id", "type": "/type"}},
 }
 
-// configured is the verifier of a source that describes its sender.
-type configured struct{ *Verifier }
+// acknowledgeOption is the key in Settings.Options for the only status that the sender accepts as success.
+const acknowledgeOption = "acknowledge"
+
+// acknowledgements are the statuses that a source can choose.
+var acknowledgements = map[string]int{"200": http.StatusOK, "201": http.StatusCreated, "202": http.StatusAccepted,
+	"204": http.StatusNoContent}
+
+// configured is the verifier of a source that describes its sender in options.
+type configured struct {
+	*Verifier
+	status int // 0 for the usual answer
+}
+
+// Acknowledge returns the configured status.
+func (v configured) Acknowledge() webhook.Answer { return webhook.Answer{Status: v.status} }
 
 func (v configured) Headers() webhook.Headers { return v.scheme.headers() }
 
-// Wrap gives the verifier of a source behaviour of the provider's own, and checks the options that it reads. It gets a
-// nil Verifier where the source's other settings are wrong, so that the error names every fault.
+// Wrap adds provider-specific behaviour to the verifier of a source, and validates the options that it reads. It gets a
+// nil Verifier if other settings of the source are invalid, so that the error names every fault.
 type Wrap func(*Verifier, webhook.Settings) (webhook.Verifier, error)
 
-// New returns the provider p of one fixed scheme. It adds New, and what the scheme says of the contract: the clock
-// tolerance, the headers, and where the fields stand. It adds Sign unless p has one. wrap may be nil.
+// New returns the provider p with one fixed scheme. It adds New, and the parts of the contract that follow from the
+// scheme: the clock tolerance, the headers, and the places of the fields. It adds Sign unless p has one. wrap may be
+// nil.
 func New(p webhook.Provider, scheme Scheme, wrap Wrap) webhook.Provider {
 	c := &p.Contract
 	if scheme.Timestamp != "" {
@@ -98,8 +114,8 @@ func New(p webhook.Provider, scheme Scheme, wrap Wrap) webhook.Provider {
 	return p
 }
 
-// schemeOf reads a scheme from a source's options. A key that it does not know is a fault: a
-// misspelt "timestamp" would otherwise leave a source without a clock check.
+// schemeOf parses a scheme from a source's options. An unknown key is a fault, because a misspelt "timestamp" would
+// disable the clock check.
 func schemeOf(options map[string]string) (Scheme, error) {
 	var s Scheme
 	settings := map[string]*string{
@@ -116,16 +132,16 @@ func schemeOf(options map[string]string) (Scheme, error) {
 		switch {
 		case known:
 			*setting = options[key]
-		case key != webhook.AllowShortSecrets:
+		case key != webhook.AllowShortSecrets && key != acknowledgeOption:
 			faults = append(faults,
-				fmt.Errorf("options.%s: there is no such option; use some of %v", key,
-					slices.Sorted(maps.Keys(settings))))
+				fmt.Errorf("options.%s: there is no such option; the options are %v", key,
+					append(slices.Sorted(maps.Keys(settings)), acknowledgeOption)))
 		}
 	}
 	return s, errors.Join(faults...)
 }
 
-// Sign makes a delivery by the scheme. A timestamp that stands in the body is the caller's to set.
+// Sign makes a delivery by the scheme. The caller sets a timestamp that is in the body.
 func Sign(scheme Scheme, in webhook.SignInput) (webhook.SignOutput, error) {
 	scheme = scheme.withDefaults()
 	if err := scheme.check(); err != nil {

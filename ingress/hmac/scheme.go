@@ -2,7 +2,7 @@ package hmac
 
 import (
 	"cmp"
-	"crypto/sha1" //nolint:gosec // for senders that sign with it; HMAC-SHA1 is not broken by SHA-1's collisions
+	"crypto/sha1" //nolint:gosec // some senders require it; collisions of SHA-1 do not break HMAC-SHA1
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"
@@ -20,43 +20,43 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Scheme says how a sender signs its deliveries, and where in them its envelope stands.
+// Scheme describes how a sender signs its deliveries, and the places of the envelope's fields.
 type Scheme struct {
 	// Header is the name of the header with the signature.
 	Header string
-	// Prefix stands before each signature: "sha256=", "v0=". An entry without it is of another
-	// version of the scheme and is ignored; a header of nothing else is malformed.
+	// Prefix precedes each signature: "sha256=", "v0=". An entry without it belongs to another version of the scheme
+	// and is ignored. A header with no other entry is malformed.
 	Prefix string
-	// Separator stands between the entries of the header; "" for a header of one signature.
+	// Separator separates the entries of the header; "" for a header with one signature.
 	Separator string
 	// Hash is sha256 (the default), sha512 or sha1.
 	Hash string
 	// Encoding of the signature is hex (the default), base64 or base64url.
 	Encoding string
-	// KeyEncoding of the secret is text (the default), hex or base64. DecodeKey, where set, reads secrets instead.
+	// KeyEncoding of the secret is text (the default), hex or base64. DecodeKey, if set, decodes secrets instead.
 	KeyEncoding string
 	DecodeKey   func(value string) ([]byte, error)
-	// Template is the signed string, of literals and {id} {ts} {body} {url} {method}; the default
-	// is "{body}".
+	// Template is the signed string, of literals and {id} {ts} {body} {url} {method}. The default is "{body}".
 	Template string
-	// Timestamp is where the time of sending stands, in TimestampUnit: s (the default), ms or
-	// rfc3339. It must be under the signature: in the body, or as {ts} in the template.
+	// Timestamp is the place of the time of sending, in TimestampUnit: s (the default), ms or rfc3339. The signature
+	// must cover it: in the body, or as {ts} in the template.
 	Timestamp     Place
 	TimestampUnit string
 	// Tolerance is the default clock tolerance; zero means 5 minutes.
 	Tolerance time.Duration
-	// ID, Type, Account and Object are where the envelope's fields stand.
+	// ID, Type, Account and Object are the places of the envelope's fields.
 	ID, Type, Account, Object Place
-	// OccurredAt is where the time of the fact stands, in OccurredAtUnit: rfc3339 (the default), s
-	// or ms.
+	// Hook is the place of the ID of the subscription.
+	Hook Place
+	// OccurredAt is the place of the event's time, in OccurredAtUnit: rfc3339 (the default), s or ms.
 	OccurredAt     Place
 	OccurredAtUnit string
 }
 
-// headers returns those of a delivery that the scheme names.
+// headers returns the headers that the scheme names.
 func (s Scheme) headers() webhook.Headers {
 	h := webhook.Headers{Signatures: []string{s.Header, s.Timestamp.header()}}
-	for _, place := range []Place{s.ID, s.Type, s.Account, s.Object, s.OccurredAt} {
+	for _, place := range []Place{s.ID, s.Type, s.Account, s.Object, s.Hook, s.OccurredAt} {
 		h.Plain = append(h.Plain, place.header())
 	}
 	return h
@@ -64,7 +64,7 @@ func (s Scheme) headers() webhook.Headers {
 
 const defaultTolerance = 5 * time.Minute
 
-// withDefaults returns s with its empty settings filled in.
+// withDefaults returns s with defaults for its empty settings.
 func (s Scheme) withDefaults() Scheme {
 	s.Hash, s.Encoding = cmp.Or(s.Hash, "sha256"), cmp.Or(s.Encoding, "hex")
 	s.KeyEncoding = cmp.Or(s.KeyEncoding, "text")
@@ -73,7 +73,7 @@ func (s Scheme) withDefaults() Scheme {
 	return s
 }
 
-// check reports everything that is wrong with s, each fault with the option's name.
+// check reports all faults of s, each with the name of the option.
 func (s Scheme) check() error {
 	var faults []error
 	fault := func(option, format string, args ...any) {
@@ -106,7 +106,7 @@ func (s Scheme) check() error {
 		if err := p.place.check(); err != nil {
 			fault(p.option, "%w", err)
 		} else if p.place.item() != "" && p.option != "timestamp" {
-			fault(p.option, "only the timestamp can stand in the signature header")
+			fault(p.option, "only the timestamp can be in the signature header")
 		}
 	}
 	t, err := parseTemplate(s.Template)
@@ -115,15 +115,15 @@ func (s Scheme) check() error {
 	}
 	switch timed := s.Timestamp != ""; {
 	case slices.Contains(t, stampField) && (!timed || s.Timestamp.inBody()):
-		fault("timestamp", "the template has {ts}; say in which header it stands")
+		fault("timestamp", "the template has {ts}; name the header with the timestamp")
 	case timed && !s.Timestamp.inBody() && !slices.Contains(t, stampField):
-		fault("timestamp", "nothing signs it; put {ts} into the template or leave it out")
+		fault("timestamp", "the signature does not cover it; put {ts} into the template, or leave it out")
 	}
 	if s.Timestamp.item() != "" && s.Separator == "" {
-		fault("separator", "the timestamp is an item of the signature header; say what stands between its items")
+		fault("separator", "the timestamp is an item of the signature header; set the separator of the items")
 	}
 	if slices.Contains(t, idField) && s.ID.header() == "" {
-		fault("id", "the template has {id}; say in which header it stands")
+		fault("id", "the template has {id}; name the header with the ID")
 	}
 	return errors.Join(faults...)
 }
@@ -136,7 +136,7 @@ func (s Scheme) decodeKey(value string) ([]byte, error) {
 	if decode, known := keyEncodings[s.KeyEncoding]; known {
 		return decode(value)
 	}
-	return webhook.TextKey(value) // check refuses the scheme
+	return webhook.TextKey(value) // check rejects the scheme
 }
 
 // The choices of a scheme's settings, by name.
@@ -156,19 +156,19 @@ var (
 	}
 )
 
-// encoding is that of a signature. decode returns nil, which no MAC equals, for any other text.
+// encoding is the encoding of a signature. decode returns nil, which equals no MAC, for any other text.
 type encoding struct {
 	encode func(mac []byte) string
 	decode func(text string) []byte
 }
 
-// unit is how a time is written. The error of parse is of class malformed_header and calls the text by name.
+// unit is the format of a time. The error of parse has class malformed_header and names the text.
 type unit struct {
 	format func(at time.Time) string
 	parse  func(name, text string) (time.Time, error)
 }
 
-// decodeBase64URL is [webhook.DecodeBase64] of the other alphabet, with padding or without.
+// decodeBase64URL is [webhook.DecodeBase64] for the URL alphabet, with or without padding.
 func decodeBase64URL(text string) []byte {
 	mac, err := base64.RawURLEncoding.Strict().DecodeString(strings.TrimRight(text, "="))
 	if err != nil || strings.ContainsAny(text, "\r\n") {

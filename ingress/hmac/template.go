@@ -22,15 +22,15 @@ const (
 
 var templatePart = regexp.MustCompile(`\{(?:id|ts|body|url|method)\}|[^{]+`)
 
-// parseTemplate reads text such as "v0:{ts}:{body}". It refuses templates whose signature would not hold the request
-// together.
+// parseTemplate parses a text such as "v0:{ts}:{body}". It rejects a template that leaves a part of the request
+// unauthenticated.
 func parseTemplate(text string) (template, error) {
 	t := template(templatePart.FindAllString(text, -1))
 	if strings.Join(t, "") != text {
 		return nil, fmt.Errorf("template %q: each {…} must be one of {id} {ts} {body} {url} {method}", text)
 	}
 	if !slices.Contains(t, bodyField) {
-		return t, fmt.Errorf("template %q: {body} is missing, so nothing would authenticate the body", text)
+		return t, fmt.Errorf("template %q: {body} is missing, so the body would be unauthenticated", text)
 	}
 	for _, beside := range t.besideID() {
 		if strings.HasPrefix(beside, "{") {
@@ -40,7 +40,7 @@ func parseTemplate(text string) (template, error) {
 	return t, nil
 }
 
-// besideID returns the parts beside {id}: an ID that holds one could be read as two.
+// besideID returns the parts before and after {id}. An ID that contains one of them makes the signed text ambiguous.
 func (t template) besideID() []string {
 	var beside []string
 	for i, part := range t {
@@ -52,10 +52,10 @@ func (t template) besideID() []string {
 	return beside
 }
 
-// values are those of a template's fields, except {body}.
+// values holds the values of a template's fields, except {body}.
 type values struct{ id, ts, url, method string }
 
-// parts returns the signed bytes, to be read one after the other.
+// parts returns the signed bytes as a list to concatenate.
 func (t template) parts(v values, body []byte) [][]byte {
 	signed := make([][]byte, len(t))
 	for i, part := range t {

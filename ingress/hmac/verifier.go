@@ -11,22 +11,21 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Verifier verifies the deliveries of one source by a [Scheme]. A provider with behaviour of its own embeds it.
+// Verifier verifies the deliveries of one source by a [Scheme]. A provider with its own behaviour embeds it.
 type Verifier struct {
 	scheme   Scheme
 	hash     func() hash.Hash
 	encoding encoding
 	unit     unit
 	template template
-	// url is the source's own URL with its query, and what {url} stands for. The query that was called is anybody's who
-	// holds a delivery, and could move bytes between the URL and the body.
+	// url is the source's own URL with its query, the value of {url}. The query of the request is not used: the holder
+	// of a delivery could choose it and move bytes between the URL and the body.
 	url       string
 	keys      *webhook.Keyring[[]byte]
 	tolerance time.Duration
 }
 
-// NewVerifier returns the verifier of the source that s describes, by the scheme. Its error names
-// everything that is wrong with both.
+// NewVerifier returns the verifier of the source with settings s, by the scheme. Its error names all faults of both.
 func NewVerifier(s webhook.Settings, scheme Scheme) (*Verifier, error) {
 	scheme = scheme.withDefaults()
 	var faults []error
@@ -35,8 +34,8 @@ func NewVerifier(s webhook.Settings, scheme Scheme) (*Verifier, error) {
 	}
 	t, _ := parseTemplate(scheme.Template) // reported by check
 	if slices.Contains(t, urlField) && !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "http://") {
-		faults = append(faults, fmt.Errorf("source %s: url: the sender signs it, and it is missing or no http(s) URL; "+
-			"set the public URL exactly as it stands at the sender", s.Source))
+		faults = append(faults, fmt.Errorf("source %s: url: the sender signs it, and it is missing or not an http(s) URL; "+
+			"set the public URL exactly as the sender has it", s.Source))
 	}
 	keys, err := webhook.NewHMACKeyring(s, scheme.decodeKey)
 	faults = append(faults, err)
@@ -44,29 +43,27 @@ func NewVerifier(s webhook.Settings, scheme Scheme) (*Verifier, error) {
 	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, err
 	}
-	url, _, _ := strings.Cut(s.URL, "#") // a fragment is never called
+	url, _, _ := strings.Cut(s.URL, "#") // a client never sends the fragment
 	return &Verifier{scheme: scheme, hash: hashes[scheme.Hash], encoding: encodings[scheme.Encoding],
 		unit: units[scheme.TimestampUnit], template: t, url: url, keys: keys, tolerance: tolerance}, nil
 }
 
-// Verify checks each signature of the header over the template, and then the timestamp if the scheme has one: before
-// the signature is known to be good, the time is what anybody wrote.
+// Verify checks each signature in the header against the template, and then the timestamp if the scheme has one. Until
+// the signature is verified, the time is not trustworthy.
 func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	match, _, err := v.Admit(r)
 	return match, err
 }
 
-// Admit is Verify that also returns the key that admitted r.
+// Admit is Verify. It also returns the key that admitted r.
 func (v *Verifier) Admit(r *webhook.Request) (webhook.Match, []byte, error) {
 	match, key, at, err := v.match(r)
 	if err != nil || v.scheme.Timestamp == "" {
 		return match, key, err
 	}
 	if v.scheme.Timestamp.inBody() {
-		text := webhook.ReadEnvelope(r.Body).Text(v.scheme.Timestamp.path())
-		if at, err = v.unit.parse("the timestamp", text); err != nil {
-			return webhook.Match{}, nil,
-				webhook.Errorf(webhook.MalformedBody, "the body holds no time at %s", v.scheme.Timestamp)
+		if at, err = v.bodyTime(webhook.ReadEnvelope(r.Body)); err != nil {
+			return match, key, nil // authentic: SchemeProblem reports the fault
 		}
 	}
 	check := r.CheckClock
@@ -79,7 +76,32 @@ func (v *Verifier) Admit(r *webhook.Request) (webhook.Match, []byte, error) {
 	return match, key, nil
 }
 
-// match checks the signatures. at is the time that they sign, zero where the template has none.
+// bodyTime parses the time of sending in the body.
+func (v *Verifier) bodyTime(body *webhook.Envelope) (time.Time, error) {
+	return v.unit.parse("the timestamp", body.Text(v.scheme.Timestamp.path()))
+}
+
+// SchemeProblem returns the problem of an r with a correct signature, or "". Such an event is parked: its age is
+// unknown, or its signature also fits another ID. A provider that overrides Events must call it.
+func (v *Verifier) SchemeProblem(r *webhook.Request, body *webhook.Envelope) string {
+	problems := &webhook.Envelope{}
+	if v.scheme.Timestamp.inBody() {
+		if _, err := v.bodyTime(body); err != nil {
+			problems.Note(webhook.MissingTimestamp, v.scheme.Timestamp.path())
+		}
+	}
+	if slices.Contains(v.template, idField) {
+		id := r.Header.Get(v.scheme.ID.header())
+		for _, separator := range v.template.besideID() {
+			if strings.Contains(id, separator) {
+				problems.Note(webhook.InvalidEventID, v.scheme.ID.header()+" contains the separator of the signed text")
+			}
+		}
+	}
+	return problems.Problem()
+}
+
+// match checks the signatures. at is the signed time. It is zero if the template has no {ts}.
 func (v *Verifier) match(r *webhook.Request) (match webhook.Match, key []byte, at time.Time, err error) {
 	header, err := r.HeaderOnce(v.scheme.Header)
 	if err != nil {
@@ -96,7 +118,7 @@ func (v *Verifier) match(r *webhook.Request) (match webhook.Match, key []byte, a
 		}
 	}
 	if slices.Contains(v.template, idField) {
-		if signed.id, err = v.signedID(r); err != nil {
+		if signed.id, err = r.HeaderOnce(v.scheme.ID.header()); err != nil {
 			return webhook.Match{}, nil, at, err
 		}
 	}
@@ -112,33 +134,17 @@ func (v *Verifier) match(r *webhook.Request) (match webhook.Match, key []byte, a
 	})
 	refused, ok := errors.AsType[*webhook.Error](err)
 	if ok && slices.Contains(v.template, urlField) && r.URL != v.url {
-		err = webhook.Errorf(refused.Class, "%s; the query is not that of the source's url, which is signed: set the url as it stands at the sender", refused.Detail)
+		err = webhook.Errorf(refused.Class, "%s; the query differs from the query of the source's url, which is signed: set the url exactly as the sender has it", refused.Detail)
 	}
 	return match, key, at, err
-}
-
-// signedID returns the ID, which must not hold the template's separator: "a.1" and "2" would sign the same bytes as "a"
-// and "1.2".
-func (v *Verifier) signedID(r *webhook.Request) (string, error) {
-	id, err := r.HeaderOnce(v.scheme.ID.header())
-	if err != nil {
-		return "", err
-	}
-	for _, separator := range v.template.besideID() {
-		if strings.Contains(id, separator) {
-			return "", webhook.Errorf(webhook.MalformedHeader, "%s holds the template's separator",
-				v.scheme.ID.header())
-		}
-	}
-	return id, nil
 }
 
 // maxHeader is the longest signature header, in bytes: sixteen signatures of SHA-512 in hex are 2 KiB.
 const maxHeader = 8 << 10
 
-// signatures returns the first [webhook.MaxSignatures] signatures of the header, undecodable ones left out, and the
-// timestamp where it is an item of the header. Every signature counts, since a provider sends one for each secret
-// during a rotation. Entries of other versions are ignored, so that a new version does not break the old one.
+// signatures returns the first [webhook.MaxSignatures] signatures of the header that can be decoded, and the timestamp
+// if it is an item of the header. Every signature counts, because a provider sends one for each secret during a
+// rotation. Entries of other versions are ignored, so that a new version does not break the old one.
 func (v *Verifier) signatures(header string) (candidates [][]byte, stamp string, err error) {
 	if len(header) > maxHeader {
 		return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s has %d bytes", v.scheme.Header, len(header))
@@ -154,9 +160,9 @@ func (v *Verifier) signatures(header string) (candidates [][]byte, stamp string,
 			entry = strings.TrimSpace(entry)
 		}
 		if value, ok := strings.CutPrefix(entry, item+"="); ok && item != "" {
-			if stamps++; stamps > 1 && value != stamp { // nobody can say which one is signed
+			if stamps++; stamps > 1 && value != stamp { // the signed one is unknown
 				return nil, "",
-					webhook.Errorf(webhook.MalformedHeader, "%s holds two different timestamps", v.scheme.Header)
+					webhook.Errorf(webhook.MalformedHeader, "%s contains two different timestamps", v.scheme.Header)
 			}
 			stamp = value
 			continue
@@ -164,7 +170,7 @@ func (v *Verifier) signatures(header string) (candidates [][]byte, stamp string,
 		encoded, ok := strings.CutPrefix(entry, v.scheme.Prefix)
 		switch {
 		case !ok && item != "" && !strings.Contains(entry, "="):
-			return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s holds a part without =", v.scheme.Header)
+			return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s contains a part without =", v.scheme.Header)
 		case !ok:
 			continue
 		}
@@ -175,16 +181,15 @@ func (v *Verifier) signatures(header string) (candidates [][]byte, stamp string,
 	}
 	switch {
 	case item == "" && found == 0:
-		return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s holds no entry with the prefix %q",
+		return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s contains no entry with the prefix %q",
 			v.scheme.Header, v.scheme.Prefix)
 	case item != "" && stamps == 0:
-		return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s holds no timestamp", v.scheme.Header)
+		return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s contains no timestamp", v.scheme.Header)
 	}
 	return candidates, stamp, nil
 }
 
-// Events reads the one event of r. A body that is no JSON is a problem only where the scheme looks
-// into it.
+// Events returns the one event of r. A body that is not JSON is a problem only if the scheme has places in it.
 func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	s := v.scheme
 	body := webhook.ReadEnvelope(r.Body)
@@ -192,6 +197,7 @@ func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 		Type:    s.Type.text(r, body),
 		Account: webhook.Tag(s.Account.text(r, body)),
 		Object:  webhook.Tag(s.Object.text(r, body)),
+		Hook:    webhook.Tag(s.Hook.text(r, body)),
 	}
 	if text := s.OccurredAt.text(r, body); text != "" {
 		var err error
@@ -207,7 +213,8 @@ func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	case e.Type == "" && s.Type.inBody() && body.Readable():
 		body.Note(webhook.MissingEventType, s.Type.path())
 	}
-	// An account identifies, too: in a header nothing signs it, and the same bytes could be sent for another.
+	// The account identifies an event as well. In a header it is unsigned, and the same bytes could be sent for another
+	// account.
 	unsignedAccount := s.Account.header() != ""
 	switch {
 	case unsignedAccount && e.IDOrigin == webhook.FromBody:
@@ -220,11 +227,14 @@ func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 			e.Problem = body.Problem()
 		}
 	}
+	if e.Problem == "" {
+		e.Problem = v.SchemeProblem(r, body)
+	}
 	return []webhook.Event{e}
 }
 
-// eventID returns the ID at p, else the hash of the bytes. A missing ID is a problem only if the sender is known to
-// give one in the body.
+// eventID returns the ID at p, else the hash of the bytes. A missing ID is a problem only if the sender sends one in
+// the body.
 func eventID(r *webhook.Request, body *webhook.Envelope, p Place) (string, webhook.IDOrigin) {
 	if name := p.header(); name != "" {
 		return r.HeaderID(body, name)

@@ -39,7 +39,7 @@ func (v verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 	return webhook.Answer{Status: http.StatusOK}, webhook.ReadEnvelope(r.Body).String("topic") == "ping"
 }
 
-// Events reads the event of r; a ping carries none.
+// Events returns the event of r, or no event for a ping.
 func (v verifier) Events(r *webhook.Request) []webhook.Event {
 	if _, ping := v.Answer(r); ping {
 		return nil

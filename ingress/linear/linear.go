@@ -20,15 +20,15 @@ const (
 	eventHeader     = "Linear-Event"
 )
 
-// scheme times a delivery by its body. Linear-Timestamp says the time too and is not signed: somebody who holds a
-// delivery could write a fresh one, so Linear's SDK ignores it since 97.
+// scheme takes the signed time from the body. The header Linear-Timestamp repeats it but is not signed: the holder of a
+// delivery could set it to the present time. Linear's SDK ignores the header since version 97.
 var scheme = hmac.Scheme{
 	Header: "Linear-Signature", Timestamp: "/webhookTimestamp", TimestampUnit: "ms", Tolerance: time.Minute,
 	ID: "header:" + deliveryHeader,
 }
 
-// Provider is Linear. Its documents do not say whether a retry after 6 h carries a fresh webhookTimestamp; a source
-// that sees timestamp_too_old on retries needs a wider tolerance.
+// Provider is Linear. Its documentation does not state whether a retry after 6 h has a new webhookTimestamp. A source
+// that rejects retries with timestamp_too_old needs a larger tolerance.
 var Provider = hmac.New(webhook.Provider{
 	Name: "linear",
 	Contract: webhook.Contract{
@@ -45,7 +45,7 @@ var Provider = hmac.New(webhook.Provider{
 		RetryFor:     7*time.Hour + time.Minute,
 		Disables:     "not published",
 		Headers:      webhook.Headers{Plain: []string{timestampHeader, eventHeader}},
-		BodyLimit:    5 << 20,                               // that of Linear's own library
+		BodyLimit:    5 << 20,                               // the limit of Linear's own library
 		Acknowledge:  webhook.Answer{Status: http.StatusOK}, // it retries after any other status
 	},
 	Sign:   sign,
@@ -54,7 +54,7 @@ var Provider = hmac.New(webhook.Provider{
 
 type verifier struct{ *hmac.Verifier }
 
-// Events reads the one event of r.
+// Events returns the one event of r.
 func (v verifier) Events(r *webhook.Request) []webhook.Event {
 	body := webhook.ReadEnvelope(r.Body)
 	e := webhook.Event{
@@ -63,7 +63,7 @@ func (v verifier) Events(r *webhook.Request) []webhook.Event {
 		// Events of agents, notifications and an issue's SLA have no data (@linear/sdk 98, webhooks/types).
 		Object:     body.FirstTag("data.id", "agentSession.id", "notification.id", "issueData.id"),
 		OccurredAt: body.RFC3339("createdAt"),
-		// The attempts of one event differ in their time alone: each of them is known under another ID, too.
+		// The attempts of one event differ in their time alone, so the signed text without the time identifies it.
 		Signed: timestampMember.ReplaceAll(r.Body, []byte("${1}0")),
 	}
 	if action := webhook.Tag(body.String("action")); e.Type != "" && action != "" {
@@ -76,15 +76,17 @@ func (v verifier) Events(r *webhook.Request) []webhook.Event {
 	if r.Header.Get(deliveryHeader) != "" {
 		e.ID, e.IDOrigin = r.HeaderID(body, deliveryHeader)
 	}
-	e.Problem = body.Problem()
+	if e.Problem = body.Problem(); e.Problem == "" {
+		e.Problem = v.SchemeProblem(r, body)
+	}
 	return []webhook.Event{e}
 }
 
 // timestampMember finds webhookTimestamp in a body.
 var timestampMember = regexp.MustCompile(`("webhookTimestamp"\s*:\s*)[0-9]+`)
 
-// sign makes a delivery as Linear does. A webhookTimestamp in the body is set to the time of the
-// delivery, and so is the header.
+// sign makes a delivery as Linear does. It sets a webhookTimestamp in the body, and the header, to the time of the
+// delivery.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	stamp := strconv.FormatInt(in.At.UnixMilli(), 10)
 	in.Body = timestampMember.ReplaceAll(in.Body, []byte("${1}"+stamp))
@@ -93,7 +95,7 @@ func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 		return out, err
 	}
 	out.Header.Set(timestampHeader, stamp)
-	if kind, _, _ := strings.Cut(in.Type, "."); kind != "" { // the action stands in the body
+	if kind, _, _ := strings.Cut(in.Type, "."); kind != "" { // the action is in the body
 		out.Header.Set(eventHeader, kind)
 	}
 	return out, nil

@@ -87,31 +87,26 @@ func TestVerify_Clock_InMilliseconds(t *testing.T) {
 	}
 }
 
-func TestVerify_Time(t *testing.T) {
+// The unsigned header never stands in for the signed time. A body without its time is authentic, and is not run.
+func TestEvents_NoSignedTime_Parked(t *testing.T) {
 	t.Parallel()
 	v := setup(t)
-	for name, c := range map[string]struct {
-		body, header string
-		want         webhook.Class
-	}{
-		"neither":          {untimed, "", webhook.MalformedBody},
-		"header only":      {untimed, "1772366400000", webhook.MalformedBody},
-		"not JSON":         {"Hello", "", webhook.MalformedBody},
-		"not JSON, header": {"Hello", "1772366400000", webhook.MalformedBody},
-		"header unread":    {body, "soon", ""},
-		"body not in ms":   {`{"webhookTimestamp":"soon"}`, "1772366400000", webhook.MalformedBody},
-		"body null":        {`{"webhookTimestamp":null}`, "1772366400000", webhook.MalformedBody},
-		"body twice":       {`{"webhookTimestamp":1772366400000,"webhookTimestamp":1772366400000}`, "1772366400000", webhook.MalformedBody},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := signed(t, c.body, at)
-			r.Header.Set("Linear-Timestamp", c.header)
-			_, err := v.Verify(r)
-			if got, _ := webhook.ClassOf(err); got != c.want {
-				t.Errorf("got %v, want %s", err, c.want)
+	for _, header := range []string{"", "1772366400000", "soon"} {
+		for body, want := range map[string]string{
+			untimed:                       "missing_timestamp: webhookTimestamp",
+			"Hello":                       "not_json",
+			`{"webhookTimestamp":"soon"}`: "missing_event_type: type",
+			`{"type":"Issue","webhookTimestamp":null}`:                            "missing_timestamp: webhookTimestamp",
+			`{"webhookTimestamp":1772366400000,"webhookTimestamp":1772366400000}`: "duplicate_key",
+			body: "",
+		} {
+			r := signed(t, body, at)
+			r.Header.Set("Linear-Timestamp", header)
+			webhooktest.CheckAuthentic(t, v, r)
+			if got := v.Events(r)[0].Problem; got != want {
+				t.Errorf("%s: problem %q, want %q", body, got, want)
 			}
-		})
+		}
 	}
 }
 
@@ -133,11 +128,11 @@ func TestEvents_Object(t *testing.T) {
 	t.Parallel()
 	v := setup(t)
 	for body, want := range map[string]string{
-		`{"type":"AgentSessionEvent","action":"created","agentSession":{"id":"as-1"}}`:             "as-1",
-		`{"type":"AppUserNotification","action":"issueAssignedToYou","notification":{"id":"n-1"}}`: "n-1",
-		`{"type":"IssueSLA","action":"breached","issueData":{"id":"i-1"}}`:                         "i-1",
-		`{"type":"Issue","action":"create","data":{"id":"i-1"},"agentSession":{"id":"as-1"}}`:      "i-1",
-		`{"type":"OAuthApp","action":"revoked","oauthClientId":"o-1"}`:                             "",
+		`{"webhookTimestamp":0,"type":"AgentSessionEvent","action":"created","agentSession":{"id":"as-1"}}`:             "as-1",
+		`{"webhookTimestamp":0,"type":"AppUserNotification","action":"issueAssignedToYou","notification":{"id":"n-1"}}`: "n-1",
+		`{"webhookTimestamp":0,"type":"IssueSLA","action":"breached","issueData":{"id":"i-1"}}`:                         "i-1",
+		`{"webhookTimestamp":0,"type":"Issue","action":"create","data":{"id":"i-1"},"agentSession":{"id":"as-1"}}`:      "i-1",
+		`{"webhookTimestamp":0,"type":"OAuthApp","action":"revoked","oauthClientId":"o-1"}`:                             "",
 	} {
 		if got := v.Events(signed(t, body, at))[0]; got.Object != want || got.Problem != "" {
 			t.Errorf("%s: got object %q, problem %q; want %q", body, got.Object, got.Problem, want)

@@ -1,5 +1,5 @@
 // Package meta verifies the webhooks of Meta's Graph API: Facebook pages, Instagram, Messenger, WhatsApp. It answers
-// the handshake of a subscription and takes batches apart.
+// the handshake of a subscription and splits batches.
 //
 // Source: developers.facebook.com/docs/graph-api/webhooks. The secret is the app secret.
 package meta
@@ -14,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// verifyTokenOption is the key in Settings.Options of the token that is entered in Meta's dashboard. If it is not
-// set, the subscription's handshake is refused; deliveries are not.
+// verifyTokenOption is the key in Settings.Options for the token that is entered in Meta's dashboard. Without it, the
+// handshake of a subscription is rejected; deliveries are not.
 const verifyTokenOption = "verify_token"
 
 // Provider is Meta.
@@ -29,7 +29,7 @@ var Provider = hmac.New(webhook.Provider{
 		Object:     "id of the first message or status of a change",
 		OccurredAt: "time of each entry",
 		Identity:   webhook.ByID,
-		Dedupe:     "hash of each change with its entry; of messages and their statuses without the entry's time, which is that of sending",
+		Dedupe:     "hash of each change with its entry; messages and their statuses are hashed without the entry's time, which is the time of sending",
 		Retries:    "for some hours (not re-checked)",
 		Disables:   "when it fails for long (not re-checked)",
 		Options: map[string]string{
@@ -41,7 +41,7 @@ var Provider = hmac.New(webhook.Provider{
 
 type verifier struct {
 	*hmac.Verifier
-	tokens *webhook.Keyring[[]byte] // nil where no verify_token is set
+	tokens *webhook.Keyring[[]byte] // nil if no verify_token is set
 }
 
 func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error) {
@@ -54,8 +54,8 @@ func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error)
 	return &verifier{v, tokens}, err
 }
 
-// Verify checks the signature of a delivery. The handshake is a GET without one: its
-// hub.verify_token is compared with ours.
+// Verify checks the signature of a delivery. A handshake is a GET without a signature; Verify compares its
+// hub.verify_token with the configured one.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if r.Method != http.MethodGet {
 		return v.Verifier.Verify(r)
@@ -63,7 +63,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	query := handshake(r)
 	switch {
 	case query == nil:
-		return webhook.Refuse(webhook.MissingSignature, "a GET that is no subscription handshake")
+		return webhook.Refuse(webhook.MissingSignature, "a GET that is not a subscription handshake")
 	case v.tokens == nil:
 		return webhook.Refuse(webhook.NoMatchingSignature, "options.%s is not set, so no handshake is admitted",
 			verifyTokenOption)
@@ -100,8 +100,8 @@ func handshake(r *webhook.Request) url.Values {
 	return query
 }
 
-// Events reads an event from each change of each entry. Meta batches up to 1,000 of them, and cuts
-// a batch differently when it retries.
+// Events returns an event for each change of each entry. Meta batches up to 1,000 changes, and may split a batch
+// differently when it retries.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	if r.Method == http.MethodGet {
 		return nil
@@ -124,8 +124,8 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	return events
 }
 
-// entryEvents reads the changes of an entry (Graph API, WhatsApp), its messages (Messenger), or the entry itself,
-// which then lists the names of the changed fields.
+// entryEvents returns an event for each change of an entry (Graph API, WhatsApp) or each message (Messenger). For other
+// entries, which only list the names of the changed fields, it returns one event.
 func entryEvents(object string, raw json.RawMessage) []webhook.Event {
 	entry := webhook.ReadEnvelope(raw)
 	for _, list := range []string{"changes", "messaging"} {
@@ -147,9 +147,9 @@ func entryEvents(object string, raw json.RawMessage) []webhook.Event {
 	return []webhook.Event{changeEvent(object, "entry", entry, raw)}
 }
 
-// changeEvent reads one change. A message has an ID of its own. Other changes may come again as equal
-// ones, so equal changes of one entry's time are one event: the time is that of the sending, and a batch
-// that is cut otherwise later may have another.
+// changeEvent returns the event of one change. A message has its own ID. Other changes may repeat, so equal changes
+// with equal entry times are one event. The entry's time is the time of sending; a batch that is split differently on a
+// retry may have another time.
 func changeEvent(object, list string, entry *webhook.Envelope, raw json.RawMessage) webhook.Event {
 	change := webhook.ReadEnvelope(raw)
 	field := list

@@ -21,15 +21,14 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// CertificateStore holds the certificates that PayPal may have signed with: [Fetched], or those that are
-// configured.
+// CertificateStore holds the certificates that PayPal may have signed with: [Fetched] or configured ones.
 type CertificateStore interface {
-	// Match returns the label of the first certificate in use at the time that admits the
-	// request, or a refusal. url is the request's PAYPAL-CERT-URL, which has passed [CheckCertURL].
+	// Match returns the label of the first certificate that is valid at the time and admits the request, or a
+	// rejection. url is the request's PAYPAL-CERT-URL, which has passed [CheckCertURL].
 	Match(url string, at time.Time, admits func(*x509.Certificate) bool) (webhook.Match, error)
 }
 
-// newStore returns the store that the settings ask for.
+// newStore returns the store that the settings select.
 func newStore(s webhook.Settings) (CertificateStore, error) {
 	switch from := s.Options[certificatesOption]; {
 	case from == "":
@@ -37,12 +36,12 @@ func newStore(s webhook.Settings) (CertificateStore, error) {
 	case from != fetch:
 		return nil, fmt.Errorf("source %s: options.%s: %q is not known; write %s, or leave it out and configure the certificate", s.Source, certificatesOption, from, fetch)
 	case len(s.Secrets) > 0 || s.Options[certificateOption] != "":
-		return nil, fmt.Errorf("source %s: options.%s: %s, and a certificate is configured too; remove one of them", s.Source, certificatesOption, fetch)
+		return nil, fmt.Errorf("source %s: options.%s: %s, and a certificate is configured as well; remove one of them", s.Source, certificatesOption, fetch)
 	}
 	return NewFetched(FetchConfig{Offline: s.Offline}, s.Mode), nil
 }
 
-// configured is the store of a source's own certificates. It does not look at the URL.
+// configured is the store of a source's configured certificates. It ignores the URL.
 type configured struct {
 	keys *webhook.Keyring[*x509.Certificate]
 }
@@ -52,7 +51,7 @@ func newConfigured(s webhook.Settings) (configured, error) {
 		s.Secrets = append(slices.Clone(s.Secrets), webhook.Secret{Label: certificateOption, Value: text})
 	}
 	if len(s.Secrets) == 0 {
-		return configured{}, fmt.Errorf("source %s: there is no certificate; set options.%s: %s to have PayPal's fetched, or give one as a secret",
+		return configured{}, fmt.Errorf("source %s: there is no certificate; set options.%s: %s to fetch PayPal's, or configure one as a secret",
 			s.Source, certificatesOption, fetch)
 	}
 	keys, err := webhook.NewKeyring(s, parseCertificate)
@@ -68,17 +67,16 @@ var (
 	certSubject = regexp.MustCompile(`^messageverificationcerts(\.sandbox)?\.paypal\.com$`)
 )
 
-// certPath is where PayPal keeps its certificates (/v1/notifications/certs/…, and
-// /v1/notifications/test in the sandbox of the first years).
+// certPath is the path of PayPal's certificates (/v1/notifications/certs/…; /v1/notifications/test in early sandboxes).
 const certPath = "/v1/notifications/"
 
 // maxCertURL is the longest PAYPAL-CERT-URL; PayPal's have about 90 bytes.
 const maxCertURL = 500
 
-// CheckCertURL reports, as an error of class [webhook.UntrustedCert], why text cannot be the URL
-// of a PayPal certificate: not https, another host or port, credentials, a path outside of PayPal's notifications, or
-// a query or fragment, so that one certificate has one URL. The header that it comes from is not signed, so whoever may
-// choose the URL chooses the key; the check stands before every use of it, fetching or not.
+// CheckCertURL returns an error of class [webhook.UntrustedCert] if text cannot be the URL of a PayPal certificate: not
+// https, another host or port, credentials, a path outside of PayPal's notifications, or a query or fragment, so that
+// one certificate has one URL. The header with the URL is not signed, and the URL determines the key, so the check must
+// precede every use of the URL.
 func CheckCertURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -100,10 +98,9 @@ func validAt(c *x509.Certificate, at time.Time) bool {
 	return !at.Before(c.NotBefore) && !at.After(c.NotAfter)
 }
 
-// parseCertificate reads the leaf certificate, the first of text, and checks that it is one that
-// PayPal signs messages with. The configuration is trusted: a self-signed certificate
-// with PayPal's subject is taken, an authentic one of another service is not. The error about a
-// certificate that can be read and is not PayPal's has class [webhook.UntrustedCert].
+// parseCertificate parses the leaf certificate, the first in text, and checks that PayPal signs messages with it. It
+// trusts the configuration: it accepts a self-signed certificate with PayPal's subject, and rejects an authentic one of
+// another service. The error for a valid certificate that is not PayPal's has class [webhook.UntrustedCert].
 func parseCertificate(text string) (*x509.Certificate, error) {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil || block.Type != "CERTIFICATE" {
@@ -119,7 +116,7 @@ func parseCertificate(text string) (*x509.Certificate, error) {
 			"its key is not RSA of at least 2048 bits; it is not PayPal's")
 	}
 	if !certSubject.MatchString(leaf.Subject.CommonName) {
-		return nil, webhook.Errorf(webhook.UntrustedCert, "its subject is %q, not messageverificationcerts(.sandbox).paypal.com; it is not the one that PayPal signs messages with", leaf.Subject.CommonName)
+		return nil, webhook.Errorf(webhook.UntrustedCert, "its subject is %q, not messageverificationcerts(.sandbox).paypal.com; PayPal does not sign messages with it", leaf.Subject.CommonName)
 	}
 	return leaf, nil
 }
@@ -127,31 +124,31 @@ func parseCertificate(text string) (*x509.Certificate, error) {
 const (
 	// fetchWithin bounds one fetch, and so how long a delivery waits for its certificate.
 	fetchWithin = 5 * time.Second
-	// fetchesPerMinute bounds the fetches, since anybody can name a new URL on PayPal's host. It also bounds how many
-	// deliveries wait for a fetch.
+	// fetchesPerMinute bounds the fetches, because any sender can name a new URL on PayPal's host. It also bounds how
+	// many deliveries wait for a fetch.
 	fetchesPerMinute = 10
-	// maxChain is the largest answer that is read; PayPal's chains have about 6 KB.
+	// maxChain is the largest answer in bytes; PayPal's chains have about 6 KB.
 	maxChain = 64 << 10
-	// maxHeld is how many certificates are kept. PayPal uses one or two at a time.
+	// maxHeld is how many certificates are cached. PayPal uses one or two at a time.
 	maxHeld = 8
 )
 
-// FetchConfig is what [NewFetched] needs. Its zero value is right for production.
+// FetchConfig configures [NewFetched]. The zero value is for production.
 type FetchConfig struct {
-	// Client fetches; nil means one of its own.
+	// Client fetches; nil means a default client.
 	Client *http.Client
-	// Roots are the authorities that a chain must lead to; nil means the system's.
+	// Roots are the trusted root authorities; nil means the roots of the system.
 	Roots *x509.CertPool
-	// Offline fetches nothing.
+	// Offline disables fetching.
 	Offline bool
 }
 
-// Fetched is a cache of the certificates that PAYPAL-CERT-URL names. A certificate is trusted when it comes over https
-// from PayPal's API host of the source's mode (see [CheckCertURL]), leads to a trusted root, and has the subject that
-// PayPal signs messages under. Nothing else enters the cache. It is safe for concurrent use.
+// Fetched is a cache of the certificates in PAYPAL-CERT-URL. It trusts a certificate that it fetched over https from
+// the API host of the source's mode (see [CheckCertURL]), that leads to a trusted root, and that has the subject of
+// PayPal's signing certificates. It caches no other certificate. It is safe for concurrent use.
 //
-// A stranger can use up the fetches of a minute. PayPal's deliveries then wait for the next one only while its
-// certificate is not in the cache: after a restart, and when PayPal has changed it. PayPal retries for three days.
+// An attacker can use up the fetches of a minute. Deliveries of PayPal then wait for the next minute only if their
+// certificate is not in the cache: after a restart, or after PayPal changed it. PayPal retries for three days.
 type Fetched struct {
 	client *http.Client
 	roots  *x509.CertPool
@@ -160,8 +157,8 @@ type Fetched struct {
 	held   *lru.Cache[string, *x509.Certificate] // by URL
 }
 
-// NewFetched returns an empty cache for a source of the given mode: a live one takes no certificate of the
-// sandbox, nor the other way round. It takes both when mode is empty.
+// NewFetched returns an empty cache for a source of the given mode. A live source rejects certificates of the sandbox,
+// and the reverse. An empty mode accepts both.
 func NewFetched(cfg FetchConfig, mode webhook.Mode) *Fetched {
 	if cfg.Client == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
@@ -190,7 +187,7 @@ func (f *Fetched) Match(certURL string, at time.Time, admits func(*x509.Certific
 			f.mode)
 	}
 	leaf, held := f.held.Get(certURL)
-	if !held || !validAt(leaf, at) { // PayPal may have renewed one that has ended
+	if !held || !validAt(leaf, at) { // PayPal may have renewed an expired certificate
 		if leaf, err = f.fetch(certURL, at); err != nil {
 			return webhook.Match{}, err
 		}
@@ -202,8 +199,8 @@ func (f *Fetched) Match(certURL string, at time.Time, admits func(*x509.Certific
 	return webhook.Match{Secret: "certificate " + leaf.SerialNumber.Text(16)}, nil
 }
 
-// fetch gets the certificate of certURL from PayPal and keeps it. An error of class [webhook.UntrustedCert] says that
-// PayPal has no such certificate; any other error says that nobody can know now.
+// fetch downloads the certificate of certURL and caches it. An error of class [webhook.UntrustedCert] means that PayPal
+// has no such certificate. Any other error means that the download could not be completed.
 func (f *Fetched) fetch(certURL string, at time.Time) (*x509.Certificate, error) {
 	if !f.budget.Allow() {
 		return nil, errors.New("fetch certificate: too many new PAYPAL-CERT-URLs in this minute")
@@ -251,7 +248,7 @@ func (f *Fetched) download(ctx context.Context, certURL string) ([]byte, error) 
 	return chain, nil
 }
 
-// trusted returns the leaf of a chain in PEM when it leads to a root and PayPal signs messages with it.
+// trusted returns the leaf of a chain in PEM if the chain leads to a root and PayPal signs messages with the leaf.
 func (f *Fetched) trusted(chain []byte, at time.Time) (*x509.Certificate, error) {
 	leaf, err := parseCertificate(string(chain))
 	if err != nil {

@@ -5,17 +5,17 @@
 //
 // # The worth of the signature
 //
-// PayPal signs a CRC-32 of the body, and CRC-32 is no hash: somebody who holds one signed delivery can write another
-// body with the same checksum. TLS and the clock check narrow that to minutes and to those who saw the delivery. A
-// second body under one transmission is parked, but a forged body that comes before PayPal's own runs. So a flow that
-// moves money treats the event as a hint and fetches the resource from PayPal before it acts.
+// PayPal signs a CRC-32 of the body, which is not a cryptographic hash: the holder of one signed delivery can write
+// another body with the same checksum. TLS and the clock check limit this to minutes and to parties that saw the
+// delivery. A second body with the same transmission is parked, but a forged body that arrives before PayPal's own is
+// run. So a flow that moves money must treat the event as a hint and fetch the resource from PayPal before it acts.
 //
 // # Certificates
 //
 // With options.certificates: fetch, the first delivery that needs a certificate fetches it from PayPal, and each
-// process keeps it in memory (see [Fetched]). Otherwise certificates are configured as PEM, as the source's secrets
-// or options.certificate_pem, and PayPal's yearly change of certificate is a second secret, added before the old one
-// ends. The URL is checked either way (see [CheckCertURL]).
+// process caches it in memory (see [Fetched]). Otherwise certificates are configured in PEM, as the source's secrets or
+// options.certificate_pem. PayPal changes its certificate every year; add the new one as a second secret before the old
+// one expires. The URL is checked in both cases (see [CheckCertURL]).
 package paypal
 
 import (
@@ -45,8 +45,8 @@ const (
 	algorithmHeader = "Paypal-Auth-Algo"
 	algorithm       = "SHA256withRSA"
 
-	// PayPal publishes no tolerance. Each attempt is a transmission with a time of its own, and
-	// the checksum (see above) is a reason to keep the window narrow.
+	// PayPal publishes no tolerance. Each attempt is a transmission with its own time, and the weak checksum (see
+	// above) requires a narrow window.
 	tolerance = 5 * time.Minute
 
 	// The keys in Settings.Options.
@@ -73,12 +73,12 @@ var Provider = webhook.Provider{
 		Headers: webhook.Headers{Signatures: []string{idHeader, timeHeader, signatureHeader, certURLHeader,
 			algorithmHeader}},
 		Tolerance: tolerance,
-		// The checksum alone stands between the ID and the signature.
+		// The ID is signed only through the checksum.
 		Identity: webhook.ByID,
 		Options: map[string]string{
 			webhookIDOption:    "required: Webhook ID, of the app's webhook page. PayPal signs it",
 			certificatesOption: "`fetch`: PayPal's certificate is fetched when a delivery first names it, so the source needs no secret. Outgoing requests to PayPal's API hosts must be allowed",
-			certificateOption:  "the certificate in PEM, where it is neither fetched nor a secret",
+			certificateOption:  "the certificate in PEM, if it is neither fetched nor a secret",
 		},
 		SecretOptional: true,
 		PublicKeys:     true,
@@ -98,20 +98,20 @@ type verifier struct {
 	tolerance time.Duration
 }
 
-// New returns a verifier that takes its certificates from store. Provider.New is New with the
-// store that the settings ask for.
+// New returns a verifier that takes its certificates from store. Provider.New calls it with the store that the settings
+// select.
 func New(s webhook.Settings, store CertificateStore) (webhook.Verifier, error) {
 	limit, err := s.ToleranceOr(tolerance)
 	id := s.Options[webhookIDOption]
 	if id == "" || strings.Contains(id, "|") {
-		err = errors.Join(err, fmt.Errorf("source %s: options.%s: PayPal signs it, and it is missing or no ID; copy Webhook ID from the app's webhook page", s.Source, webhookIDOption))
+		err = errors.Join(err, fmt.Errorf("source %s: options.%s: PayPal signs it, and it is missing or not an ID; copy Webhook ID from the app's webhook page", s.Source, webhookIDOption))
 	}
 	return webhook.AsVerifier(&verifier{store: store, webhookID: id, tolerance: limit}, err)
 }
 
-// Verify checks the URL of the certificate, the signature under one of the store's certificates that is valid at the
-// receive time, and the time of transmission. An error that is no *[webhook.Error] says that the certificate could not
-// be fetched now.
+// Verify checks the URL of the certificate, the signature with the certificates of the store that are valid at the
+// receive time, and the time of transmission. If the error is not a *[webhook.Error], the certificate could not be
+// fetched.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	t, err := readTransmission(r)
 	if err != nil {
@@ -147,7 +147,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return match, nil
 }
 
-// transmission is what PayPal's headers say.
+// transmission holds the values of PayPal's headers.
 type transmission struct {
 	id, time, certURL string
 	at                time.Time
@@ -191,14 +191,14 @@ func message(id, stamp, webhookID string, body []byte) []byte {
 	return []byte(id + "|" + stamp + "|" + webhookID + "|" + sum)
 }
 
-// Events reads the one event of r.
+// Events returns the one event of r.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	body := webhook.ReadEnvelope(r.Body)
 	e := webhook.Event{
 		Type:    body.EventType("event_type"),
 		Account: body.Tag("resource.payee.merchant_id"),
 		Object:  body.Tag("resource.id"),
-		// PayPal's simulator sends times of a nineteenth month.
+		// PayPal's simulator sends times with month 19.
 		OccurredAt: body.Moment("create_time"),
 		APIVersion: body.Tag("resource_version"),
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// sample is a payment that was captured.
+// sample is a captured payment.
 var sample = webhook.Sample{
 	Type:    "PAYMENT.CAPTURE.COMPLETED",
 	EventID: func() string { return "WH-" + rand.Text()[:17] + "-" + rand.Text()[:17] },
@@ -20,7 +20,8 @@ var sample = webhook.Sample{
 	Keys:    newKeys,
 }
 
-// newKeys makes a certificate of the name under which PayPal signs, good for ten years, and its key; both are PEM.
+// newKeys makes a certificate with the subject of PayPal's signing certificates, valid for ten years, and its key, both
+// in PEM.
 func newKeys() (webhook.Keys, error) {
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

@@ -11,13 +11,14 @@ import (
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
-// The codes of findings, beside those of [webhook.Hinter].
+// The codes of findings, in addition to the codes of [webhook.Hinter].
 const (
 	ClockOff          = "clock_off"
 	SecretNotActive   = "secret_not_active"
 	OtherSource       = "signed_for_another_source"
 	TestSecretOnLive  = "test_secret_on_live_source"
 	LiveSecretOnTest  = "live_secret_on_test_source"
+	KeyEncoding       = "key_encoding"
 	BodyChanged       = "body_changed"
 	URLDiffers        = "url_differs"
 	NoSignatureHeader = "no_signature_header"
@@ -25,17 +26,18 @@ const (
 	OtherMode         = "event_of_the_other_mode"
 )
 
-// Source is what a diagnosis knows of a configured source.
+// Source is a configured source, as far as a diagnosis needs it.
 type Source struct {
 	Provider webhook.Provider
-	// Settings are the source's, with every secret that it has, also those out of their window.
+	// Settings are the settings of the source, with all of its secrets, including expired and future ones.
 	Settings webhook.Settings
 }
 
-// Diagnosis holds the findings about a refused request.
+// Diagnosis holds the findings about a rejected request.
 type Diagnosis struct {
 	Findings []rejection.Finding
-	// Likely is set where a signature fitted in some way: the sender has a secret of ours.
+	// Likely is set if one of pawl's secrets fits the signature in some way, so that the sender probably is the
+	// provider.
 	Likely bool
 }
 
@@ -43,7 +45,7 @@ func (d *Diagnosis) add(code, format string, args ...any) {
 	d.Findings = append(d.Findings, rejection.Finding{Code: code, Text: fmt.Sprintf(format, args...)})
 }
 
-// String joins the findings to one sentence each.
+// String returns the findings as sentences.
 func (d Diagnosis) String() string {
 	texts := make([]string, len(d.Findings))
 	for i, f := range d.Findings {
@@ -58,8 +60,7 @@ type Diagnoser struct {
 	names  []string
 }
 
-// NewDiagnoser returns a diagnoser that knows sources by name. A source whose verifier cannot be made
-// is an error, as it is where it is served.
+// NewDiagnoser returns a diagnoser for sources by name. It returns an error if the verifier of a source cannot be made.
 func NewDiagnoser(sources map[string]Source) (*Diagnoser, error) {
 	d := &Diagnoser{probes: map[string]*probe{}, names: slices.Sorted(maps.Keys(sources))}
 	var faults []error
@@ -80,9 +81,8 @@ func NewDiagnoser(sources map[string]Source) (*Diagnoser, error) {
 	return d, nil
 }
 
-// strangers returns probes of the source, each with a secret of another one that its scheme can use: who swaps two
-// secrets in the configuration gives a source one that its own scheme was never meant for. The secret's label says
-// whose it is.
+// strangers returns probes of the source with the secrets of other sources that its scheme can use. They detect two
+// swapped secrets. The label of a secret names its source.
 func strangers(name string, names []string, sources map[string]Source) (found []*probe) {
 	own := sources[name]
 	seen := map[string]bool{}
@@ -105,24 +105,23 @@ func strangers(name string, names []string, sources map[string]Source) (found []
 	return found
 }
 
-// Diagnose says why the source refused r with the error refused. It changes nothing of r and admits
-// nothing.
+// Diagnose explains why the source rejected r with the error refused. It does not change r and admits nothing.
 func (d *Diagnoser) Diagnose(source string, r *webhook.Request, refused *webhook.Error) Diagnosis {
 	var found Diagnosis
 	own, ok := d.probes[source]
 	if !ok {
 		return found
 	}
-	// From the likeliest cause to the least: the first that explains the rejection ends the asking.
+	// From the most to the least likely cause; an explanation ends the search.
 	fits := own.askOwn(&found, r, refused)
 	if !fits && !d.askOthers(&found, source, r) {
-		fits = own.askStrangers(&found, r) || own.askVariants(&found, r)
+		fits = own.askReadings(&found, r) || own.askStrangers(&found, r) || own.askVariants(&found, r)
 	}
 	own.inspect(&found, r, refused, fits)
 	return found
 }
 
-// askOthers asks whether r was signed for another source, and reports whether it was.
+// askOthers checks whether r was signed for another source, and reports whether it was.
 func (d *Diagnoser) askOthers(found *Diagnosis, source string, r *webhook.Request) bool {
 	own := d.probes[source]
 	for _, name := range d.names {

@@ -3,6 +3,7 @@ package rejected_test
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"runtime"
@@ -152,9 +153,9 @@ func TestDiagnose(t *testing.T) {
 		"compressed on the way":                {"live", withBody(signed(liveSecret, liveBody), gzipped(t, liveBody)), []string{rejected.BodyChanged}, "decompressed", true},
 		"CR lost on the way":                   {"live", withBody(signed(liveSecret, "[{},\r\n{}]\r\n"), "[{},\n{}]\n"), []string{rejected.BodyChanged}, "with CR LF for LF", true},
 		"CR LF on the way":                     {"live", withBody(signed(liveSecret, "{\n}"), "{\r\n}"), []string{rejected.BodyChanged}, "LF for CR LF", true},
-		"thin event":                           {"live", signed(strangeSecret, `{"id":"evt_1","object":"v2.core.event","type":"v1.billing.meter.no_meter_found"}`), []string{webhook.ThinEvent}, "of its own", false},
-		"snapshot event":                       {"thin", signed(strangeSecret, liveBody), []string{webhook.SnapshotEvent}, "of its own", false},
-		"unverified body says test":            {"live", signed(strangeSecret, strings.Replace(liveBody, "true", "false", 1)), []string{rejected.OtherMode}, "says test", false},
+		"thin event":                           {"live", signed(strangeSecret, `{"id":"evt_1","object":"v2.core.event","type":"v1.billing.meter.no_meter_found"}`), []string{webhook.ThinEvent}, "its own signing secret", false},
+		"snapshot event":                       {"thin", signed(strangeSecret, liveBody), []string{webhook.SnapshotEvent}, "its own signing secret", false},
+		"unverified body says test":            {"live", signed(strangeSecret, strings.Replace(liveBody, "true", "false", 1)), []string{rejected.OtherMode}, "contains mode test", false},
 		"no signature header":                  {"live", withoutHeader(signed(liveSecret, liveBody), "Stripe-Signature"), []string{rejected.NoSignatureHeader}, "Stripe-Signature is missing", false},
 		"only v0":                              {"live", withHeader(signed(liveSecret, liveBody), "Stripe-Signature", "t=1772366400,v0=00"), []string{webhook.UnknownScheme}, "v0 and no v1", false},
 		"only SHA-1":                           {"github", onlySHA1(sent(t, github.Provider, webhook.SignInput{Secret: githubSecret, ID: "d1", Type: "push", Body: []byte("{}")})), []string{rejected.NoSignatureHeader, rejected.UnknownScheme}, "options.legacy_sha1", false},
@@ -339,4 +340,56 @@ func FuzzDiagnose(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The sender signs with a secret in another encoding than the source reads it. The diagnosis names the encoding and the
+// setting, and under that setting the delivery is admitted.
+func TestDiagnose_SecretInAnotherEncoding(t *testing.T) {
+	t.Parallel()
+	const text, encoded, digits = "no-base64_0123456789abcdefghij!!", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWYw", "3031323334353637383961626364656630313233343536373839616263646566"
+	hmacOptions := map[string]string{"header": "X-Sig"}
+	for name, c := range map[string]struct {
+		provider webhook.Provider
+		options  map[string]string
+		secret   string
+		key      []byte // what the sender signs with
+		says     string
+	}{
+		"whole text":            {standardwebhooks.Provider, nil, "whsec_" + encoded, []byte("whsec_" + encoded), "its whole text: set options.key_encoding: text"},
+		"text behind whsec_":    {standardwebhooks.Provider, nil, "whsec_" + encoded, []byte(encoded), "the text behind whsec_: store it without whsec_, and set options.key_encoding: text"},
+		"hex":                   {standardwebhooks.Provider, nil, "whsec_" + digits, []byte("0123456789abcdef0123456789abcdef"), "decoded as hexadecimal: set options.key_encoding: hex"},
+		"hmac, base64":          {hmac.Provider, hmacOptions, encoded, []byte("0123456789abcdef0123456789abcdef0"), "decoded as base64: set options.key_encoding: base64"},
+		"hmac, whsec_ in front": {hmac.Provider, hmacOptions, "whsec_" + text, []byte(text), "the text behind whsec_: store it without whsec_, and set options.key_encoding: text"},
+		"stripe, base64":        {stripe.Provider, nil, "whsec_" + encoded, []byte("0123456789abcdef0123456789abcdef0"), "use provider hmac with options.key_encoding: base64"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			settings := webhook.Settings{Source: "s", Options: c.options, Secrets: []webhook.Secret{{Label: "main", Value: c.secret}}}
+			signing := string(c.key)
+			if c.provider.Name == "standardwebhooks" {
+				signing = "whsec_" + base64.StdEncoding.EncodeToString(c.key)
+			}
+			r := sent(t, c.provider, webhook.SignInput{ID: "msg_1", Secret: signing, Options: c.options, Body: []byte(`{"id":"1"}`)})
+			v, err := c.provider.New(settings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = v.Verify(r)
+			refused, ok := errors.AsType[*webhook.Error](err)
+			if !ok {
+				t.Fatalf("the source answers %v; the test wants a rejection", err)
+			}
+			d, err := rejected.NewDiagnoser(map[string]rejected.Source{"s": {Provider: c.provider, Settings: settings}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := d.Diagnose("s", r, refused)
+			if len(found.Findings) == 0 || found.Findings[0].Code != rejected.KeyEncoding || !strings.HasSuffix(found.String(), c.says) {
+				t.Errorf("got %s, want it to end with %q", found, c.says)
+			}
+			if strings.Contains(found.String(), c.secret) || strings.Contains(found.String(), string(c.key)) {
+				t.Error("the diagnosis holds the secret")
+			}
+		})
+	}
 }

@@ -1,7 +1,7 @@
-// Package rejected explains and keeps the requests that the ingress refused.
+// Package rejected explains and stores the requests that the ingress rejected.
 //
-// A [Diagnoser] probes: would the request have matched another source's secret, one that is out of its
-// window, or with the trailing newline that a proxy took away? Probes diagnose and never admit: what
-// they find is a sentence for an operator. A [Keeper] takes rejections off the request's path, diagnoses
-// and stores them, so few per second that a flood of forged requests costs next to nothing.
+// A [Diagnoser] tries variations: does the request match a secret of another source, an expired or future secret, or a
+// body with the trailing newline that a proxy removed? A match explains the rejection to an operator and never admits
+// the request. A [Keeper] queues rejections outside of the request's path, diagnoses them and stores them, at a rate so
+// low that a flood of forged requests costs almost nothing.
 package rejected

@@ -18,54 +18,54 @@ import (
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
-// Store is where refused requests are kept; a *rejection.Store.
+// Store stores rejected requests; a *rejection.Store.
 type Store interface {
 	Keep(ctx context.Context, batch []rejection.Rejection) error
 }
 
-// Config is what a keeper needs. Store and Diagnoser are required.
+// Config configures a keeper. Store and Diagnoser are required.
 type Config struct {
 	Store     Store
 	Diagnoser *Diagnoser
 	Log       *slog.Logger
-	// PerSecond and Burst bound the requests kept of one source; default 10 and 100. One remote address (an IPv6 /64)
-	// gets half of it, so that a sender of rubbish leaves room for the provider whose secret is wrong. The
-	// ingress only counts the rest.
+	// PerSecond and Burst bound the stored requests of one source; default 10 and 100. One remote address (an IPv6 /64)
+	// gets half of them, so that one sender of invalid requests leaves room for a provider with a wrong secret. The
+	// ingress only counts the others.
 	PerSecond float64
 	Burst     int
-	// Every is the least time between two writes; default 500 ms.
+	// Every is the minimum time between two writes; default 500 ms.
 	Every time.Duration
-	// Trim is how often old requests are deleted when nothing new comes; default 1 h.
+	// Trim is how often old requests are deleted if no new ones arrive; default 1 h.
 	Trim time.Duration
 }
 
 const (
-	// queueLength bounds the requests that wait to be written, which have [rejection.MaxBody] bytes at most: 8 MiB.
+	// queueLength bounds the requests that wait to be written. Each has at most [rejection.MaxBody] bytes: 8 MiB in
+	// all.
 	queueLength = 128
 	// batchLength bounds one write.
 	batchLength = 128
-	// writeTimeout bounds one write, also the last ones of a process that stops.
+	// writeTimeout bounds one write, including the last ones of a process that stops.
 	writeTimeout = 2 * time.Second
-	// sendersRemembered is how many senders are remembered at least. A sender with more
-	// networks than that escapes the limit of one.
+	// sendersRemembered is how many senders are remembered. A sender with more networks evades the limit per sender.
 	sendersRemembered = 2048
-	// bodiesRemembered bounds the signed requests that are remembered.
+	// bodiesRemembered bounds the remembered requests with a valid signature.
 	bodiesRemembered = 2048
 )
 
-// Keeper stores refused requests with their diagnosis, off the request's path. Make one with
-// [NewKeeper] and let [Keeper.Run] work.
+// Keeper stores rejected requests with their diagnosis, outside of the request's path. Make one with [NewKeeper] and
+// call [Keeper.Run].
 type Keeper struct {
 	cfg     Config
 	queue   chan rejectedRequest
 	dropped atomic.Int64
-	// headers holds the headers that are kept, by source.
+	// headers maps sources to the headers that are stored.
 	headers map[string]webhook.Headers
 
 	perSource *throttle.Buckets[string]
 	perSender *throttle.Buckets[sender]
 
-	// signed are requests that were kept and that a secret of ours has signed. Only Run uses them.
+	// signed holds stored requests that are signed with one of pawl's secrets. Only Run uses it.
 	signed *simplelru.LRU[signedBody, struct{}]
 }
 
@@ -75,7 +75,7 @@ type signedBody struct {
 	hash   [sha256.Size]byte
 }
 
-// sender is who sends to a source.
+// sender is a network that sends to a source.
 type sender struct {
 	source  string
 	network netip.Addr
@@ -85,7 +85,7 @@ type rejectedRequest struct {
 	source, remote string
 	request        *webhook.Request
 	err            *webhook.Error
-	// size is how long the body was; the request has its first [rejection.MaxBody] bytes.
+	// size is the length of the body. The request has its first [rejection.MaxBody] bytes.
 	size int64
 }
 
@@ -107,19 +107,19 @@ func NewKeeper(cfg Config) *Keeper {
 	return k
 }
 
-// Offer takes a refused request, without waiting. It copies the request. A request without room in the
-// queue is dropped: a rejection is worth keeping, and never worth slowing down valid deliveries.
+// Offer queues a copy of a rejected request without waiting. It drops the request if the queue is full, so that
+// rejections never slow down valid deliveries.
 func (k *Keeper) Offer(source string, r *webhook.Request, err *webhook.Error, remoteAddr string) {
 	addr, _ := netip.ParseAddr(remoteAddr) // requests without an address share one
 	from := sender{source, throttle.Network(addr)}
-	// The sender first: what one sends too much must not use up its source's tokens.
+	// The limit per sender comes first, so that one sender does not use up the tokens of the source.
 	if !k.perSender.Allow(from, r.ReceivedAt) || !k.perSource.Allow(source, r.ReceivedAt) {
 		k.dropped.Add(1)
 		return
 	}
 	body := r.Body
 	if len(body) > rejection.MaxBody {
-		body = body[:rejection.MaxBody] // no more is kept, and a part cannot be diagnosed
+		body = body[:rejection.MaxBody] // the rest is not stored; a partial body cannot be diagnosed
 	}
 	held := *r
 	held.Header, held.Body = r.Header.Clone(), bytes.Clone(body)
@@ -130,7 +130,7 @@ func (k *Keeper) Offer(source string, r *webhook.Request, err *webhook.Error, re
 	}
 }
 
-// Run writes offered requests until ctx ends, and then those that still wait.
+// Run writes offered requests until ctx ends, and then the rest of the queue.
 func (k *Keeper) Run(ctx context.Context) {
 	trim := time.NewTicker(k.cfg.Trim)
 	defer trim.Stop()
@@ -155,7 +155,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// collect returns first and what waits behind it.
+// collect returns first and the queued requests.
 func (k *Keeper) collect(first rejectedRequest) []rejectedRequest {
 	batch := []rejectedRequest{first}
 	for len(batch) < batchLength {
@@ -169,8 +169,8 @@ func (k *Keeper) collect(first rejectedRequest) []rejectedRequest {
 	return batch
 }
 
-// write diagnoses a batch and stores it. A batch that cannot be stored is dropped: rejections must not pile up
-// in memory while the database is away.
+// write diagnoses a batch and stores it. It drops a batch that cannot be stored, so that rejections do not fill the
+// memory while the database is down.
 func (k *Keeper) write(ctx context.Context, batch []rejectedRequest) {
 	rows := make([]rejection.Rejection, 0, len(batch))
 	for _, f := range batch {
@@ -178,7 +178,7 @@ func (k *Keeper) write(ctx context.Context, batch []rejectedRequest) {
 			rows = append(rows, row)
 		}
 	}
-	// The batch is written also when the process stops meanwhile.
+	// The batch is written even if the process stops meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	if err := k.cfg.Store.Keep(ctx, rows); err != nil {
@@ -191,8 +191,8 @@ func (k *Keeper) write(ctx context.Context, batch []rejectedRequest) {
 	}
 }
 
-// first reports whether row, which a secret of ours has signed, is the first one with its body. Replays of one
-// capture would push out all other requests of the source.
+// first reports whether row, which has a valid signature, is the first one with its body. Replays of one captured
+// request would otherwise displace all other requests of the source.
 func (k *Keeper) first(row rejection.Rejection) bool {
 	body := signedBody{row.Source, sha256.Sum256(row.Body)}
 	_, known := k.signed.Get(body)
@@ -213,15 +213,15 @@ func (k *Keeper) row(f rejectedRequest) rejection.Rejection {
 	}
 }
 
-// incomplete reports whether a part of the body is not there.
+// incomplete reports whether a part of the body is missing.
 func (f rejectedRequest) incomplete() bool {
 	return f.err.Class.Incomplete() || f.size > int64(len(f.request.Body))
 }
 
-// diagnose never takes the process down: it reads what nobody has verified.
+// diagnose recovers from panics, because it reads unverified bytes.
 func (k *Keeper) diagnose(f rejectedRequest) (d Diagnosis) {
 	if f.incomplete() {
-		return d // there is nothing to probe
+		return d // the signature of a partial body fits no secret
 	}
 	defer func() {
 		if p := recover(); p != nil {

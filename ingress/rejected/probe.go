@@ -10,20 +10,22 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// probe is a source's verifier with every bound of time taken off.
+// probe is the verifier of a source without the time bounds of its secrets.
 type probe struct {
 	Provider webhook.Provider
 	webhook.Settings
 	verifier webhook.Verifier
-	// windows holds the source's secrets by label, with the bounds of time that the verifier does without.
+	// windows maps labels to the source's secrets, with their time bounds.
 	windows map[string]webhook.Secret
-	// elsewhere are probes of the same source under other spellings of its URL, for schemes that sign it.
+	// elsewhere are probes of the same source under other spellings of its URL, for schemes that sign the URL.
 	elsewhere []*probe
-	// strangers are probes of the source with the secrets of others.
+	// readings are probes of the same source, each with one secret decoded in another encoding.
+	readings []reading
+	// strangers are probes of the source with the secrets of other sources.
 	strangers []*probe
 }
 
-// newProbe returns a probe of the source, with others of it under the spellings of its URL. It knows no strangers yet.
+// newProbe returns a probe of the source, with probes for other spellings of its URL. The caller sets its strangers.
 func newProbe(s Source) (*probe, error) {
 	p, err := newProbeAt(s)
 	if err != nil {
@@ -36,10 +38,11 @@ func newProbe(s Source) (*probe, error) {
 			p.elsewhere = append(p.elsewhere, at)
 		}
 	}
+	p.readings = readingsOf(s)
 	return p, nil
 }
 
-// newProbeAt returns a probe of the source under the URL that s has, and no other.
+// newProbeAt returns a probe of the source under the URL in s only.
 func newProbeAt(s Source) (*probe, error) {
 	p := &probe{Provider: s.Provider, Settings: s.Settings, windows: map[string]webhook.Secret{}}
 	unbounded := s.Settings
@@ -55,12 +58,12 @@ func newProbeAt(s Source) (*probe, error) {
 	return p, err
 }
 
-// fits reports whether a secret admits r, whatever the clock says.
+// fits returns the match if a secret admits r at any time.
 func (p *probe) fits(r *webhook.Request) (webhook.Match, bool) {
 	match, err := p.verifier.Verify(r)
 	var refused *webhook.Error
 	if errors.As(err, &refused) && refused.Skew != 0 {
-		// Some schemes look at the clock first: ask again as if it had come in time.
+		// Some schemes check the clock first: verify again as if the request had come in time.
 		inTime := *r
 		inTime.ReceivedAt = r.ReceivedAt.Add(-refused.Skew)
 		match, err = p.verifier.Verify(&inTime)
@@ -68,7 +71,7 @@ func (p *probe) fits(r *webhook.Request) (webhook.Match, bool) {
 	return match, err == nil
 }
 
-// askOwn asks whether a secret of the source's own fits at any time, and reports whether one does.
+// askOwn checks whether a secret of the source fits at any time, and reports whether one does.
 func (p *probe) askOwn(found *Diagnosis, r *webhook.Request, refused *webhook.Error) bool {
 	match, ok := p.fits(r)
 	if !ok {
@@ -88,13 +91,13 @@ func (p *probe) askOwn(found *Diagnosis, r *webhook.Request, refused *webhook.Er
 		if seconds < 0 {
 			seconds, side = -seconds, "after"
 		}
-		found.add(ClockOff, "the signature fits secret %q, and it was made %d s %s the request came: a clock is wrong, or something held the request back", match.Secret, seconds, side)
+		found.add(ClockOff, "the signature fits secret %q, and it was made %d s %s the request came: a clock is wrong, or a proxy delayed the request", match.Secret, seconds, side)
 	}
 	return true
 }
 
-// askStrangers asks whether another source's secret fits in this source's scheme, and reports whether one does. It
-// does not make the request a likely one: what another scheme verifies with may be public.
+// askStrangers checks whether a secret of another source fits in this source's scheme, and reports whether one does. It
+// does not set Likely, because the verification key of another scheme may be public.
 func (p *probe) askStrangers(found *Diagnosis, r *webhook.Request) bool {
 	for _, stranger := range p.strangers {
 		if match, ok := stranger.fits(r); ok {
@@ -105,15 +108,15 @@ func (p *probe) askStrangers(found *Diagnosis, r *webhook.Request) bool {
 	return false
 }
 
-// askVariants asks whether what stands between the provider and us has changed the request, and reports whether
-// that explains the rejection.
+// askVariants checks whether a proxy between provider and pawl changed the request, and reports whether that explains
+// the rejection.
 func (p *probe) askVariants(found *Diagnosis, r *webhook.Request) bool {
 	for _, v := range variants(r.Body) {
 		changed := *r
 		changed.Body = v.body
 		if match, ok := p.fits(&changed); ok {
 			found.Likely = true
-			found.add(BodyChanged, "the signature fits secret %q if the body is taken %s: something on the way changes bodies", match.Secret, v.how)
+			found.add(BodyChanged, "the signature fits secret %q if the body is taken %s: a proxy on the way changes bodies", match.Secret, v.how)
 			return true
 		}
 	}
@@ -122,15 +125,15 @@ func (p *probe) askVariants(found *Diagnosis, r *webhook.Request) bool {
 		changed.URL = webhook.CalledURL(elsewhere.URL, r.Query())
 		if match, ok := elsewhere.fits(&changed); ok {
 			found.Likely = true
-			found.add(URLDiffers, "the signature fits secret %q for the URL %s: the source's url is not the one that the provider was given", match.Secret, ShownURL(elsewhere.URL))
+			found.add(URLDiffers, "the signature fits secret %q for the URL %s: the provider has a different URL than the source's url", match.Secret, ShownURL(elsewhere.URL))
 			return true
 		}
 	}
 	return false
 }
 
-// inspect adds the findings that need no secret. It leaves out the provider's hints if a secret fits in the source's
-// scheme: the hints guess why no secret does.
+// inspect adds the findings that need no secret. If a secret fits in the source's scheme, it omits the provider's
+// hints, because they guess why no secret fits.
 func (p *probe) inspect(found *Diagnosis, r *webhook.Request, refused *webhook.Error, fits bool) {
 	if refused.Class == webhook.MissingHeader {
 		found.add(NoSignatureHeader, "%s", refused.Detail)
@@ -144,20 +147,20 @@ func (p *probe) inspect(found *Diagnosis, r *webhook.Request, refused *webhook.E
 			found.add(h.Code, "%s", h.Text)
 		}
 	}
-	// Only where events say their mode: a megabyte of a batch, from anybody, names events by the hundred thousand.
+	// Only if events contain their mode: an unauthenticated batch of a megabyte can contain a hundred thousand events.
 	if p.Mode == "" || p.Provider.Contract.Mode == "" || refused.Class.Malformed() {
 		return
 	}
 	for _, e := range p.verifier.Events(r) {
 		if e.Mode != "" && e.Mode != p.Mode {
-			found.add(OtherMode, "the body, which nothing has verified, says %s, and the source is for %s: is it the endpoint of the other mode?", e.Mode, p.Mode)
+			found.add(OtherMode, "the unverified body contains mode %s, and the source is for %s: check whether it is the endpoint of the other mode", e.Mode, p.Mode)
 			return
 		}
 	}
 }
 
-// otherSignatures returns the names of headers that look like signatures of another scheme, at most four. It returns
-// nil if missing is not a signature header: the provider's own signature may be in the request then.
+// otherSignatures returns the names of up to four headers that look like signatures of another scheme. It returns nil
+// if missing is not a signature header, because the provider's own signature may then be present.
 func (p *probe) otherSignatures(r *webhook.Request, missing string) []string {
 	if !namesSignature(missing) {
 		return nil
@@ -174,7 +177,7 @@ func (p *probe) otherSignatures(r *webhook.Request, missing string) []string {
 	return names
 }
 
-// namesSignature reports whether a header of that name seems to carry a signature or a token.
+// namesSignature reports whether the name of a header suggests a signature or a token.
 func namesSignature(name string) bool {
 	lower := strings.ToLower(name)
 	if strings.HasSuffix(lower, "-timestamp") {

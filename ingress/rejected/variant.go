@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// variant is a body as it may have been before something on the way changed it.
+// variant is a body before a possible change by a proxy.
 type variant struct {
 	how  string
 	body []byte
 }
 
-// maxGrown bounds what a body may become, decompressed or indented: a few kilobytes of gzip, or of
-// brackets, can name gigabytes.
+// maxGrown bounds the size of a variant, decompressed or indented: a few kilobytes of gzip, or of brackets, can expand
+// to gigabytes.
 const maxGrown = 1 << 20
 
 var byteOrderMark = []byte("\uFEFF")
 
-// variants returns the forms of body that proxies and frameworks are known to make of it, undone.
+// variants returns body with the changes that proxies and frameworks are known to make undone.
 func variants(body []byte) []variant {
 	if len(body) == 0 {
 		return nil
@@ -33,7 +33,7 @@ func variants(body []byte) []variant {
 		}
 	}
 	bare := bytes.TrimRight(body, "\r\n")
-	// One newline less first: SendGrid's bodies end with a CR LF that is signed.
+	// One newline less comes first: SendGrid's bodies end with a signed CR LF.
 	add("without its trailing newline", bytes.TrimSuffix(bytes.TrimSuffix(body, []byte("\n")), []byte("\r")))
 	add("without its trailing newlines", bare)
 	add("with CR LF as its trailing newline", append(bytes.Clone(bare), '\r', '\n'))
@@ -45,7 +45,7 @@ func variants(body []byte) []variant {
 	add("decompressed", inflated(body))
 	if json.Valid(body) {
 		var compacted bytes.Buffer
-		_ = json.Compact(&compacted, body) // it is valid
+		_ = json.Compact(&compacted, body) // body is valid
 		add("compacted", compacted.Bytes())
 		for _, in := range []struct{ how, indent string }{{"indented by two spaces", "  "},
 			{"indented by four spaces", "    "}, {"indented by tabs", "\t"}} {
@@ -61,8 +61,8 @@ func variants(body []byte) []variant {
 	return all
 }
 
-// indented returns body, which is JSON, with a line for each value, or nil where that might hold too much: a line
-// begins for each bracket and comma, with as many indents as brackets are open.
+// indented returns body, which is JSON, with a line for each value. It returns nil if the result could be too large: it
+// adds a line for each bracket and comma, with as many indents as brackets are open.
 func indented(body []byte, indent string) []byte {
 	open := bytes.Count(body, []byte("{")) + bytes.Count(body, []byte("["))
 	lines := 2*open + bytes.Count(body, []byte(","))
@@ -70,11 +70,11 @@ func indented(body []byte, indent string) []byte {
 		return nil
 	}
 	var b bytes.Buffer
-	_ = json.Indent(&b, bytes.TrimSpace(body), "", indent) // it is valid
+	_ = json.Indent(&b, bytes.TrimSpace(body), "", indent) // body is valid
 	return b.Bytes()
 }
 
-// inflated returns the content of a gzip stream, or nil if body is no such stream or holds too much.
+// inflated returns the content of a gzip stream, or nil if body is not gzip or the content is too large.
 func inflated(body []byte) []byte {
 	r, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
@@ -87,7 +87,7 @@ func inflated(body []byte) []byte {
 	return b
 }
 
-// urlVariants returns the forms of a URL that registrations differ in, without a fragment: that is never called.
+// urlVariants returns the usual spellings of a registered URL, without the fragment, which a client never sends.
 func urlVariants(registered string) []string {
 	registered, _, _ = strings.Cut(registered, "#")
 	base, query, queried := strings.Cut(registered, "?")
@@ -109,7 +109,7 @@ func urlVariants(registered string) []string {
 	return all
 }
 
-// ShownURL returns a URL without what must not be shown: queries and user parts hold tokens.
+// ShownURL returns a URL without query and user part, which may contain tokens.
 func ShownURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

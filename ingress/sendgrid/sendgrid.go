@@ -1,7 +1,7 @@
 // Package sendgrid verifies SendGrid's Event Webhook: batches of mail events, signed with ECDSA.
 //
-// A delivery is a cut of a stream. A retry may be cut otherwise, so the delivery has no identity;
-// each event has its own.
+// A delivery is a section of a stream, and a retry may contain a different section. So a delivery has no identity; each
+// event has its own.
 package sendgrid
 
 import (
@@ -22,6 +22,9 @@ import (
 const (
 	signatureHeader = "X-Twilio-Email-Event-Webhook-Signature"
 	timestampHeader = "X-Twilio-Email-Event-Webhook-Timestamp"
+
+	// stampDigits is the length of every timestamp from 2001 to 2286.
+	stampDigits = 10
 )
 
 // Provider is SendGrid.
@@ -49,13 +52,13 @@ var Provider = webhook.Provider{
 // verifier verifies the deliveries of one Event Webhook.
 type verifier struct {
 	ring *webhook.Keyring[*ecdsa.PublicKey]
-	// tolerance is zero where the clock is not checked: SendGrid documents none, and does not say
-	// whether a retry within its 24 hours has a fresh timestamp. Repeats are found by item ID.
+	// tolerance is zero if the clock is not checked, the default: SendGrid documents no tolerance, nor whether a retry
+	// within its 24 hours has a new timestamp. Repeated events are detected by item ID.
 	tolerance time.Duration
 }
 
-// newVerifier returns the verifier of the source that s describes. A secret is the verification
-// key as SendGrid shows it, base64 of an SPKI DER public key, or the same as PEM.
+// newVerifier returns the verifier of the source with settings s. A secret is the verification key as SendGrid shows
+// it, base64 of an SPKI DER public key, or the same key in PEM.
 func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	ring, ringErr := webhook.NewKeyring(s, parsePublicKey)
 	tol, tolErr := s.ToleranceOr(0)
@@ -78,7 +81,7 @@ func parsePublicKey(value string) (*ecdsa.PublicKey, error) {
 	return key, nil
 }
 
-// decodeKey returns the DER bytes of a key in PEM, which text may stand before, or in base64.
+// decodeKey returns the DER bytes of a key in PEM, possibly after other text, or in base64.
 func decodeKey(value string) ([]byte, error) {
 	if strings.Contains(value, "-----BEGIN ") {
 		block, _ := pem.Decode([]byte(value))
@@ -90,7 +93,7 @@ func decodeKey(value string) ([]byte, error) {
 	return webhook.Base64Key(value)
 }
 
-// Verify checks the signature. The timestamp is signed as the bytes that the header holds.
+// Verify checks the signature. The bytes of the timestamp header are signed as they are.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	text, err := r.HeaderOnce(signatureHeader)
 	if err != nil {
@@ -112,16 +115,15 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if err != nil {
 		return webhook.Match{}, err
 	}
-	// Also where the clock is not checked: nothing stands between the timestamp and the body, and one that may hold
-	// anything could end with the first bytes of the body.
+	// Check the length even if the clock is not checked: the signed text has no separator between the timestamp and the
+	// body, so the holder of a delivery could move digits between the two.
 	at, err := webhook.ParseUnix("header "+timestampHeader, stamp)
 	if err != nil {
 		return webhook.Match{}, err
 	}
-	if len(r.Body) > 0 && r.Body[0] >= '0' && r.Body[0] <= '9' {
-		// No batch begins so, and the digit may be the timestamp's.
-		return webhook.Refuse(webhook.MalformedBody, "the body begins with a digit, which may be one of header %s",
-			timestampHeader)
+	if len(stamp) != stampDigits {
+		return webhook.Refuse(webhook.MalformedHeader, "header %s has %d digits instead of %d", timestampHeader,
+			len(stamp), stampDigits)
 	}
 	if v.tolerance == 0 {
 		return match, nil
@@ -129,7 +131,8 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return match, r.CheckClock(at, v.tolerance)
 }
 
-// timestamp returns the signed timestamp. An empty one is wrong, not missing: it is part of the signed text.
+// timestamp returns the signed timestamp. An empty header is malformed, not missing, because it is part of the signed
+// text.
 func timestamp(r *webhook.Request) (string, error) {
 	if values := r.Header.Values(timestampHeader); len(values) == 1 {
 		return values[0], nil
@@ -137,9 +140,9 @@ func timestamp(r *webhook.Request) (string, error) {
 	return r.HeaderOnce(timestampHeader)
 }
 
-// Events implements [webhook.Verifier]: one event for each item of the batch, with the item's
-// bytes. An item that cannot be read is one event with a problem and leaves its neighbours alone;
-// so is a body that is no array.
+// Events implements [webhook.Verifier]. It returns one event for each item of the batch, with the item's bytes. An item
+// that cannot be parsed is one event with a problem and does not affect the others. A body that is not an array is one
+// event with a problem.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	items, problem := webhook.Elements(r.Body)
 	if problem != "" {
@@ -152,7 +155,7 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	return events
 }
 
-// readItem reads one item. Custom arguments stand at its root, so that it may hold any key.
+// readItem reads one item. Custom arguments are keys at its root, so it may contain any key.
 func readItem(item []byte) webhook.Event {
 	e := webhook.ReadSharedEnvelope(item)
 	event := webhook.Event{ID: webhook.HashID(item), IDOrigin: webhook.FromHash, Body: item}

@@ -172,6 +172,30 @@ func TestVerify_BodyCannotBeShifted(t *testing.T) {
 	}
 }
 
+// A signed body that begins with a digit is authentic. One whose first digit came from the timestamp is not.
+func TestVerify_DigitsBetweenTimestampAndBody(t *testing.T) {
+	t.Parallel()
+	v, key := setup(t)
+	webhooktest.CheckAuthentic(t, v, signed(t, key, "12"))
+	for name, shift := range map[string]func(r *webhook.Request){
+		"into the body": func(r *webhook.Request) {
+			r.Header.Set(timestampHeader, "177236640")
+			r.Body = append([]byte("0"), r.Body...)
+		},
+		"into the timestamp": func(r *webhook.Request) {
+			r.Header.Set(timestampHeader, "17723664001")
+			r.Body = r.Body[1:]
+		},
+	} {
+		r := signed(t, key, "12")
+		shift(r)
+		_, err := v.Verify(r)
+		if class, _ := webhook.ClassOf(err); class != webhook.MalformedHeader {
+			t.Errorf("a digit moved %s: got %v, want malformed_header", name, err)
+		}
+	}
+}
+
 func TestNew_Keys(t *testing.T) {
 	t.Parallel()
 	key := newKeys(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// sign signs a delivery as SendGrid does. The secret is a private key of the curve P-256, as base64
-// or PEM of its PKCS #8 or SEC 1 form; the public half of it is the source's secret.
+// sign signs a delivery as SendGrid does. The secret is a private key on the curve P-256, in PKCS #8 or SEC 1, as
+// base64 or PEM. Its public half is the source's secret.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	key, err := parsePrivateKey(in.Secret)
 	if err != nil {
@@ -41,13 +41,12 @@ func parsePrivateKey(value string) (*ecdsa.PrivateKey, error) {
 	}
 	key, err := x509.ParseECPrivateKey(der)
 	if err != nil {
-		return nil, errors.New("sign: the secret is no ECDSA private key; SendGrid's deliveries are signed with one")
+		return nil, errors.New("sign: the secret is not an ECDSA private key; SendGrid's deliveries are signed with one")
 	}
 	return key, nil
 }
 
-// newKeys makes a pair in the form that a source and sign take: the public key as SendGrid shows it, and the private
-// one as base64 of its PKCS #8 form.
+// newKeys makes a key pair: the public key in SendGrid's format, and the private key as base64 of PKCS #8.
 func newKeys() (webhook.Keys, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

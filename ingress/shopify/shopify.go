@@ -1,8 +1,8 @@
-// Package shopify verifies Shopify's webhooks, under both families of header names: X-Shopify-*,
-// and Shopify-* of the newer Events, which are sent with both.
+// Package shopify verifies Shopify's webhooks, under both families of header names: X-Shopify-*, and the newer
+// Shopify-* of Events, which are sent with both.
 //
-// Shopify signs the body and nothing else, with one client secret for all shops of an app: topic,
-// shop and IDs stand in unsigned headers. Replays are found by the body's hash, not here.
+// Shopify signs only the body, with one client secret for all shops of an app. Topic, shop and IDs are in unsigned
+// headers. Replays are detected by the hash of the body, outside of this package.
 package shopify
 
 import (
@@ -18,11 +18,11 @@ const (
 	classic = "X-Shopify-"
 	events  = "Shopify-"
 
-	signatureHeader = "Hmac-Sha256" // behind the prefix
+	signatureHeader = "Hmac-Sha256" // after the prefix
 )
 
-// scheme is that of one family: the HMAC of the body under the text of the app's client secret (shopify.dev, Verify
-// deliveries).
+// scheme returns the scheme of one family: the HMAC of the body under the text of the app's client secret (shopify.dev,
+// Verify deliveries).
 func scheme(prefix string) hmac.Scheme {
 	in := func(name string) hmac.Place { return hmac.Place("header:" + prefix + name) }
 	return hmac.Scheme{Header: prefix + signatureHeader, Encoding: "base64",
@@ -39,14 +39,14 @@ var Provider = hmac.New(webhook.Provider{
 		Account:      "header X-Shopify-Shop-Domain (or Shopify-*)",
 		Object:       "body id, else admin_graphql_api_id; Events: header Shopify-Resource-Id",
 		OccurredAt:   "header X-Shopify-Triggered-At (or Shopify-*), else body updated_at",
-		Dedupe:       "webhook ID and the body's hash",
+		Dedupe:       "webhook ID and the body's hash; a second subscription's delivery of one X-Shopify-Event-Id within ten minutes is a duplicate; a test notification (X-Shopify-Test: true) has the hash of topic and body as its ID",
 		AnswerWithin: 5 * time.Second,
 		Retries:      "8 times over 4 hours, with the original payload",
 		RetryFor:     4 * time.Hour,
 		Disables:     "deletes a subscription made by the Admin API after 8 consecutive failures",
 		DisablesAt:   8,
 		Options: map[string]string{
-			EventsOption: "`true` has `pawl send` sign what Shopify Events sends, with both families of headers. Either is verified without it",
+			EventsOption: "`true` makes `pawl send` sign Shopify Events, with both families of headers. Verification does not need it",
 		},
 		Headers: webhook.Headers{Plain: plainHeaders(), Signatures: []string{events + signatureHeader}},
 	},
@@ -61,7 +61,7 @@ var Provider = hmac.New(webhook.Provider{
 
 // verifier verifies the deliveries of one Shopify app.
 type verifier struct {
-	*hmac.Verifier // of the classic family
+	*hmac.Verifier // for the classic family
 	events         *hmac.Verifier
 }
 
@@ -70,20 +70,20 @@ func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error)
 	return &verifier{v, newer}, nil
 }
 
-// plainHeaders are those of both families that say what a delivery is about.
+// plainHeaders returns the non-secret headers of both families.
 func plainHeaders() []string {
 	var names []string
 	for _, prefix := range []string{classic, events} {
 		for _, name := range []string{"Topic", "Shop-Domain", "API-Version", "Webhook-Id", "Event-Id", "Triggered-At",
-			"Name", "Action", "Resource-Id", "Handle"} {
+			"Name", "Action", "Resource-Id", "Handle", "Test"} {
 			names = append(names, prefix+name)
 		}
 	}
 	return names
 }
 
-// family returns the prefix of r's headers. Events are sent with both families, and only they have
-// a signature under their own name (shopify-app-js, webhooks/validate.ts).
+// family returns the prefix of r's headers. Events are sent with both families, and only they have a signature under
+// the newer name (shopify-app-js, webhooks/validate.ts).
 func family(r *webhook.Request) string {
 	if len(r.Header.Values(events+signatureHeader)) > 0 {
 		return events
@@ -104,7 +104,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return v.events.Verify(r)
 }
 
-// Events implements [webhook.Verifier]: always one event.
+// Events implements [webhook.Verifier] and always returns one event.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	prefix := family(r)
 	e := webhook.ReadEnvelope(r.Body)
@@ -114,10 +114,14 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 		APIVersion: r.HeaderTag(prefix + "API-Version"),
 		OccurredAt: webhook.ParseMoment(r.HeaderTag(prefix+"Triggered-At"), time.RFC3339Nano),
 	}
-	event.ID, event.IDOrigin = eventID(e, r, prefix)
+	if event.ID, event.IDOrigin = eventID(e, r, prefix); r.Header.Get(prefix+"Test") == "true" {
+		// Each press of Shopify's test button sends the same sample under new IDs.
+		event.ID, event.IDOrigin = webhook.HashID([]byte(event.Type+"\n"+string(r.Body))), webhook.FromHash
+	}
+	event.Occurrence = r.HeaderTag(prefix + "Event-Id")
 	if prefix == events {
 		event.Object = r.HeaderTag(events + "Resource-Id")
-		// The topic of Events names the resource only; with the action it reads like a classic one.
+		// The topic of Events names only the resource. With the action it reads like a classic topic.
 		if action := r.HeaderTag(events + "Action"); event.Type != "" && action != "" {
 			event.Type += "/" + action
 		}
@@ -136,7 +140,7 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	return []webhook.Event{event}
 }
 
-// eventID prefers the delivery's ID to the event's, and the names of r's family to those of the other.
+// eventID prefers the ID of the delivery to the ID of the event, and the headers of r's family to the other family.
 func eventID(e *webhook.Envelope, r *webhook.Request, prefix string) (string, webhook.IDOrigin) {
 	for _, prefix := range []string{prefix, classic, events} {
 		for _, name := range []string{prefix + "Webhook-Id", prefix + "Event-Id"} {
@@ -154,19 +158,19 @@ var gidTypes = map[string]string{
 	"collections": "Collection", "refunds": "Refund",
 }
 
-// noteDisagreement notes where the signed body says otherwise than the unsigned headers: one
-// secret signs for all shops, so a captured body could come again for another shop or topic. Most
-// bodies do not name their shop; then nothing is noted.
+// noteDisagreement notes a difference between the signed body and the unsigned headers. One secret signs for all shops,
+// so a captured body could be sent again for another shop or topic. Most bodies do not contain their shop and are not
+// checked.
 func noteDisagreement(e *webhook.Envelope, event webhook.Event) {
 	for _, path := range []string{"shop_domain", "myshopify_domain"} {
 		if shop := e.String(path); shop != "" && event.Account != "" && !strings.EqualFold(shop, event.Account) {
-			e.Note(webhook.HeaderDisagrees, "the shop's domain is not that of body "+path)
+			e.Note(webhook.HeaderDisagrees, "the shop's domain differs from body "+path)
 		}
 	}
 	resource, _, _ := strings.Cut(event.Type, "/")
 	want, known := gidTypes[resource]
 	kind, isGID := strings.CutPrefix(e.String("admin_graphql_api_id"), "gid://shopify/")
 	if kind, _, _ = strings.Cut(kind, "/"); known && isGID && kind != want {
-		e.Note(webhook.HeaderDisagrees, "the topic is not that of body admin_graphql_api_id")
+		e.Note(webhook.HeaderDisagrees, "the topic does not match body admin_graphql_api_id")
 	}
 }

@@ -189,6 +189,7 @@ func TestEvents_OfEvents_OwnHeadersLead(t *testing.T) {
 			r := signedEvents(t, c.topic, eventsBody)
 			c.change(r)
 			c.want.IDOrigin, c.want.Account, c.want.OccurredAt, c.want.APIVersion = webhook.FromHeader, shop, at, "2026-01"
+			c.want.Occurrence = r.Header.Get("Shopify-Event-Id")
 			webhooktest.SameEvents(t, v.Events(r), []webhook.Event{c.want})
 		})
 	}
@@ -222,12 +223,18 @@ func TestEvents(t *testing.T) {
 			want(func(e *webhook.Event) {
 				e.Type, e.ID, e.IDOrigin = "a/b", webhook.HashID([]byte("{}")), webhook.FromHash
 			})},
+		"test notification": {"a/b", `{}`, func(r *webhook.Request) { r.Header.Set("X-Shopify-Test", "true") },
+			want(func(e *webhook.Event) {
+				e.Type, e.ID, e.IDOrigin = "a/b", webhook.HashID([]byte("a/b\n{}")), webhook.FromHash
+			})},
+		"no test notification": {"a/b", `{}`, func(r *webhook.Request) { r.Header.Set("X-Shopify-Test", "false") },
+			want(func(e *webhook.Event) { e.Type = "a/b" })},
 		"other shop": {"shop/redact", `{"shop_id":1,"shop_domain":"two.myshopify.com"}`, nil, want(func(e *webhook.Event) {
-			e.Type, e.Problem = "shop/redact", "header_disagrees: the shop's domain is not that of body shop_domain"
+			e.Type, e.Problem = "shop/redact", "header_disagrees: the shop's domain differs from body shop_domain"
 		})},
 		"other topic": {"products/update", body, nil, want(func(e *webhook.Event) {
 			e.Type, e.Object = "products/update", "820982911946154508"
-			e.Problem = "header_disagrees: the topic is not that of body admin_graphql_api_id"
+			e.Problem = "header_disagrees: the topic does not match body admin_graphql_api_id"
 		})},
 		"no topic": {"", `{}`, nil, want(func(e *webhook.Event) { e.Problem = "missing_event_type: header X-Shopify-Topic" })},
 	} {
@@ -237,6 +244,7 @@ func TestEvents(t *testing.T) {
 			if c.change != nil {
 				c.change(r)
 			}
+			c.want.Occurrence = r.Header.Get("X-Shopify-Event-Id")
 			webhooktest.SameEvents(t, v.Events(r), []webhook.Event{c.want})
 		})
 	}

@@ -9,16 +9,16 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// EventsOption is the key of SignInput.Options that, when "true", makes a delivery be signed as one of
-// Shopify's Events. Verification needs no option.
+// EventsOption is the key of SignInput.Options that, if "true", signs a delivery of Shopify's Events. Verification
+// needs no option.
 const EventsOption = "shopify_events"
 
-// apiVersion is that of every delivery. Shopify's own library refuses one without it, and one of its
-// Events without an Event-Id.
+// apiVersion is the API version of every delivery. Shopify's own library rejects a delivery without it, and a delivery
+// of Events without an Event-Id.
 const apiVersion = "2026-01"
 
-// sign signs a delivery as Shopify does. Account is the shop's domain, Type the topic; for Events
-// it is the topic and, behind a slash, the action. Events carry both families of headers.
+// sign signs a delivery as Shopify does. Account is the shop's domain, Type the topic; for Events, Type is the topic, a
+// slash and the action. Events have both families of headers.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	if in.Options[EventsOption] != "true" {
 		return signFamily(classic, in)

@@ -9,12 +9,11 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// urlVerification is the type of the handshake that checks a new endpoint.
+// urlVerification is the type of the handshake that validates a new endpoint.
 const urlVerification = "url_verification"
 
-// Answer answers url_verification with its challenge. Slack signs the handshake as it signs every
-// request, so it is answered after Verify; an endpoint that echoes an unsigned challenge tells
-// anybody's app that it is theirs.
+// Answer answers url_verification with its challenge. Slack signs the handshake like every request, so it is answered
+// after Verify. An endpoint that returned unsigned challenges could be registered for anybody's app.
 //
 // A form is a slash command or an interaction. Slack shows the answer to its user: "This confirmation must be an HTTP
 // 200 response" (docs.slack.dev, Implementing slash commands), so it is empty.
@@ -30,7 +29,7 @@ func (v verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 		true
 }
 
-// challengeOf returns what url_verification wants to hear, "" for any other body.
+// challengeOf returns the challenge of url_verification, or "" for any other body.
 func challengeOf(raw []byte) string {
 	body := webhook.ReadEnvelope(raw)
 	if body.String("type") != urlVerification {
@@ -39,7 +38,7 @@ func challengeOf(raw []byte) string {
 	return body.String("challenge")
 }
 
-// Events reads the one event of r; url_verification carries none.
+// Events returns the one event of r, or no event for url_verification.
 func (v verifier) Events(r *webhook.Request) []webhook.Event {
 	if isForm(r) {
 		return []webhook.Event{formEvent(r)}
@@ -74,8 +73,8 @@ func jsonEvent(raw []byte) webhook.Event {
 	return e
 }
 
-// formEvent reads a slash command or an interaction. Neither has an ID; the trigger_id inside
-// makes each body unlike the others, so the hash identifies it.
+// formEvent reads a slash command or an interaction. Neither has an ID. Its trigger_id makes each body unique, so the
+// hash identifies it.
 func formEvent(r *webhook.Request) webhook.Event {
 	e := webhook.Event{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash}
 	form, err := url.ParseQuery(string(r.Body))
@@ -98,9 +97,9 @@ func formEvent(r *webhook.Request) webhook.Event {
 	return e
 }
 
-// isForm reports whether r is a form. Slack names the content type, and nothing signs it: a body that begins as an
-// envelope is one, or somebody who holds an event could have the words of a message read as a command. If the
-// content type is missing, every other body is a form.
+// isForm reports whether r is a form. Slack sets the content type, but does not sign it. So a body that begins like an
+// envelope is an envelope: otherwise the holder of an event could resend the text of a message as a command. Any other
+// body without a content type is a form.
 func isForm(r *webhook.Request) bool {
 	body := bytes.TrimLeft(r.Body, " \t\r\n")
 	if len(body) > 0 && body[0] == '{' {

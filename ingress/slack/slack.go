@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Provider is Slack. One signing secret belongs to one app, and regenerating it leaves no
-// overlap: configure old and new together during a change.
+// Provider is Slack. One signing secret belongs to one app, and the old one ends when a new one is generated. Configure
+// both during the change.
 var Provider = hmac.New(webhook.Provider{
 	Name: "slack",
 	Contract: webhook.Contract{

@@ -1,6 +1,5 @@
-// Package standardwebhooks verifies Standard Webhooks 1.0.0 and Svix, whose scheme it is: v1
-// (HMAC-SHA256) and v1a (ed25519), any number of signatures. The reference libraries for Go
-// verify v1 only.
+// Package standardwebhooks verifies Standard Webhooks 1.0.0 and Svix, which invented the scheme: v1 (HMAC-SHA256) and
+// v1a (ed25519), any number of signatures. The reference libraries for Go verify only v1.
 package standardwebhooks
 
 import (
@@ -8,6 +7,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// tolerance is that of the reference libraries, in both directions.
+// tolerance is the tolerance of the reference libraries, in both directions.
 const tolerance = 5 * time.Minute
 
 // The prefixes of the headers "id", "timestamp" and "signature".
@@ -30,12 +31,12 @@ const (
 	publicPrefix    = "whpk_"
 	privatePrefix   = "whsk_"
 
-	// Polar's secrets are keys as their text stands, with this prefix (@polar-sh/sdk 0.49, validateEvent). Its
-	// underscores keep one from being taken for base64, or base64 for one.
+	// Polar's newer secrets have this prefix, and the whole text is the key (@polar-sh/sdk 0.49, validateEvent). The
+	// underscores distinguish them from base64.
 	polarPrefix = "polar_whs_"
 )
 
-// sample is a plain envelope, for both.
+// sample is a plain envelope for both providers.
 var sample = webhook.Sample{EventID: func() string { return "msg_" + rand.Text() }, Keys: webhook.NewWhsec}
 
 // Provider is any sender that follows Standard Webhooks.
@@ -69,7 +70,7 @@ var Svix = webhook.Provider{
 	Sample: sample,
 }
 
-// contract completes c with what both have in common.
+// contract completes c with the parts that both providers share.
 func contract(c webhook.Contract) webhook.Contract {
 	c.Scheme = "HMAC-SHA256 (v1) or ed25519 (v1a) of id.timestamp.body, any of several"
 	c.Type = "body type, else event_type or eventType"
@@ -81,7 +82,10 @@ func contract(c webhook.Contract) webhook.Contract {
 	c.Dedupe = "message ID"
 	c.Tolerance = tolerance
 	c.PublicKeyPrefix = publicPrefix
-	// Those of both families: where both are there, they must agree.
+	c.Options = map[string]string{
+		webhook.KeyEncoding: "the encoding of the secret: `base64` behind `whsec_` (default), `hex` behind it, or `text`, the whole secret",
+	}
+	// The headers of both families. If a request has both, they must agree.
 	for _, prefix := range []string{standard, svix} {
 		c.Headers.Signatures = append(c.Headers.Signatures, prefix+"id", prefix+"timestamp", prefix+"signature")
 	}
@@ -92,23 +96,24 @@ func contract(c webhook.Contract) webhook.Contract {
 type verifier struct {
 	ring      *webhook.Keyring[key]
 	tolerance time.Duration
-	prefixes  []string // the families of headers that are read, the preferred one first
+	prefixes  []string // the accepted families of headers, the preferred one first
 }
 
-// key is a symmetric or a public key. Each verifies signatures of its own version only: a
-// signature that is checked against a key of the other kind is how algorithms get confused.
+// key is a symmetric or a public key. Each verifies only signatures of its own version: checking a signature against a
+// key of the other kind is an algorithm confusion attack.
 type key struct {
 	symmetric []byte
 	public    ed25519.PublicKey
 }
 
-// newVerifier returns the verifier of the source that s describes, which reads the headers of these families. A secret
-// is "whsec_" and base64 (the prefix may be missing), or "whpk_" and the base64 of an ed25519 public key, or Polar's
-// "polar_whs_" and text.
+// newVerifier returns the verifier of the source with settings s, for these families of headers. A secret is "whsec_"
+// and base64 (the prefix may be missing), or "whpk_" and the base64 of an ed25519 public key, or Polar's "polar_whs_"
+// and text.
 func newVerifier(s webhook.Settings, prefixes ...string) (webhook.Verifier, error) {
+	_, encodingErr := s.Choice(webhook.KeyEncoding, slices.Sorted(maps.Keys(keyEncodings))...)
 	ring, ringErr := webhook.NewKeyring(s, func(value string) (key, error) { return parseKey(s, value) })
 	tol, tolErr := s.ToleranceOr(tolerance)
-	return webhook.AsVerifier(&verifier{ring, tol, prefixes}, errors.Join(ringErr, tolErr))
+	return webhook.AsVerifier(&verifier{ring, tol, prefixes}, errors.Join(encodingErr, ringErr, tolErr))
 }
 
 func parseKey(s webhook.Settings, value string) (key, error) {
@@ -118,25 +123,48 @@ func parseKey(s webhook.Settings, value string) (key, error) {
 	if text, ok := strings.CutPrefix(value, publicPrefix); ok {
 		public, err := webhook.Base64Key(text)
 		if err == nil && len(public) != ed25519.PublicKeySize {
-			err = errors.New("it is no ed25519 public key of 32 bytes; copy the key again")
+			err = errors.New("it is not an ed25519 public key of 32 bytes; copy the key again")
 		}
 		if err == nil {
 			err = webhook.CheckEd25519(public)
 		}
 		return key{public: public}, err
 	}
-	symmetric, err := symmetricKey(value)
+	symmetric, err := symmetricKey(value, s.Options[webhook.KeyEncoding])
 	if err != nil {
 		return key{}, err
 	}
 	return key{symmetric: symmetric}, webhook.CheckKey(s, symmetric)
 }
 
-// symmetricKey reads a secret. Supabase shows its own behind the version of the signature that they make.
-func symmetricKey(value string) ([]byte, error) {
+// keyEncodings are the values of the option key_encoding.
+var keyEncodings = map[string]func(value string) ([]byte, error){
+	"base64": base64Key,
+	"hex": func(value string) ([]byte, error) {
+		return webhook.HexKey(strings.TrimPrefix(value, symmetricPrefix))
+	},
+	"text": webhook.TextKey,
+}
+
+// symmetricKey decodes a secret in the encoding of the source's option, base64 by default. Polar's newer secrets are
+// always text.
+func symmetricKey(value, encoding string) ([]byte, error) {
 	if strings.HasPrefix(value, polarPrefix) {
 		return webhook.TextKey(value)
 	}
+	if decode, known := keyEncodings[encoding]; known {
+		return decode(value)
+	}
+	key, err := base64Key(value)
+	if err != nil {
+		err = fmt.Errorf("%w; if that is how the sender shows it, the sender signs with the text itself (Polar did until September 2026): set options.%s: text", err, webhook.KeyEncoding)
+	}
+	return key, err
+}
+
+// base64Key decodes a secret in the format of the standard. Supabase puts the version of the signature before its
+// secrets.
+func base64Key(value string) ([]byte, error) {
 	return webhook.Base64Key(strings.TrimPrefix(strings.TrimPrefix(value, "v1,"), symmetricPrefix))
 }
 
@@ -148,10 +176,6 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	id, err := v.header(r, "id")
 	if err != nil {
 		return webhook.Match{}, err
-	}
-	// The parts are joined by dots: an ID with a dot could be read as a shorter one with another time.
-	if strings.Contains(id, ".") {
-		return webhook.Refuse(webhook.MalformedHeader, "header %sid holds a dot", v.family(r))
 	}
 	stamp, err := v.header(r, "timestamp")
 	if err != nil {
@@ -170,8 +194,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return match, r.CheckClock(at, v.tolerance)
 }
 
-// family returns the prefix of the headers that hold for r: the preferred one where any of its
-// three is there.
+// family returns the prefix of the headers that apply to r: the first family with any of its three headers in r.
 func (v *verifier) family(r *webhook.Request) string {
 	for _, prefix := range v.prefixes {
 		for _, name := range []string{"signature", "id", "timestamp"} {
@@ -183,8 +206,8 @@ func (v *verifier) family(r *webhook.Request) string {
 	return v.prefixes[0]
 }
 
-// header returns a header of the family that holds. If the other family has another value,
-// nobody can say which one the sender set.
+// header returns a header of the family that applies. If the other family has a different value, the intended one is
+// unknown, and header returns an error.
 func (v *verifier) header(r *webhook.Request, name string) (string, error) {
 	prefix := v.family(r)
 	value, err := r.HeaderOnce(prefix + name)
@@ -210,15 +233,14 @@ func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 	if s := parseSignatures(list); list == "" || len(s.v1)+len(s.v1a) > 0 {
 		return nil
 	}
-	return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "the signature header has neither a v1 nor a v1a signature, the only schemes there are"}}
+	return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "the signature header has neither a v1 nor a v1a signature, the only supported schemes"}}
 }
 
 // signatures are the decoded entries of a signature header, by version.
 type signatures struct{ v1, v1a [][]byte }
 
-// parseSignatures reads the first [webhook.MaxSignatures] entries "version,base64" of a list that
-// is separated by spaces. Unknown versions and what cannot be decoded are ignored, as the
-// specification asks.
+// parseSignatures parses the first [webhook.MaxSignatures] entries "version,base64" of a space-separated list. It
+// ignores unknown versions and undecodable entries, as the specification requires.
 func parseSignatures(list string) signatures {
 	var s signatures
 	for entry := range strings.SplitSeq(list, " ") {
@@ -243,12 +265,16 @@ func (s signatures) fit(k key, signed []byte) bool {
 	return webhook.Fits(webhook.MAC(sha256.New, k.symmetric, signed), s.v1)
 }
 
-// Events implements [webhook.Verifier]: always one event. The specification recommends the
-// fields type, timestamp and data, and requires none: a missing field is no problem.
+// Events implements [webhook.Verifier] and always returns one event. The specification recommends the fields type,
+// timestamp and data, and requires none of them, so a missing field is not a problem.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e := webhook.ReadEnvelope(r.Body)
 	var event webhook.Event
 	event.ID, event.IDOrigin = r.HeaderID(e, v.family(r)+"id")
+	if strings.Contains(event.ID, ".") {
+		// The signed parts are joined by dots. An ID with a dot can also be a shorter ID with another time.
+		e.Note(webhook.InvalidEventID, "header "+v.family(r)+"id holds a dot")
+	}
 	event.Type = e.FirstTag("type", "event_type", "eventType")
 	event.Object = e.Tag("data.id")
 	event.OccurredAt = e.Moment("timestamp")

@@ -118,7 +118,7 @@ func TestVerify_Headers(t *testing.T) {
 		"padding missing":          {v1, map[string]string{"webhook-signature": strings.TrimRight(good, "=")}, webhook.NoMatchingSignature},
 		"key offered":              {v1, map[string]string{"webhook-signature": goodA, "webhook-public-key": keys.Verify}, webhook.NoMatchingSignature},
 		"other ID":                 {v1, map[string]string{"webhook-id": "msg_2"}, webhook.NoMatchingSignature},
-		"dot in ID":                {v1, map[string]string{"webhook-id": "msg_1.1"}, webhook.MalformedHeader},
+		"dot in ID":                {v1, map[string]string{"webhook-id": "msg_1.1"}, webhook.NoMatchingSignature},
 		"fraction":                 {v1, map[string]string{"webhook-timestamp": "1772366400.0"}, webhook.MalformedHeader},
 		"negative":                 {v1, map[string]string{"webhook-timestamp": "-1772366400"}, webhook.MalformedHeader},
 		"milliseconds":             {v1, map[string]string{"webhook-timestamp": "1772366400000"}, webhook.MalformedHeader},
@@ -146,15 +146,16 @@ func TestVerify_Headers(t *testing.T) {
 	}
 }
 
-// TestVerify_ShiftedFields: "a.1" and "2" join to the same bytes as "a" and "1.2".
-func TestVerify_ShiftedFields_Refused(t *testing.T) {
+// "a.1" and "2" join to the same bytes as "a" and "1.2": an ID with a dot is not run.
+func TestEvents_ShiftedFields_Parked(t *testing.T) {
 	t.Parallel()
 	r := signed(t, standardwebhooks.Provider, secretA, "1772366400."+body)
 	r.Header.Set("webhook-id", "msg_1.1772366400")
 	r.Body = []byte(body)
-	_, err := verifier(t, standardwebhooks.Provider, secretA).Verify(r)
-	if class, _ := webhook.ClassOf(err); class != webhook.MalformedHeader {
-		t.Errorf("got %v, want malformed_header", err)
+	v := verifier(t, standardwebhooks.Provider, secretA)
+	webhooktest.CheckAuthentic(t, v, r)
+	if got := v.Events(r)[0].Problem; got != "invalid_event_id: header webhook-id holds a dot" {
+		t.Errorf("problem %q, want it to name the dot", got)
 	}
 }
 
@@ -230,4 +231,28 @@ func FuzzVerify(f *testing.F) {
 
 func FuzzEvents(f *testing.F) {
 	webhooktest.FuzzEvents(f, verifier(f, standardwebhooks.Svix, secretA), signed(f, standardwebhooks.Svix, secretA, body))
+}
+
+// A secret whose text is the key is refused by default, with the setting that reads it so.
+func TestNew_KeyEncoding(t *testing.T) {
+	t.Parallel()
+	settings := webhook.Settings{Source: "polar", Secrets: []webhook.Secret{{Label: "a", Value: "whsec_this_is_no_base64_but_its_text"}}}
+	_, err := standardwebhooks.Provider.New(settings)
+	if err == nil || !strings.Contains(err.Error(), "set options.key_encoding: text") {
+		t.Errorf("got %v, want the way on", err)
+	}
+	settings.Options = map[string]string{"key_encoding": "text"}
+	v, err := standardwebhooks.Provider.New(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := standardwebhooks.Provider.Sign(webhook.SignInput{Secret: settings.Secrets[0].Value, ID: "msg_1", At: at, Options: settings.Options, Body: []byte("{}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	webhooktest.CheckAuthentic(t, v, &webhook.Request{Header: out.Header, Body: out.Body, ReceivedAt: at})
+	settings.Options["key_encoding"] = "rot13"
+	if _, err := standardwebhooks.Provider.New(settings); err == nil || !strings.Contains(err.Error(), "options.key_encoding") {
+		t.Errorf("an unknown encoding: %v", err)
+	}
 }

@@ -1,8 +1,8 @@
 // Package stripe verifies Stripe's webhooks: snapshot events (API v1, of the own account and of
 // connected ones) and thin event notifications (API v2), which share one signature scheme.
 //
-// It never decodes into an SDK's types: the payload comes in the API version of the endpoint, and
-// the SDK of another version refuses it or reads empty fields.
+// It does not decode into the types of an SDK: the payload has the API version of the endpoint, and an SDK of another
+// version rejects it or leaves fields empty.
 package stripe
 
 import (
@@ -36,10 +36,10 @@ var Provider = hmac.New(webhook.Provider{
 		Disables:      "not published; its e-mails speak of nine consecutive days of failure",
 		DisablesAfter: 9 * 24 * time.Hour,
 		Options: map[string]string{
-			"payload": "`snapshot` (default) or `thin`: the kind of events that the endpoint is registered for. Both are read; it explains rejections",
+			"payload": "`snapshot` (default) or `thin`: the form of events that the endpoint is registered for. A source reads both. The option selects the list for `pawl gaps` and the endpoint watch, and explains rejections",
 		},
 	},
-	// An invoice that was paid; of a source of thin events, an error of a meter.
+	// A paid invoice, or for a source of thin events an error of a meter.
 	Sample: webhook.Sample{
 		Type:     "invoice.paid",
 		TypeWith: map[string]string{"payload=thin": "v1.billing.meter.error_report_triggered"},
@@ -49,10 +49,10 @@ var Provider = hmac.New(webhook.Provider{
 }, hmac.Scheme{
 	Header: signatureHeader, Prefix: "v1=", Separator: ",", Template: "{ts}.{body}", Timestamp: "signature:t",
 	DecodeKey: decodeKey,
-	Tolerance: 300 * time.Second, // that of Stripe's SDKs; theirs looks back only, ours in both directions
+	Tolerance: 300 * time.Second, // as in Stripe's SDKs, but in both directions
 }, newVerifier)
 
-// decodeKey takes a secret's text as the key.
+// decodeKey uses the text of a secret as the key.
 func decodeKey(value string) ([]byte, error) {
 	if value == "whsec_" {
 		return nil, errors.New("it is the prefix of a secret only; copy the whole signing secret of the endpoint")
@@ -63,20 +63,20 @@ func decodeKey(value string) ([]byte, error) {
 // verifier verifies the deliveries of one Stripe endpoint.
 type verifier struct {
 	*hmac.Verifier
-	// thin is set for the endpoint of an event destination with thin payloads; it only tells
-	// rejections apart.
+	// thin is set for the endpoint of an event destination with thin payloads. It only affects the explanation of
+	// rejections.
 	thin bool
 }
 
 // newVerifier reads options.payload, the kind of events that the endpoint is registered for: "snapshot" (default) or
-// "thin". Each has a signing secret of its own. Authentic events of either kind are read; the option is for explaining
-// rejections.
+// "thin". Each kind has its own signing secret. Authentic events of either kind are read; the option only affects the
+// explanation of rejections.
 func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error) {
 	payload, err := s.Choice("payload", "snapshot", "thin")
 	return &verifier{v, payload == "thin"}, err
 }
 
-// Events implements [webhook.Verifier]: always one event.
+// Events implements [webhook.Verifier] and always returns one event.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e := webhook.ReadEnvelope(r.Body)
 	var event webhook.Event
@@ -104,13 +104,16 @@ func readSnapshot(e *webhook.Envelope, event *webhook.Event) {
 	event.Object = e.Tag("data.object.id")
 	event.APIVersion = e.Tag("api_version")
 	event.OccurredAt = e.UnixTime("created")
+	if event.Account == "" && e.Has("account") {
+		e.Note(webhook.UnknownEnvelope, "account is no ID") // without it the event would be of the source's own account
+	}
 	if e.Readable() && !e.Has("data.object") {
 		e.Note(webhook.MissingObject, "data.object")
 	}
 }
 
-// readThin reads an event notification: no snapshot, no API version, and created is RFC 3339,
-// which stripe-go v76 cannot decode. related_object may be absent.
+// readThin reads an event notification: no snapshot, no API version, and created in RFC 3339, which stripe-go v76
+// cannot decode. related_object may be missing.
 func readThin(e *webhook.Envelope, event *webhook.Event) {
 	event.Account = e.Tag("context")
 	event.Object = e.Tag("related_object.id")

@@ -2,7 +2,6 @@ package throttle
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -15,83 +14,107 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Connections bounds how many connections a server holds, and shares them out among senders. Make one with
-// [NewConnections]; it is safe for concurrent use. The server's ConnState and ConnContext must be [Connections.State]
-// and [WithConn].
+// Connections limits how many connections a server holds and divides them among networks. Make one with
+// [NewConnections]; it is safe for concurrent use.
 //
-// When all places are taken, a new connection takes the place of another. The longest idle one goes first: between
-// two requests, or a second after it was opened without one. If no connection is idle, the sender with the most
-// unproven connections loses the one that has stood still longest. So a sender has what the others leave, and in a
-// crowd no more than each of them. A whole /24 or /48 has no more than another one. A network that has delivered an
-// event lately is spared while it has no more than half of all places. A connection is unproven until its request is
-// verified: the deliveries of many senders behind one load balancer do not count against each other. A verified
-// request is never cut: where all are, the new connection is refused.
+// A new connection that finds every place taken closes another one:
+//
+//  1. It closes the connection that has been idle longest: between two requests, or for a second after it was opened
+//     without the head of a request.
+//  2. If no connection is idle, it closes a stalled one: unproven, and without progress for a second. Otherwise it
+//     closes a younger unproven one. The network with the most unproven connections loses its
+//     connection with the longest time without progress.
+//  3. Networks that have delivered an event lately are spared while all of them together have at most half of the
+//     places in unproven connections.
+//  4. If every connection is proven, the new connection is refused.
+//
+// So a connection younger than a second outlives every idle or stalled one, which is enough for a distant sender. A
+// connection is unproven until its request is verified: the deliveries of many senders behind one load balancer do not
+// count against each other. A network is a /24 or a /48, and in it an address or a /64.
 type Connections struct {
-	most                 int
-	log                  *slog.Logger
-	toldFull, toldFailed rate.Sometimes
+	most            int
+	log             *slog.Logger
+	warnFull        rate.Sometimes
+	warnUnavailable rate.Sometimes
 
-	mu   sync.Mutex
-	open map[*Conn]struct{}
-	// unproven counts the unproven connections of each network, wide those of each wide one.
-	unproven, wide map[netip.Addr]int
-	// delivered are the networks that have delivered lately.
+	mu sync.Mutex
+	// open holds each connection at its place.
+	open []*Conn
+	// networks holds each address or /64 with unproven connections, wide each /24 or /48.
+	networks, wide map[netip.Addr]*network
+	// delivered holds the networks that have delivered lately.
 	delivered *simplelru.LRU[netip.Addr, struct{}]
 	displaced int64
 }
 
+// network counts the unproven connections of one network.
+type network struct {
+	unproven int
+	rank     int // in the current search
+}
+
 const (
-	// tellEvery keeps what strangers can bring about from filling the log.
-	tellEvery = 10 * time.Second
-	// greeting is what a new connection gets to send its first request: a few round trips.
+	// warnEvery keeps warnings that any sender can cause from filling the log.
+	warnEvery = 10 * time.Second
+	// greeting is how long a connection may make no progress before it counts as idle or stalled: several round trips.
 	greeting = time.Second
-	// networksRemembered bounds the networks that have delivered.
+	// networksRemembered limits the networks that have delivered.
 	networksRemembered = 1024
 )
 
-// NewConnections returns room for most connections. It warns on log when connections are displaced or cannot be
+// NewConnections returns a limiter for most connections. It warns on log when connections are displaced or cannot be
 // accepted.
 func NewConnections(most int, log *slog.Logger) *Connections {
-	delivered, _ := simplelru.NewLRU[netip.Addr, struct{}](networksRemembered, nil) // fails without a size only
+	delivered, _ := simplelru.NewLRU[netip.Addr, struct{}](networksRemembered, nil) // fails only without a size
 	return &Connections{
-		most: most, log: log, toldFull: rate.Sometimes{Interval: tellEvery},
-		toldFailed: rate.Sometimes{Interval: tellEvery},
-		open:       map[*Conn]struct{}{}, unproven: map[netip.Addr]int{}, wide: map[netip.Addr]int{},
-		delivered: delivered,
+		most: most, log: log, warnFull: rate.Sometimes{Interval: warnEvery},
+		warnUnavailable: rate.Sometimes{Interval: warnEvery},
+		networks:        map[netip.Addr]*network{}, wide: map[netip.Addr]*network{}, delivered: delivered,
 	}
 }
 
-// Listen returns l with its connections counted among cs. Each is a [*Conn].
-func (cs *Connections) Listen(l net.Listener) net.Listener { return &listener{l, cs} }
+// maxHead is the largest head of a request in bytes; net/http adds 4 KiB. The longest known heads of deliveries are
+// PayPal's, and signed tokens behind proxies, of about 5 KiB.
+const maxHead = 16 << 10
+
+// Serve runs server on l with its connections and the heads of its requests limited. It returns when server does, and
+// nil after a shutdown. Serve sets ConnState, ConnContext and MaxHeaderBytes of server.
+func (cs *Connections) Serve(server *http.Server, l net.Listener) error {
+	server.ConnState, server.ConnContext, server.MaxHeaderBytes = cs.follow, withConn, maxHead
+	if err := server.Serve(&listener{l, cs}); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
 
 // Count returns how many connections are open, how many of them are unproven, and how many were ever displaced.
 func (cs *Connections) Count() (open, unproven int, displaced int64) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	for _, n := range cs.unproven {
-		unproven += n
+	for _, n := range cs.networks {
+		unproven += n.unproven
 	}
 	return len(cs.open), unproven, cs.displaced
 }
 
-// Crowded reports whether three quarters of the places are taken. A server then keeps no connection after its answer,
-// so that clients connect anew and nothing has to be displaced.
+// Crowded reports whether three quarters of the places are taken. A server then ends each connection with its answer,
+// so that clients reconnect and no connection has to be displaced.
 func (cs *Connections) Crowded() bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return 4*len(cs.open) > 3*cs.most
 }
 
-// State follows what the server does with c. It is made to be the ConnState of an http.Server.
-func (cs *Connections) State(c net.Conn, state http.ConnState) {
+// follow records each change of c's state. It is the ConnState of the server.
+func (cs *Connections) follow(c net.Conn, state http.ConnState) {
 	conn, ok := c.(*Conn)
 	switch {
 	case !ok:
 	case state == http.StateActive:
-		conn.Asks(conn.peer)
+		conn.Requested(conn.peer)
 	case state == http.StateIdle:
-		conn.head = head{blank: true}
-		conn.change(func() { conn.since, conn.rests = time.Now(), true }) // it counts as before
+		conn.head.answered()
+		conn.change(func() { conn.since, conn.rests = time.Now(), true }) // it stays proven or unproven
 	}
 }
 
@@ -105,7 +128,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		inner, err := l.Listener.Accept()
 		if err != nil {
 			if !errors.Is(err, net.ErrClosed) {
-				l.cs.toldFailed.Do(func() { l.cs.log.Warn("no connection can be accepted", "error", err) })
+				l.cs.warnUnavailable.Do(func() { l.cs.log.Warn("no connection can be accepted", "error", err) })
 			}
 			return nil, err
 		}
@@ -116,10 +139,10 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// enter gives inner a place, and reports false if no place can be had.
+// enter gives inner a place. It reports false if every connection is proven.
 func (cs *Connections) enter(inner net.Conn) (*Conn, bool) {
 	addr, _ := netip.ParseAddrPort(inner.RemoteAddr().String()) // connections without an address share one
-	c := &Conn{Conn: inner, cs: cs, peer: addr.Addr().Unmap().WithZone(""), head: head{blank: true}}
+	c := &Conn{Conn: inner, cs: cs, peer: plain(addr.Addr())}
 	cs.mu.Lock()
 	var gone *Conn
 	if len(cs.open) >= cs.most {
@@ -131,177 +154,88 @@ func (cs *Connections) enter(inner net.Conn) (*Conn, bool) {
 		gone.displaced = true
 		cs.displaced++
 	}
-	cs.open[c] = struct{}{}
+	c.place = len(cs.open)
+	cs.open = append(cs.open, c)
 	c.suspect(c.peer)
 	c.rests = true
 	cs.mu.Unlock()
 	if gone != nil {
 		_ = gone.Conn.Close()
-		cs.toldFull.Do(func() {
+		cs.warnFull.Do(func() {
 			cs.log.Warn("all connections are taken: each new one closes another", "most", cs.most, "sender", gone.peer)
 		})
 	}
 	return c, true
 }
 
-// victim returns the connection whose place a new one takes, or nil. cs.mu is held.
+// victim returns the connection that a new one closes, or nil if every connection is proven. cs.mu is held. It
+// reads all places, which takes less than 0.1 ms at 2,048 of them.
 func (cs *Connections) victim() *Conn {
-	now, greed := time.Now(), map[netip.Addr]int{}
-	var idlest, greediest *Conn
-	for c := range cs.open {
+	cs.rankNetworks()
+	stalled := time.Now().Add(-greeting)
+	var idle, worst *Conn
+	for _, c := range cs.open {
 		switch {
-		case c.rests && (c.asked || now.Sub(c.since) >= greeting):
-			if idlest == nil || c.since.Before(idlest.since) {
-				idlest = c
+		case c.rests && (c.requested || c.since.Before(stalled)):
+			if idle == nil || c.since.Before(idle.since) {
+				idle = c
 			}
-		case c.unproven:
-			if _, known := greed[c.sender]; !known {
-				greed[c.sender] = cs.greed(c.sender)
-			}
-			if greediest == nil || cmp.Or(cmp.Compare(greed[c.sender], greed[greediest.sender]),
-				greediest.since.Compare(c.since)) > 0 {
-				greediest = c
+		case c.network != nil:
+			if worst == nil || c.worse(worst, stalled) {
+				worst = c
 			}
 		}
 	}
-	return cmp.Or(idlest, greediest)
+	return cmp.Or(idle, worst)
 }
 
-// greed ranks a network by the unproven connections of its wide network, and then by its own. cs.mu is held.
-func (cs *Connections) greed(network netip.Addr) int {
-	n := cs.unproven[network]
-	if 2*n <= cs.most && cs.delivered.Contains(network) {
-		return 0
+// worse reports whether c is closed before other: a stalled connection before a young one, then by the rank of the
+// network, then by the time of the last progress.
+func (c *Conn) worse(other *Conn, stalled time.Time) bool {
+	switch still := c.since.Before(stalled); {
+	case still != other.since.Before(stalled):
+		return still
+	case c.network.rank != other.network.rank:
+		return c.network.rank > other.network.rank
 	}
-	return cs.wide[wide(network)]*cs.most + n
+	return c.since.Before(other.since)
 }
 
-// wide returns the /24 or /48 of a network. One sender may have many networks in it.
-func wide(network netip.Addr) netip.Addr {
-	bits := 24
-	if network.Is6() {
-		bits = 48
+// rankNetworks ranks each network by the unproven connections of its /24 or /48, and then by its own. A network that
+// has delivered ranks lowest while all such networks together have at most half of the places. cs.mu is held.
+func (cs *Connections) rankNetworks() {
+	held := 0
+	for addr, n := range cs.networks {
+		n.rank = cs.wide[wide(addr)].unproven*cs.most + n.unproven
+		if cs.delivered.Contains(addr) {
+			held += n.unproven
+		}
 	}
-	if p, err := network.Prefix(bits); err == nil {
-		return p.Addr()
-	}
-	return network
-}
-
-// Conn is a connection that has a place among [Connections]. A nil one is of no use to anybody: its methods do nothing.
-type Conn struct {
-	net.Conn
-	cs   *Connections
-	peer netip.Addr
-	head head
-
-	// All of this is guarded by cs.mu. since is when the connection last moved.
-	displaced bool
-	since     time.Time
-	// sender is the network that it counts against while it is unproven.
-	sender   netip.Addr
-	unproven bool
-	// rests is set between two requests, and before the first one; asked is set from the first one on.
-	rests, asked bool
-}
-
-// change runs f where c still has its place, with cs.mu held.
-func (c *Conn) change(f func()) {
-	if c == nil {
+	if 2*held > cs.most {
 		return
 	}
-	c.cs.mu.Lock()
-	defer c.cs.mu.Unlock()
-	if _, open := c.cs.open[c]; open {
-		f()
+	for _, addr := range cs.delivered.Keys() {
+		if n, ok := cs.networks[addr]; ok {
+			n.rank = 0
+		}
 	}
 }
 
-// Asks tells that addr has sent the head of a request: the connection counts against it until the request is verified.
-func (c *Conn) Asks(addr netip.Addr) {
-	c.change(func() {
-		c.asked = true
-		c.suspect(addr)
-	})
-}
-
-// Moves tells that the request comes on well: its connection does not stand still.
-func (c *Conn) Moves() { c.change(func() { c.since = time.Now() }) }
-
-// Verified tells that the request is authentic. Until the next one the connection counts against nobody, and until the
-// answer it is not displaced.
-func (c *Conn) Verified() { c.change(c.prove) }
-
-// Delivers tells that the request has brought an event. The networks of such connections are spared when all places are
-// taken.
-func (c *Conn) Delivers() {
-	c.change(func() { c.cs.delivered.Add(c.sender, struct{}{}) })
-}
-
-// Displaced reports whether the connection was closed to make room for another.
-func (c *Conn) Displaced() bool {
-	if c == nil {
-		return false
+// countUnproven adds one connection of addr, and returns its network.
+func countUnproven(networks map[netip.Addr]*network, addr netip.Addr) *network {
+	n, ok := networks[addr]
+	if !ok {
+		n = &network{}
+		networks[addr] = n
 	}
-	c.cs.mu.Lock()
-	defer c.cs.mu.Unlock()
-	return c.displaced
+	n.unproven++
+	return n
 }
 
-// Close gives the place back. It may be called twice.
-func (c *Conn) Close() error {
-	c.change(c.leave)
-	return c.Conn.Close()
-}
-
-// CloseWrite lets net/http end an answer: a client that reads to the end would wait otherwise.
-func (c *Conn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
+// discount removes one connection of addr. It keeps no network without any.
+func discount(networks map[netip.Addr]*network, addr netip.Addr) {
+	n := networks[addr]
+	if n.unproven--; n.unproven == 0 {
+		delete(networks, addr)
 	}
-	return nil
-}
-
-// suspect counts c, which is at work, among the unproven connections of addr's network. c.cs.mu is held.
-func (c *Conn) suspect(addr netip.Addr) {
-	c.prove()
-	c.sender, c.since, c.unproven = Network(addr), time.Now(), true
-	c.cs.unproven[c.sender]++
-	c.cs.wide[wide(c.sender)]++
-}
-
-// prove takes c, which is at work, out of the unproven connections. c.cs.mu is held.
-func (c *Conn) prove() {
-	c.rests = false
-	if c.unproven {
-		c.unproven = false
-		takeOff(c.cs.unproven, c.sender, 1)
-		takeOff(c.cs.wide, wide(c.sender), 1)
-	}
-}
-
-// takeOff takes n off the count of key. It keeps no count of zero.
-func takeOff[K comparable, N int | int64](counts map[K]N, key K, n N) {
-	if counts[key] -= n; counts[key] == 0 {
-		delete(counts, key)
-	}
-}
-
-// leave gives up c's place. c.cs.mu is held, and c is open.
-func (c *Conn) leave() {
-	c.prove()
-	delete(c.cs.open, c)
-}
-
-type connKey struct{}
-
-// WithConn returns ctx with c in it, for [ConnOf]. It is made to be the ConnContext of an http.Server.
-func WithConn(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
-}
-
-// ConnOf returns the connection on which a request came, nil if it has no place among [Connections].
-func ConnOf(ctx context.Context) *Conn {
-	c, _ := ctx.Value(connKey{}).(*Conn)
-	return c
 }

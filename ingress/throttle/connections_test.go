@@ -66,6 +66,7 @@ func displaced(conns []*throttle.Conn) (which []int) {
 func TestConnections_Full_WhoGoes(t *testing.T) {
 	t.Parallel()
 	const a, b, lan6, other6 = "192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1", "[2001:db8::ffff:2]:1"
+	const far, far2 = "198.51.100.1:1", "203.0.113.1:1"
 	verify := func(c []*throttle.Conn, which ...int) {
 		for _, i := range which {
 			c[i].Verified()
@@ -74,9 +75,9 @@ func TestConnections_Full_WhoGoes(t *testing.T) {
 	idle := func(cs *throttle.Connections, c []*throttle.Conn, which ...int) {
 		for _, i := range which {
 			time.Sleep(time.Millisecond) //nolint:forbidigo // one has to be idle for longer than the next
-			cs.State(c[i], http.StateActive)
+			cs.Follow(c[i], http.StateActive)
 			c[i].Verified()
-			cs.State(c[i], http.StateIdle)
+			cs.Follow(c[i], http.StateIdle)
 		}
 	}
 	for name, c := range map[string]struct {
@@ -92,29 +93,50 @@ func TestConnections_Full_WhoGoes(t *testing.T) {
 		"a /64 is one":      {from: []string{b, lan6, other6, a}, next: []string{a}, want: []int{1}},
 		"a /48 is one":      {from: []string{b, b, "[2001:db8:0:1::1]:1", "[2001:db8:0:2::1]:1", "[2001:db8:0:3::1]:1"}, next: []string{a}, want: []int{0, 2}},
 		"delivers: is spared": {from: []string{a, "198.51.100.1:1", b, b}, do: func(_ *throttle.Connections, c []*throttle.Conn) {
-			c[2].Asks(netip.MustParseAddr("192.0.2.2"))
+			c[2].Requested(netip.MustParseAddr("192.0.2.2"))
 			c[2].Verified()
-			c[2].Delivers()
+			c[2].Delivered()
 			_ = c[2].Close()
 		}, next: []string{b, b}, want: []int{0}},
-		"delivers: up to half":   {from: []string{a, b, b, b}, do: func(_ *throttle.Connections, c []*throttle.Conn) { c[1].Delivers() }, next: []string{a}, want: []int{1}},
+		"delivers: up to half": {from: []string{a, b, b, b}, do: func(_ *throttle.Connections, c []*throttle.Conn) { c[1].Delivered() }, next: []string{a}, want: []int{1}},
+		"delivers: half together": {from: []string{"192.0.2.1:1", far, far, far2}, do: func(_ *throttle.Connections, c []*throttle.Conn) {
+			c[1].Delivered()
+			c[3].Delivered()
+		}, next: []string{a}, want: []int{1}},
+		"stalled before young": {from: []string{a, b, b, b}, do: func(_ *throttle.Connections, c []*throttle.Conn) {
+			for i := range 2 {
+				c[i].Requested(netip.MustParseAddrPort([]string{a, b}[i]).Addr())
+			}
+			time.Sleep(time.Second) //nolint:forbidigo // what stands still for a second is stalled
+			c[1].Requested(netip.MustParseAddr("192.0.2.2"))
+			c[2].Requested(netip.MustParseAddr("192.0.2.2"))
+			c[3].Requested(netip.MustParseAddr("192.0.2.2"))
+		}, next: []string{a}, want: []int{0}},
+		"stalled before young, though it delivers": {from: []string{a, far, far, far}, do: func(_ *throttle.Connections, c []*throttle.Conn) {
+			c[0].Delivered()
+			c[0].Requested(netip.MustParseAddr("192.0.2.1"))
+			time.Sleep(time.Second) //nolint:forbidigo // what stands still for a second is stalled
+			for _, young := range c[1:] {
+				young.Requested(netip.MustParseAddr("198.51.100.1"))
+			}
+		}, next: []string{far2}, want: []int{0}},
 		"a closed one is nobody": {from: []string{a, a, a, a}, do: func(_ *throttle.Connections, c []*throttle.Conn) { _ = c[0].Close(); _ = c[0].Close() }, next: []string{b}},
-		"one that moves stays":   {from: []string{a, a, a, a}, do: func(_ *throttle.Connections, c []*throttle.Conn) { c[0].Moves() }, next: []string{b}, want: []int{1}},
+		"one that moves stays":   {from: []string{a, a, a, a}, do: func(_ *throttle.Connections, c []*throttle.Conn) { c[0].Progressed() }, next: []string{b}, want: []int{1}},
 		"verified counts not":    {from: []string{a, a, a, b}, do: func(_ *throttle.Connections, c []*throttle.Conn) { verify(c, 0, 1, 2) }, next: []string{a}, want: []int{3}},
 		"idle before at work":    {from: []string{a, a, a, b}, do: func(cs *throttle.Connections, c []*throttle.Conn) { idle(cs, c, 3) }, next: []string{a}, want: []int{3}},
 		"the longest idle":       {from: []string{a, a, b, b}, do: func(cs *throttle.Connections, c []*throttle.Conn) { idle(cs, c, 3, 1) }, next: []string{a}, want: []int{3}},
 		"asks again: at work": {from: []string{a, b, b, b}, do: func(cs *throttle.Connections, c []*throttle.Conn) {
 			idle(cs, c, 0, 1)
-			cs.State(c[0], http.StateActive)
+			cs.Follow(c[0], http.StateActive)
 		}, next: []string{a}, want: []int{1}},
 		"silent for a second": {from: []string{a, b, b, b}, do: func(cs *throttle.Connections, c []*throttle.Conn) {
-			c[1].Asks(netip.MustParseAddr("192.0.2.2"))
-			c[2].Asks(netip.MustParseAddr("192.0.2.2"))
+			c[1].Requested(netip.MustParseAddr("192.0.2.2"))
+			c[2].Requested(netip.MustParseAddr("192.0.2.2"))
 			time.Sleep(time.Second) //nolint:forbidigo // a connection is spared for its first second
 		}, next: []string{a}, want: []int{0}},
 		"forwarded for another": {from: []string{b, a, a, a}, do: func(_ *throttle.Connections, c []*throttle.Conn) {
-			c[2].Asks(netip.MustParseAddr("192.0.2.2"))
-			c[3].Asks(netip.MustParseAddr("192.0.2.2"))
+			c[2].Requested(netip.MustParseAddr("192.0.2.2"))
+			c[3].Requested(netip.MustParseAddr("192.0.2.2"))
 		}, next: []string{a}, want: []int{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,8 +185,8 @@ func TestConnections_LeavesOnce(t *testing.T) {
 	cs := throttle.NewConnections(2, slog.New(slog.DiscardHandler))
 	gone := accept(t, cs, "192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3")[0]
 	gone.Verified()
-	gone.Moves()
-	gone.Asks(netip.MustParseAddr("192.0.2.9"))
+	gone.Progressed()
+	gone.Requested(netip.MustParseAddr("192.0.2.9"))
 	_ = gone.Close()
 	if open, unproven, _ := cs.Count(); open != 2 || unproven != 2 {
 		t.Errorf("%d are open, %d of them unproven; want 2 and 2", open, unproven)

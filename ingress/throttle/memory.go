@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// Memory shares a number of bytes out among the bodies that are being read. Make one with [NewMemory]; it is safe for
+// Memory divides a number of bytes among the bodies that are being read. Make one with [NewMemory]; it is safe for
 // concurrent use.
 //
-// When all is taken, the unfinished body goes whose sender, or whose source, holds most; of those the largest. So a
-// sender and a source have what the others leave, and in a crowd no more than each of them. A body that is whole is
-// never taken away, and counts against nobody.
+// If all bytes are taken, Memory sheds the largest unfinished body of the sender, or of the source, that holds most
+// bytes. So under load each sender and each source gets at most an equal share. A body that has been read completely is
+// never shed, and its bytes count against no sender or source.
 type Memory struct {
 	most int64
 
 	mu   sync.Mutex
 	held int64
-	// leaving is the part of held that bodies have which were shed and are not released yet.
+	// leaving counts the bytes in held of bodies that were shed and are not released yet.
 	leaving  int64
 	released *sync.Cond
 	open     map[*Body]struct{}
@@ -26,16 +26,16 @@ type Memory struct {
 }
 
 const (
-	// small is the size up to which a body may use the reserve.
+	// small is the largest size of a body that may use the reserve.
 	small = 64 << 10
-	// reserve is the part of all bytes that only small bodies get: 1/16.
+	// reserve is the part of all bytes that only small bodies may take: 1/16.
 	reserve = 16
-	// leavers is the part of all bytes that may be on their way back from bodies that were shed, 1/8, while others
-	// take them already. Beyond that only small bodies take: strangers must not fill memory faster than it is freed.
+	// leavers is the part of all bytes, 1/8, that shed bodies may still occupy while other bodies take their place.
+	// Beyond that, only small bodies take bytes: senders must not fill memory faster than it is freed.
 	leavers = 8
 )
 
-// NewMemory returns room for most bytes.
+// NewMemory returns a Memory of most bytes.
 func NewMemory(most int64) *Memory {
 	m := &Memory{most: most, open: map[*Body]struct{}{}, bySender: map[netip.Addr]int64{}, bySource: map[string]int64{}}
 	m.released = sync.NewCond(&m.mu)
@@ -49,7 +49,7 @@ func (m *Memory) Held() int64 {
 	return m.held
 }
 
-// settle takes b out of those that can be shed and count against somebody. m.mu is held.
+// settle removes b from the bodies that can be shed and from the counts of its sender and source. m.mu is held.
 func (m *Memory) settle(b *Body) {
 	if _, ok := m.open[b]; !ok {
 		return
@@ -59,7 +59,7 @@ func (m *Memory) settle(b *Body) {
 	m.bySource[b.source] -= b.bytes
 }
 
-// greediest returns the body that goes. m.mu is held, and some body is open.
+// greediest returns the body to shed. m.mu is held, and some body is open.
 func (m *Memory) greediest() *Body {
 	var most *Body
 	for b := range m.open {
@@ -77,35 +77,35 @@ func (m *Memory) greedier(a, b *Body) int {
 		cmp.Compare(a.bytes, b.bytes))
 }
 
-// drop ends the reading of b, whose bytes are held until it is released. m.mu is held.
+// drop ends the reading of b. Its bytes stay taken until b is released. m.mu is held.
 func (m *Memory) drop(b *Body) {
 	m.settle(b)
 	b.shed = true
 	m.leaving += b.bytes
 	b.cut()
-	m.released.Broadcast() // b may wait itself
+	m.released.Broadcast() // b itself may be waiting
 }
 
-// Body is what one body takes of [Memory]. A nil one takes nothing: it can be whole, shed it never is.
+// Body is the share of one body in [Memory]. A nil Body takes nothing and is never shed.
 type Body struct {
 	memory *Memory
 	sender netip.Addr
 	source string
 	cut    func()
 
-	// These are guarded by memory.mu.
+	// memory.mu guards the fields below.
 	bytes int64
 	shed  bool
 }
 
-// Body returns a body of sender for source that has no bytes yet. cut must end its reading without waiting. It is
-// called when the body has to go, which must then be released soon, and never after [Body.Whole] or [Body.Release].
+// Body returns an empty body of sender for source. cut must end the reading of the body without waiting. Memory calls
+// it when the body is shed, which must then be released soon. It never calls it after [Body.Whole] or [Body.Release].
 func (m *Memory) Body(sender netip.Addr, source string, cut func()) *Body {
 	return &Body{memory: m, sender: Network(sender), source: source, cut: cut}
 }
 
-// Take takes n bytes more, from other bodies where it must. A body that is not small may have to wait until bodies that
-// were shed are released. It reports false when the body itself has to go or is gone.
+// Take takes n more bytes, if necessary from other bodies. A body that is not small may have to wait until shed bodies
+// are released. It returns false if the body itself is shed.
 func (b *Body) Take(n int64) bool {
 	m := b.memory
 	m.mu.Lock()
@@ -131,8 +131,8 @@ func (b *Body) Take(n int64) bool {
 	return !b.shed
 }
 
-// Whole tells that the body has come to its end: it counts against nobody, and its bytes are held until
-// [Body.Release]. It reports false when the body was shed before.
+// Whole records that the body has been read completely. It then counts against no sender or source, and keeps its bytes
+// until [Body.Release]. Whole returns false if the body was shed before.
 func (b *Body) Whole() bool {
 	if b == nil {
 		return true
@@ -143,7 +143,7 @@ func (b *Body) Whole() bool {
 	return !b.shed
 }
 
-// Shed reports whether the body was taken away.
+// Shed reports whether the body was shed.
 func (b *Body) Shed() bool {
 	if b == nil {
 		return false
@@ -153,7 +153,7 @@ func (b *Body) Shed() bool {
 	return b.shed
 }
 
-// Release gives everything back. It may be called twice.
+// Release returns all bytes. It may be called twice.
 func (b *Body) Release() {
 	if b == nil {
 		return

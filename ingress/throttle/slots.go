@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// Slots shares out how many deliveries are worked on at once. Make one with [NewSlots]; it is safe for concurrent use.
+// Slots bounds how many deliveries are processed at once. Make one with [NewSlots]; it is safe for concurrent use.
 //
-// One sender to a source gets no more slots than it leaves free, which is half of them, and one source no more than
-// three times as many as it leaves free. So a sender leaves room for the others of its source, and a source for other
-// sources.
+// One sender to a source gets at most as many slots as it leaves free, which is half of them, and one source at most
+// three times as many as it leaves free. So a sender leaves room for other senders of its source, and a source for
+// other sources.
 type Slots struct {
 	mu       sync.Mutex
 	free     int
@@ -27,8 +27,8 @@ func NewSlots(most int) *Slots {
 	return &Slots{free: most, bySender: map[slot]int{}, bySource: map[string]int{}}
 }
 
-// Take takes a slot for a delivery of addr to source, and reports false if no slot can be had. Each slot is given
-// back by calling release, once.
+// Take takes a slot for a delivery of addr to source. It returns false if no slot is available. The caller returns the
+// slot by calling release once.
 func (s *Slots) Take(source string, addr netip.Addr) (release func(), ok bool) {
 	of := slot{source, Network(addr)}
 	s.mu.Lock()

@@ -1,5 +1,5 @@
-// Package throttle keeps one sender from taking what others need: it bounds how often something may happen for each
-// of any number of keys, and shares out connections and memory.
+// Package throttle divides capacity among senders: it limits the rate of events per key, the number of connections, the
+// memory of bodies, and the deliveries in progress.
 package throttle
 
 import (
@@ -11,14 +11,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Rate is a token bucket: so many per second in the long run, so many at once.
+// Rate is a token bucket: PerSecond on average, Burst at once.
 type Rate struct {
 	PerSecond float64
 	Burst     int
 }
 
-// Buckets holds a token bucket per key, for the keys that were seen lately. Make one with [New]; a nil one allows
-// everything. It is safe for concurrent use.
+// Buckets holds a token bucket for each recently used key. Make one with [New]; a nil one allows everything. It is safe
+// for concurrent use.
 type Buckets[K comparable] struct {
 	rate Rate
 
@@ -26,8 +26,8 @@ type Buckets[K comparable] struct {
 	held *simplelru.LRU[K, *rate.Limiter]
 }
 
-// New returns buckets of the rate, of at least one token each, or nil if the rate is not above zero. A key is
-// remembered until more than keys others have come, and then starts afresh.
+// New returns buckets of the rate, with at least one token each, or nil if the rate is zero. A key is forgotten after
+// more than keys other keys have been used, and then starts with a full bucket.
 func New[K comparable](r Rate, keys int) *Buckets[K] {
 	if r.PerSecond <= 0 {
 		return nil
@@ -37,7 +37,7 @@ func New[K comparable](r Rate, keys int) *Buckets[K] {
 	return &Buckets[K]{rate: r, held: held}
 }
 
-// Allow takes a token of key at now.
+// Allow takes a token of key at now. It returns false if the bucket is empty.
 func (b *Buckets[K]) Allow(key K, now time.Time) bool {
 	if b == nil {
 		return true
@@ -52,12 +52,29 @@ func (b *Buckets[K]) Allow(key K, now time.Time) bool {
 	return l.AllowN(now, 1)
 }
 
-// Network returns what shares a bucket with addr: an IPv6 sender owns a whole /64.
-func Network(addr netip.Addr) netip.Addr {
+// Network returns the part of the network that counts as one sender: an IPv4 address, or the /64 of an IPv6 address.
+func Network(addr netip.Addr) netip.Addr { return prefix(addr, 32, 64) }
+
+// Wide returns the /24 of an IPv4 address, or the /64 of an IPv6 address: the networks that one person may have.
+func Wide(addr netip.Addr) netip.Addr { return prefix(addr, 24, 64) }
+
+// wide returns the /24 or /48 of addr. One sender may have many addresses in it.
+func wide(addr netip.Addr) netip.Addr { return prefix(addr, 24, 48) }
+
+func prefix(addr netip.Addr, bits4, bits6 int) netip.Addr {
+	bits := bits4
 	if addr.Is6() {
-		if p, err := addr.Prefix(64); err == nil {
-			return p.Addr()
-		}
+		bits = bits6
+	}
+	if p, err := addr.Prefix(bits); err == nil {
+		return p.Addr()
 	}
 	return addr
+}
+
+// takeOff subtracts n from the count of key. It keeps no count of zero.
+func takeOff[K comparable, N int | int64](counts map[K]N, key K, n N) {
+	if counts[key] -= n; counts[key] == 0 {
+		delete(counts, key)
+	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// kinds are the callbacks that tell a status, the more special first: a recording's callback
-// names its call too, and a transcription's its recording. Rooms and conferences share a parameter.
+// kinds are the callbacks with a status, the more specific first: the callback of a recording names its call as well,
+// and the callback of a transcription its recording. Rooms and conferences share a parameter.
 var kinds = []struct{ name, status, object string }{
 	{"transcription", "TranscriptionStatus", "TranscriptionSid"},
 	{"room", "StatusCallbackEvent", "RoomSid"},
@@ -23,9 +23,9 @@ var kinds = []struct{ name, status, object string }{
 	{"call", "CallStatus", "CallSid"},
 }
 
-// Events reads the one event of a callback, or the events of an Event Streams batch.
+// Events returns the one event of a callback, or the events of an Event Streams batch.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
-	// A delivery with bodySHA256 is no form, although it may have lost its content type on the way.
+	// A delivery with bodySHA256 is not a form, although a proxy may have removed its content type.
 	if isForm(r) && len(bodyHashes(r.URL)) == 0 {
 		return []webhook.Event{callback(r)}
 	}
@@ -43,27 +43,31 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	return events
 }
 
-// callback reads a form. The idempotency token is the same on each attempt and tells two callbacks
-// with equal parameters apart; without one, equal parameters of one query are one event. They are signed in any order
-// and with any escapes, right behind the query: a captured form comes to the same event in another spelling,
-// and cut otherwise.
+// callback reads a form, or the query of a request without a body, because Twilio can send callbacks as GET. The
+// idempotency token is the same on each attempt and distinguishes two callbacks with equal parameters. Without a token,
+// equal parameters of one query are one event. They are signed in any order, with any escapes, directly after the
+// query. So a captured form is the same event in another spelling, and if it is split at another place.
 func callback(r *webhook.Request) webhook.Event {
-	form, err := parseForm(r.Body)
+	form, err := parseForm(string(r.Body))
 	e := webhook.Event{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash}
 	if err == nil {
 		params := signedParams(form)
 		text := signedText(r.URL, params)
-		e.Signed = []byte(strings.ReplaceAll(text, "=", "")) // Node's form of a name without value has one more
+		e.Signed = []byte(strings.ReplaceAll(text, "=", "")) // Node's spelling of a name without a value has one more
 		e.ID = webhook.HashID(e.Signed)
+		if len(params) == 0 {
+			// Twilio signs any spelling of the URL. All spellings are the same event.
+			e.ID, e.Body = webhook.HashID([]byte(spelling(r.URL))), []byte(r.Query())
+			form, err = parseForm(r.Query())
+		}
 		switch {
-		case len(params) == 0:
-			// The URL is what differs between callbacks that carry their parameters there. It is signed in
-			// any of its spellings: a captured one comes to the same event in another.
-			e.ID = webhook.HashID([]byte(spelling(r.URL)))
-			e.Problem = string(webhook.EmptyBody)
-		case strings.Contains(text, bodyHashParam+"=") && !account.MatchString(text):
-			// Twilio signed the URL of a body that is no form, and the end of the URL came as parameters.
+		case account.MatchString(text) && len(params) == 0,
+			strings.Contains(text, bodyHashParam+"=") && !account.MatchString(text):
+			// The boundary between URL and parameters has moved: parameters of a form into the URL, or the end of the
+			// URL of another body into the parameters.
 			e.Problem = string(webhook.UnknownEnvelope)
+		case len(params) == 0 && form.Get("AccountSid") == "":
+			e.Problem = string(webhook.EmptyBody)
 		}
 	}
 	if token := r.Header.Get(idempotencyHeader); token != "" {
@@ -82,9 +86,9 @@ func callback(r *webhook.Request) webhook.Event {
 	return e
 }
 
-// describe returns the type and object of a callback, of the first kind that tells both. If none does, the type is
-// EventType, as TaskRouter (twilio.com/docs/taskrouter/api/event/reference) and Conversations call it, or "", and the
-// object the first that is named.
+// describe returns the type and object of a callback from the first kind that has both. Otherwise the type is
+// EventType, as in TaskRouter (twilio.com/docs/taskrouter/api/event/reference) and Conversations, or "", and the object
+// is the first one in the form.
 func describe(form url.Values) (eventType, object string) {
 	for _, k := range kinds {
 		named := webhook.Tag(form.Get(k.object))

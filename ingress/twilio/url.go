@@ -1,7 +1,6 @@
 package twilio
 
 import (
-	"bytes"
 	"encoding/hex"
 	"fmt"
 	"net/url"
@@ -10,17 +9,15 @@ import (
 	"strings"
 )
 
-// bodyHashParam is the query parameter that carries the hash of a body that is no form.
+// bodyHashParam is the query parameter with the hash of a body that is not a form.
 const bodyHashParam = "bodySHA256"
 
-// signedURLs returns the forms of the public URL that Twilio may have signed: as registered, escaped
-// as a client escapes it, and with every value of the query escaped anew; each with its port taken
-// away or the scheme's standard port put in. Twilio says that "signature generation on the back end is
-// inconsistent" about ports, and that it may sign It's where it calls It%27s, or the reverse; its SDKs
-// try these forms (twilio-node, webhooks.ts).
+// signedURLs returns the spellings of the public URL that Twilio may have signed: as registered, escaped as a client
+// escapes it, and with every value of the query decoded and escaped again; each without its port or with the standard
+// port of the scheme. Twilio documents that "signature generation on the back end is inconsistent" about ports, and it
+// may sign It's but call It%27s, or the reverse. Its SDKs try these spellings (twilio-node, webhooks.ts).
 //
-// It works on the text, as the fragment is the only part that never reaches the wire: Twilio keeps its
-// connection overrides (#rc=2) there.
+// It works on the text, because only the fragment is never sent: Twilio keeps its connection overrides (#rc=2) there.
 func signedURLs(registered string) []string {
 	registered = withoutFragment(registered)
 	scheme, authority, path, found := split(registered)
@@ -39,7 +36,7 @@ func signedURLs(registered string) []string {
 	return forms
 }
 
-// spelling returns one form for all spellings that [signedURLs] takes for one URL. It leaves the port as it is.
+// spelling returns the same text for all spellings that [signedURLs] treats as one URL. It does not change the port.
 func spelling(registered string) string {
 	registered = withoutFragment(registered)
 	scheme, authority, path, found := split(registered)
@@ -49,35 +46,18 @@ func spelling(registered string) string {
 	return scheme + "://" + authority + reescaped(escaped(path))
 }
 
-// signedText returns the query of the URL and the parameters behind it, decoded once. Nothing stands between the two
-// where they are signed, so somebody who holds a delivery can move the end of one into the other. The text stays the
-// same in each form of [signedURLs], except for equals signs.
+// signedText returns the query of the URL and the parameters after it, decoded once. Twilio signs no separator between
+// the two, so the holder of a delivery can move the boundary. The text is the same for each spelling of [signedURLs],
+// except for equals signs.
 func signedText(called string, params []byte) string {
 	_, query, queried := strings.Cut(withoutFragment(called), "?")
 	if queried {
 		query = "?" + query
 	}
-	text := query + string(params)
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '+':
-			b.WriteByte(' ')
-		case c == '%' && i+2 < len(text):
-			if decoded, err := hex.DecodeString(text[i+1 : i+3]); err == nil {
-				b.WriteByte(decoded[0])
-				i += 2
-				continue
-			}
-			fallthrough
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
+	return unescape(query + string(params))
 }
 
-// split takes a URL without fragment apart; path has the query.
+// split splits a URL without fragment; path includes the query.
 func split(url string) (scheme, authority, path string, found bool) {
 	scheme, rest, found := strings.Cut(url, "://")
 	if i := strings.IndexAny(rest, "/?"); i >= 0 {
@@ -91,10 +71,9 @@ func withoutFragment(url string) string {
 	return url
 }
 
-// otherPort returns the authority without its port, or with the scheme's standard one.
+// otherPort returns the authority without its port, or with the scheme's standard port if it is missing.
 func otherPort(scheme, authority string) string {
-	// The port stands after the last "@" (a password may hold a colon) and the last "]" (so does
-	// an IPv6 address).
+	// The port follows the last "@" (a password may contain a colon) and the last "]" (so may an IPv6 address).
 	host := max(strings.LastIndexByte(authority, '@'), strings.LastIndexByte(authority, ']')) + 1
 	if colon := strings.IndexByte(authority[host:], ':'); colon >= 0 {
 		return authority[:host+colon]
@@ -105,8 +84,8 @@ func otherPort(scheme, authority string) string {
 	return authority + ":80"
 }
 
-// escaped returns a path and its query as a client sends them (WHATWG URL): a path that begins with a
-// slash, and percent signs for what may not stand there.
+// escaped returns a path and its query as a client sends them (WHATWG URL): the path begins with a slash, and
+// disallowed characters are percent-encoded.
 func escaped(path string) string {
 	path, query, queried := strings.Cut(path, "?")
 	if path == "" {
@@ -119,7 +98,7 @@ func escaped(path string) string {
 	return path
 }
 
-// escape percent-encodes the bytes of set, control characters and all other characters than ASCII.
+// escape percent-encodes the bytes of set, control characters and all characters outside of ASCII.
 func escape(text, set string) string {
 	var b strings.Builder
 	for _, c := range []byte(text) {
@@ -132,8 +111,8 @@ func escape(text, set string) string {
 	return b.String()
 }
 
-// reescaped returns path with each name and value of its query decoded and escaped anew, as Node's
-// querystring does. One that cannot be decoded stays as it is.
+// reescaped returns path with each name and value of its query decoded and escaped again, as Node's querystring does.
+// An undecodable name or value is unchanged.
 func reescaped(path string) string {
 	path, query, queried := strings.Cut(path, "?")
 	if !queried {
@@ -152,16 +131,16 @@ func reescaped(path string) string {
 	return path + "?" + strings.Join(pairs, "&")
 }
 
-// component turns what [url.QueryEscape] makes into what encodeURIComponent does.
+// component converts the result of [url.QueryEscape] to the result of encodeURIComponent.
 var component = strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*")
 
-// account finds the parameter that every form of Twilio's has, as it is signed: without an equals sign. In a URL of
-// Twilio's it does not stand so.
+// account matches the AccountSid, which every form of Twilio's has, as it is signed: without an equals sign. A URL of
+// Twilio's does not contain it in this form.
 var account = regexp.MustCompile("AccountSidAC[0-9a-f]{32}")
 
-// bodyHashes returns the values of bodySHA256 in the URL's query. The whole URL is under the
-// signature, so each value that is found there is Twilio's. The name counts in any spelling that
-// [signedURLs] takes for this one: else a hash could be hidden from here, with the body it names.
+// bodyHashes returns the values of bodySHA256 in the URL's query. The signature covers the whole URL, so each value is
+// Twilio's. It recognizes the name in every spelling of [signedURLs]: otherwise an attacker could hide the hash, and
+// with it the body.
 func bodyHashes(registered string) []string {
 	_, query, _ := strings.Cut(withoutFragment(registered), "?")
 	var hashes []string
@@ -181,17 +160,50 @@ func bodyHashes(registered string) []string {
 	return hashes
 }
 
-// maxParams bounds the parameters of a form. Callbacks have some 30. A megabyte of short ones that nobody has signed
-// would cost 160 ms to read and sort.
+// maxParams bounds the parameters of a form. Callbacks have about 30. An unsigned megabyte of short ones would take 160
+// ms to parse and sort.
 const maxParams = 1000
 
 var errTooManyParams = fmt.Errorf("a form has at most %d parameters", maxParams)
 
-// parseForm reads an application/x-www-form-urlencoded body. Unlike [url.ParseQuery] it takes a
-// semicolon as a character of a value, as the signer does.
-func parseForm(body []byte) (url.Values, error) {
-	if bytes.Count(body, []byte("&")) >= maxParams {
+// parseForm parses an application/x-www-form-urlencoded body or query. Unlike [url.ParseQuery], it treats a semicolon
+// as a character of a value and keeps a broken escape, as the signer does.
+func parseForm(text string) (url.Values, error) {
+	if strings.Count(text, "&") >= maxParams {
 		return nil, errTooManyParams
 	}
-	return url.ParseQuery(strings.ReplaceAll(string(body), ";", "%3B"))
+	form := url.Values{}
+	for pair := range strings.SplitSeq(text, "&") {
+		if pair == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(pair, "=")
+		name, value = unescape(name), unescape(value)
+		form[name] = append(form[name], value)
+	}
+	return form, nil
+}
+
+// unescape decodes plus signs and escapes once. It keeps a broken escape.
+func unescape(text string) string {
+	if !strings.ContainsAny(text, "%+") {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '+':
+			b.WriteByte(' ')
+		case c == '%' && i+2 < len(text):
+			if decoded, err := hex.DecodeString(text[i+1 : i+3]); err == nil {
+				b.WriteByte(decoded[0])
+				i += 2
+				continue
+			}
+			fallthrough
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }

@@ -1,14 +1,21 @@
 package webhook
 
-// Answerer is implemented by a Verifier whose provider wants an answer of its own to some
-// verified requests: Slack's url_verification, Discord's ping.
+// Answerer is implemented by a Verifier if its provider expects a special answer to some verified requests, such as
+// Slack's url_verification or Discord's ping.
 type Answerer interface {
-	// Answer returns the answer for r and true, or false for the usual one. It is only called with a
-	// request that Verify admitted.
+	// Answer returns the answer to r, or false for the default answer. It is called only with requests that Verify
+	// admitted.
 	Answer(r *Request) (Answer, bool)
 }
 
-// Answer is an HTTP answer that a provider asks for.
+// Acknowledger is implemented by a Verifier with settings that choose the answer to an authentic delivery. It replaces
+// [Contract].Acknowledge.
+type Acknowledger interface {
+	// Acknowledge returns the answer. A zero status means the default answer.
+	Acknowledge() Answer
+}
+
+// Answer is an HTTP answer that a provider requires.
 type Answer struct {
 	Status      int
 	ContentType string

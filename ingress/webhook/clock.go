@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// MaxTolerance is the widest clock tolerance that a source may have. Wider would mean none.
+// MaxTolerance is the largest clock tolerance of a source. A larger one would not bound anything.
 const MaxTolerance = 24 * time.Hour
 
-// ToleranceOr returns the source's clock tolerance, or standard where none is set.
+// ToleranceOr returns the source's clock tolerance, or standard if the source sets none.
 func (s Settings) ToleranceOr(standard time.Duration) (time.Duration, error) {
 	switch {
 	case s.Tolerance == 0:
@@ -22,9 +22,9 @@ func (s Settings) ToleranceOr(standard time.Duration) (time.Duration, error) {
 	return s.Tolerance, nil
 }
 
-// CheckClock compares the signed time with the receive time, in both directions, in whole
-// seconds: a difference of exactly the tolerance is accepted. Senders stamp whole seconds, so a
-// fraction on our side would refuse a delivery that is in time by their clock.
+// CheckClock compares the signed time with the receive time, in both directions and in whole seconds. It accepts a
+// difference of exactly the tolerance. Senders stamp whole seconds, so comparing a fraction would reject a delivery
+// that is in time by the sender's clock.
 func (r *Request) CheckClock(signed time.Time, tolerance time.Duration) error {
 	return r.checkClock(signed, tolerance, time.Second)
 }
@@ -35,7 +35,7 @@ func (r *Request) CheckClockMilli(signed time.Time, tolerance time.Duration) err
 }
 
 func (r *Request) checkClock(signed time.Time, tolerance, unit time.Duration) error {
-	// Sub gives the least Duration for times that are centuries apart, and that one has no negative.
+	// For times that are centuries apart, Sub returns the least Duration, which has no negation.
 	age := max(r.ReceivedAt.Truncate(unit).Sub(signed.Truncate(unit)), -math.MaxInt64)
 	switch {
 	case age > tolerance:
@@ -48,10 +48,10 @@ func (r *Request) checkClock(signed time.Time, tolerance, unit time.Duration) er
 	return nil
 }
 
-// ParseUnix reads a time in whole seconds since 1970, written as senders write it: ASCII digits
-// without sign, space or leading zero. Other forms that strconv accepts would be other header
-// bytes for one time. It takes at most 11 digits (the year 5138), which keeps milliseconds out.
-// Its error is of class [MalformedHeader] and calls the text by name.
+// ParseUnix parses a time in whole seconds since 1970, as senders write it: ASCII digits without sign, space or leading
+// zero. It rejects the other forms that strconv accepts, because they would be different header bytes for one time. It
+// accepts at most 11 digits (the year 5138) and so rejects milliseconds. Its error has class [MalformedHeader] and
+// names the text.
 func ParseUnix(name, text string) (time.Time, error) {
 	n, err := parseDigits(name, text, 11, "seconds")
 	return time.Unix(n, 0), err
@@ -63,8 +63,8 @@ func ParseUnixMilli(name, text string) (time.Time, error) {
 	return time.UnixMilli(n), err
 }
 
-// ParseMoment returns the time that text tells in the first of the layouts that fits, in UTC. It is the
-// zero time where none fits, and where the year in UTC is not one of 1 to 9999, which JSON cannot hold.
+// ParseMoment parses text by the first layout that matches and returns the time in UTC. It returns the zero time if no
+// layout matches or if the year in UTC is outside of 1 to 9999, which JSON cannot represent.
 func ParseMoment(text string, layouts ...string) time.Time {
 	for _, layout := range layouts {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -78,7 +78,7 @@ func ParseMoment(text string, layouts ...string) time.Time {
 }
 
 func parseDigits(name, text string, most int, unit string) (int64, error) {
-	n, err := strconv.ParseUint(text, 10, 63) // takes no sign
+	n, err := strconv.ParseUint(text, 10, 63) // accepts no sign
 	if err != nil || len(text) > most || text[0] == '0' && len(text) > 1 {
 		return 0, Errorf(MalformedHeader, "%s is not a time in %s", name, unit)
 	}

@@ -1,10 +1,10 @@
-// Package webhook is the vocabulary that the ingress and the providers share: the delivery
-// ([Request]), its check ([Verifier]), its contents ([Event]) and the reason of a refusal ([Error]).
+// Package webhook defines the types that the ingress and the providers share: the delivery ([Request]), its
+// verification ([Verifier]), its contents ([Event]) and the reason of a rejection ([Error]).
 //
-// It is a leaf: it imports nothing of ours, so that a provider needs to know this page and its
-// own document, and nothing else. A provider exports a [Provider] and passes the conformance suite in webhooktest. One
-// that signs with an HMAC is made by package hmac: from data alone, or as a directory with behaviour of its own.
+// It imports no other package of pawl. The author of a provider needs this page and the provider's documentation only.
+// A provider exports a [Provider] and passes the conformance suite in webhooktest. Package hmac makes a provider that
+// signs with an HMAC, from data alone or as a directory with behaviour of its own.
 //
-// The order is fixed and is the guarantee: Verify looks at the raw bytes and nothing else, in
-// constant time; Events is only called with a request that Verify admitted.
+// The order of the calls is a guarantee: Verify reads only the raw bytes, in constant time; Events is called only with
+// requests that Verify admitted.
 package webhook

@@ -12,15 +12,15 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// MaxDepth is how deep a payload may be nested. Providers' payloads stay below 20; encoding/json
-// refuses at 10,000 and a reader that recurses dies earlier.
+// MaxDepth is how deep a payload may be nested. The payloads of providers stay below 20. encoding/json rejects more
+// than 10,000, and a recursive parser overflows earlier.
 const MaxDepth = 512
 
-// MaxKeys is how many keys an object on a looked-up path may have. No envelope has a hundred; a
-// million of them would cost two seconds.
+// MaxKeys is how many keys an object on a looked-up path may have. No envelope has a hundred. A million keys would take
+// two seconds.
 const MaxKeys = 1 << 16
 
-// object is the members of one JSON object, by key.
+// object holds the members of one JSON object by key.
 type object map[string]member
 
 type member struct {
@@ -28,8 +28,8 @@ type member struct {
 	twice bool
 }
 
-// ambiguous reports whether a key of o differs from key in case only. Readers that ignore the
-// case, as encoding/json does, may take the one for the other.
+// ambiguous reports whether a key of o differs from key in case only. A parser that ignores case, such as
+// encoding/json, may confuse the two.
 func (o object) ambiguous(key string) bool {
 	for other := range o {
 		if other != key && strings.EqualFold(other, key) {
@@ -39,8 +39,8 @@ func (o object) ambiguous(key string) bool {
 	return false
 }
 
-// readDocument checks that body is one JSON document (RFC 8259) and returns it. readable is false when it cannot be
-// used at all; a problem beside readable leaves the structure sound.
+// readDocument checks that body is one JSON document (RFC 8259) and returns it. readable is false if the document
+// cannot be used at all. If it returns a problem and readable is true, the structure is valid.
 func readDocument(body []byte) (document gjson.Result, problem Problem, readable bool) {
 	body, mark := bytes.CutPrefix(body, []byte("\uFEFF"))
 	raw := bytes.Trim(body, " \t\r\n")
@@ -68,9 +68,9 @@ func readDocument(body []byte) (document gjson.Result, problem Problem, readable
 	return gjson.ParseBytes(raw), problem, true
 }
 
-// shallow returns raw with everything blanked that is nested deeper than MaxDepth, and reports whether anything is:
-// gjson recurses, and a stack of a million brackets would end the process. A list that deep that is never closed
-// leaves nothing, which is no document.
+// shallow returns raw without the parts that are nested deeper than MaxDepth, and reports whether there are any. gjson
+// recurses, and a million open brackets would overflow the stack and end the process. If a deep list is never closed,
+// the result is not a document.
 func shallow(raw []byte) (checked []byte, deep bool) {
 	if bytes.Count(raw, []byte("{"))+bytes.Count(raw, []byte("[")) <= MaxDepth {
 		return raw, false
@@ -105,14 +105,14 @@ func shallow(raw []byte) (checked []byte, deep bool) {
 	return checked, deep
 }
 
-// escapeProblem returns the problem of the escapes in the strings of raw, a sound document: it has backslashes nowhere
-// else. JSON readers put U+FFFD in place of half a surrogate pair.
+// escapeProblem returns the problem in the escapes of raw. raw is a valid document, so that every backslash is in a
+// string. JSON parsers replace half a surrogate pair by U+FFFD.
 func escapeProblem(raw []byte) (problem Problem) {
 	unit := func(escape []byte) rune { // the UTF-16 code unit of \uXXXX, -1 for anything else
 		if len(escape) < 6 || escape[0] != '\\' || escape[1] != 'u' {
 			return -1
 		}
-		n, _ := strconv.ParseUint(string(escape[2:6]), 16, 16) // the document is sound
+		n, _ := strconv.ParseUint(string(escape[2:6]), 16, 16) // valid, because the document is
 		return rune(n)
 	}
 	for {
@@ -137,7 +137,7 @@ func escapeProblem(raw []byte) (problem Problem) {
 	}
 }
 
-// parseObject returns the members of a checked JSON object, and the problem that its keys have.
+// parseObject returns the members of a valid JSON object, and the problem of its keys.
 func parseObject(raw gjson.Result) (o object, problem Problem) {
 	o = object{}
 	raw.ForEach(func(key, value gjson.Result) bool {
@@ -147,7 +147,7 @@ func parseObject(raw gjson.Result) (o object, problem Problem) {
 			m.twice = true
 			problem = cmp.Or(problem, DuplicateKey)
 		case len(o) == MaxKeys:
-			problem = TooManyKeys // says more than a duplicate
+			problem = TooManyKeys // the more precise problem
 			return false
 		default:
 			m.value = value.Raw
@@ -158,9 +158,8 @@ func parseObject(raw gjson.Result) (o object, problem Problem) {
 	return o, problem
 }
 
-// Elements returns the elements of body, a JSON array, and the problem that it has, with a nil
-// slice when it cannot be read as an array. Problems inside the elements are not told here: each
-// element is read as an [Envelope] of its own.
+// Elements returns the elements of body, a JSON array, and the problem of the array. The slice is nil if body cannot be
+// read as an array. Elements does not check the elements: the caller reads each one as an [Envelope].
 func Elements(body []byte) ([]json.RawMessage, Problem) {
 	document, problem, readable := readDocument(body)
 	switch {

@@ -11,40 +11,38 @@ import (
 
 // Envelope reads the few fields of a JSON object that identify and route an event.
 //
-// It works on the raw bytes and is stricter than encoding/json: keys are case-sensitive, a key
-// that stands twice in an object on a looked-up path is a problem, and so are invalid UTF-8, lone
-// surrogates, \u0000, deep nesting and trailing data anywhere. Numbers stay text. Nothing here
-// fails: a lookup that finds nothing gives a zero value, and the first fault of the document is
-// kept as its [Envelope.Problem]. Its cost is linear in the size of the body.
+// It parses the raw bytes and is stricter than encoding/json: keys are case-sensitive, and it reports a problem for a
+// duplicate key in an object on a looked-up path, invalid UTF-8, lone surrogates, \u0000, deep nesting, and trailing
+// data. Numbers stay text. No method fails: a lookup without a result returns a zero value, and [Envelope.Problem]
+// returns the first fault of the document. The cost is linear in the size of the body.
 //
 // An Envelope is not safe for concurrent use.
 type Envelope struct {
 	body    []byte
 	problem string
-	// shared says that the sender's own keys stand among the provider's.
+	// shared is set if objects contain keys of the sender beside the provider's keys.
 	shared bool
-	// objects are the objects on looked-up paths, by path; the root's path is "". nil when the
-	// body is unreadable.
+	// objects maps paths to the objects on looked-up paths; the path of the root is "". It is nil if the body cannot be
+	// read.
 	objects map[string]object
 }
 
-// ReadEnvelope reads body, which it keeps and does not change.
+// ReadEnvelope parses body, which it retains and does not change.
 func ReadEnvelope(body []byte) *Envelope {
 	e := &Envelope{body: body}
 	e.read()
 	return e
 }
 
-// ReadSharedEnvelope is [ReadEnvelope] for objects that hold the sender's own keys beside the
-// provider's. A key that stands twice is a problem only where it is looked up, and one that differs
-// from it in case is another key.
+// ReadSharedEnvelope is [ReadEnvelope] for objects with keys of the sender beside the provider's keys. A duplicate key
+// is a problem only if it is looked up. Keys that differ in case are different keys.
 func ReadSharedEnvelope(body []byte) *Envelope {
 	e := &Envelope{body: body, shared: true}
 	e.read()
 	return e
 }
 
-// read is apart from its callers so that these are inlined, and an envelope that goes no further needs no heap.
+// read is separate from its callers so that these can be inlined and an envelope that does not escape needs no heap.
 func (e *Envelope) read() {
 	document, problem, readable := readDocument(e.body)
 	if problem != "" {
@@ -61,14 +59,14 @@ func (e *Envelope) read() {
 	}
 }
 
-// noteKeys records the problem that the keys of an object have, if any.
+// noteKeys records a problem of an object's keys, if there is one.
 func (e *Envelope) noteKeys(p Problem, detail string) {
 	if p != "" && !(e.shared && p == DuplicateKey) {
 		e.Note(p, detail)
 	}
 }
 
-// Note records a problem. The first one stays: it is the one nearest to the cause.
+// Note records a problem. It keeps the first one, which is closest to the cause.
 func (e *Envelope) Note(p Problem, detail string) {
 	if e.problem != "" {
 		return
@@ -79,21 +77,20 @@ func (e *Envelope) Note(p Problem, detail string) {
 	}
 }
 
-// Problem returns the first problem that was found, or "".
+// Problem returns the first problem, or "".
 func (e *Envelope) Problem() string { return e.problem }
 
-// Readable reports whether the body is one JSON object, so that lookups make sense.
+// Readable reports whether the body is one JSON object. If not, every lookup returns a zero value.
 func (e *Envelope) Readable() bool { return e.objects != nil }
 
-// Raw returns the JSON value at path, a list of keys joined by dots ("data.object.id"), and
-// whether it is there. A key that stands twice is not there, because nobody can say which value
-// the sender meant.
+// Raw returns the JSON value at path, a list of keys joined by dots ("data.object.id"). It returns false if the value
+// is missing or if a key of the path is a duplicate, because the intended value is unknown.
 func (e *Envelope) Raw(path string) (json.RawMessage, bool) {
 	value := e.at(path)
 	return json.RawMessage(value.Raw), value.Exists()
 }
 
-// at is [Envelope.Raw] with the value read; it does not exist where nothing is at path.
+// at is [Envelope.Raw] with a parsed value. The value does not exist if the path is missing.
 func (e *Envelope) at(path string) gjson.Result {
 	if e.objects == nil {
 		return gjson.Result{}
@@ -139,7 +136,7 @@ func (e *Envelope) Has(path string) bool {
 // String returns the string at path, or "" for any other value.
 func (e *Envelope) String(path string) string { return e.at(path).Str }
 
-// Number returns the number at path as it is written, or "".
+// Number returns the text of the number at path, or "".
 func (e *Envelope) Number(path string) json.Number {
 	if value := e.at(path); value.Type == gjson.Number {
 		return json.Number(value.Raw)
@@ -147,7 +144,7 @@ func (e *Envelope) Number(path string) json.Number {
 	return ""
 }
 
-// Text returns the string or number at path as text: some providers' IDs are numbers.
+// Text returns the string or number at path as text, because the IDs of some providers are numbers.
 func (e *Envelope) Text(path string) string {
 	if n := e.Number(path); n != "" {
 		return n.String()
@@ -155,7 +152,7 @@ func (e *Envelope) Text(path string) string {
 	return e.String(path)
 }
 
-// Mode reads a boolean livemode at path; it is empty where the payload does not say.
+// Mode reads a boolean livemode at path. It returns "" if the payload does not contain one.
 func (e *Envelope) Mode(path string) Mode {
 	switch e.at(path).Type {
 	case gjson.True:
@@ -166,8 +163,8 @@ func (e *Envelope) Mode(path string) Mode {
 	return ""
 }
 
-// UnixTime returns the time at path, given in whole seconds since 1970, or the zero time. Any other value there is
-// noted as a problem.
+// UnixTime returns the time at path in whole seconds since 1970, or the zero time. It notes any other value as a
+// problem.
 func (e *Envelope) UnixTime(path string) time.Time {
 	if !e.Has(path) {
 		return time.Time{}
@@ -180,7 +177,7 @@ func (e *Envelope) UnixTime(path string) time.Time {
 	return t.UTC()
 }
 
-// RFC3339 returns the time at path, or the zero time. Any other value there is noted as a problem.
+// RFC3339 returns the time at path, or the zero time. It notes any other value as a problem.
 func (e *Envelope) RFC3339(path string) time.Time {
 	if !e.Has(path) {
 		return time.Time{}
@@ -192,14 +189,14 @@ func (e *Envelope) RFC3339(path string) time.Time {
 	return t
 }
 
-// Moment is [Envelope.RFC3339] for times that are the object's and not the envelope's: what
-// cannot be read is the zero time and no problem.
+// Moment is [Envelope.RFC3339] for times of the object rather than of the envelope. A value that cannot be parsed is
+// the zero time and not a problem.
 func (e *Envelope) Moment(path string) time.Time {
 	return ParseMoment(e.String(path), time.RFC3339Nano)
 }
 
-// EventID returns the event's ID at path. An unusable ID becomes its hash, a missing one the body's, and the problem
-// is noted: call it for providers that always send an ID.
+// EventID returns the event's ID at path. It is for providers that always send an ID. It replaces an unusable ID by its
+// hash and a missing ID by the hash of the body, and notes the problem.
 func (e *Envelope) EventID(path string) (string, IDOrigin) {
 	value := e.at(path)
 	switch {
@@ -214,7 +211,7 @@ func (e *Envelope) EventID(path string) (string, IDOrigin) {
 	return HashID(e.body), FromHash
 }
 
-// UsableID is [UsableID], with the problem noted.
+// UsableID is the function [UsableID]. It also notes the problem.
 func (e *Envelope) UsableID(id string, origin IDOrigin) (string, IDOrigin) {
 	id, origin, problem := UsableID(id, origin)
 	if problem != "" {
@@ -232,15 +229,15 @@ func (e *Envelope) EventType(path string) string {
 		}
 		return ""
 	}
-	if why := unusable(t); why != "" {
+	if why := unroutable(t); why != "" {
 		e.Note(InvalidEventType, why)
 		return ""
 	}
 	return t
 }
 
-// Tag returns the ID at path, a string, a number, or the id of an expanded object, where it can be stored and shown as
-// a routing field (account, object, API version), and "" where it cannot.
+// Tag returns the ID at path: a string, a number, or the id of an expanded object. It returns "" if the ID cannot be
+// stored and shown as a routing field (account, object, API version).
 func (e *Envelope) Tag(path string) string {
 	if s := e.Text(path); s != "" {
 		return Tag(s)

@@ -1,18 +1,17 @@
 package webhook
 
-// Hinter is implemented by a Verifier whose provider has mistakes of its own to tell: a thin event at
-// the endpoint of snapshots, a signature header without a scheme that counts.
+// Hinter is implemented by a Verifier if its provider has typical misconfigurations, such as a thin event at an
+// endpoint for snapshots, or a signature header without a supported scheme.
 type Hinter interface {
-	// Hints tells the peculiarities of a request that Verify refused. It trusts nothing in the request and admits
-	// nothing.
+	// Hints explains a request that Verify rejected. It trusts nothing in the request and admits nothing.
 	Hints(r *Request) []Hint
 }
 
-// Hint is one peculiarity, for an operator's eyes. It holds no secret, signature or part of the body.
+// Hint is one explanation for an operator. It contains no secret, signature or part of the body.
 type Hint struct {
-	// Code is a stable word.
+	// Code is a stable identifier.
 	Code string
-	// Text is a sentence that says what to do about it.
+	// Text is a sentence with the action to take.
 	Text string
 }
 

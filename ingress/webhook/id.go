@@ -9,18 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// MaxEventID is the longest event ID, in bytes, that is used as it is: what receipts.event_id holds.
-// Longer ones would not fit a Temporal workflow ID beside provider and account.
+// MaxEventID is the longest event ID, in bytes, that is used unchanged: the limit of receipts.event_id. A longer one
+// would not fit into a Temporal workflow ID beside provider and account.
 const MaxEventID = 200
 
-// HashID returns the event ID that stands for b: "sha256:" and the hash in hex.
+// HashID returns the event ID of bytes without an ID: "sha256:" and the hash in hex.
 func HashID(b []byte) string {
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// UsableID returns id and origin when id can be used as it is; else the hash of id, [FromHash]
-// and why. Two deliveries of one unusable ID still meet at one event.
+// UsableID returns id and origin if id can be used unchanged. Otherwise it returns the hash of id, [FromHash] and the
+// reason. Deliveries with the same unusable ID still get the same event ID.
 func UsableID(id string, origin IDOrigin) (string, IDOrigin, string) {
 	if why := unusable(id); why != "" {
 		return HashID([]byte(id)), FromHash, why
@@ -28,7 +28,7 @@ func UsableID(id string, origin IDOrigin) (string, IDOrigin, string) {
 	return id, origin, ""
 }
 
-// unusable says why s cannot be an ID, or "".
+// unusable returns why s cannot be an ID, or "".
 func unusable(s string) string {
 	switch {
 	case len(s) > MaxEventID:
@@ -38,17 +38,25 @@ func unusable(s string) string {
 	case strings.ContainsFunc(s, unicode.IsControl):
 		return "control characters"
 	case strings.ContainsRune(s, utf8.RuneError):
-		// encoding/json puts U+FFFD where bytes or escapes were broken: two broken IDs would be one.
+		// encoding/json decodes invalid bytes and escapes as U+FFFD, so that two different IDs would become equal.
 		return "broken characters"
 	}
 	return ""
 }
 
-// Tag returns s where it can be stored and shown as a routing field, else "": the bytes are in
-// the body, and a field of ten kilobytes or with control characters routes nothing.
+// Tag returns s if it can be a routing field: a type, an account or an object, which Temporal, lists and logs show.
+// Otherwise it returns "": the bytes are in the body.
 func Tag(s string) string {
-	if unusable(s) != "" {
+	if unroutable(s) != "" {
 		return ""
 	}
 	return s
+}
+
+// unroutable returns why s cannot be a routing field, or "". Routing fields never hold an address.
+func unroutable(s string) string {
+	if strings.Contains(s, "@") {
+		return "may be an e-mail address"
+	}
+	return unusable(s)
 }

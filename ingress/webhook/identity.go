@@ -1,23 +1,23 @@
 package webhook
 
-// Identity says what identifies an event: which deliveries are one.
+// Identity is how an event is identified: which deliveries count as one event.
 type Identity string
 
-// The kinds of identity. If the signature leaves out the ID, the account or the mode, somebody who holds a delivery can
-// send its bytes under others: the same bytes under another ID are then a suspected replay.
+// The kinds of identity. If the signature does not cover the ID, the account or the mode, the holder of a delivery can
+// send its bytes under other values. The same bytes under another ID are then a suspected replay.
 const (
-	// ByID says that the signature covers the ID. Deliveries of one ID are one event, also with other bytes.
+	// ByID: the signature covers the ID. Deliveries with equal IDs are one event, even if their bytes differ.
 	ByID Identity = "id"
-	// ByBytes says that it does not. Other bytes under the same ID are another event.
+	// ByBytes: the signature does not cover the ID. Other bytes under the same ID are another event.
 	ByBytes Identity = "bytes"
-	// ByIDOrBytes says that it does not, but the bytes of one event may differ, because the time of sending stands in
-	// them; or that it covers the ID, and not the account or mode beside it. Other bytes under the same ID are this
-	// event.
+	// ByIDOrBytes: the signature does not cover the ID, and the bytes of one event may differ because they contain the
+	// time of sending; or it covers the ID but not the account or mode beside it. Other bytes under the same ID are the
+	// same event.
 	ByIDOrBytes Identity = "id_or_bytes"
 )
 
-// Identify says what identifies e: what the event says itself, else the place of its ID, since a body is signed, else
-// the contract. If none of them says anything, the bytes identify the event: that takes nothing on trust.
+// Identify returns the identity of e: the event's own, else by the place of its ID (an ID in the body is signed), else
+// the contract's. The default is ByBytes, which relies on nothing unsigned.
 func (c Contract) Identify(e Event) Identity {
 	switch {
 	case e.Identity != "":

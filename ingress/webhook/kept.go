@@ -8,22 +8,24 @@ import (
 	"strings"
 )
 
-// Headers are the headers of a provider's deliveries that pawl keeps. Any other header may be the password of a proxy
-// or of another provider.
+// Headers lists the headers of a provider's deliveries that pawl stores. Any other header might hold a password of a
+// proxy or of another provider.
 type Headers struct {
-	// Plain are no secret: they name the event, its kind, the try. They are kept with receipts and with refused
-	// requests.
+	// Plain lists headers without secrets: the ID and type of the event, the number of the attempt. They are stored
+	// with receipts and with rejected requests.
 	Plain []string
-	// Signatures are what a delivery is verified by. They are kept with refused requests, which can be verified again.
+	// Signatures lists the signature headers. They are stored with rejected requests, so that these can be verified
+	// again.
 	Signatures []string
-	// Tokens are secrets themselves. Their SHA-256 is kept, with refused requests only: it verifies again as well.
+	// Tokens lists headers that are secrets. Their SHA-256 is stored, with rejected requests only; it suffices to
+	// verify the request again.
 	Tokens []string
-	// Query is set where the query that came is signed, and not that of the source's own URL. It is then kept with
-	// refused requests.
+	// Query is set if the signature covers the query of the request rather than of the source's own URL. The query is
+	// then stored with rejected requests.
 	Query bool
 }
 
-// Headed is implemented by a Verifier whose settings name headers. Others have those of the contract.
+// Headed is implemented by a Verifier if its settings name headers. The headers of the contract apply otherwise.
 type Headed interface {
 	Headers() Headers
 }
@@ -36,19 +38,19 @@ func HeadersOf(p Provider, v Verifier) Headers {
 	return p.Contract.Headers
 }
 
-// plain are the headers that tell of a request whoever sends it: the form of the body, the software, and the IDs under
-// which it stands in a proxy's log.
+// plain lists headers that are stored for every provider: the format of the body, the software, and the IDs of the
+// request in a proxy's log.
 var plain = []string{
 	"Content-Type", "Content-Length", "Content-Encoding", "User-Agent", "Via", "Date", "Traceparent", "X-Request-Id",
 	"Request-Id",
 	"X-Correlation-Id", "X-Amzn-Trace-Id", "X-Amz-Cf-Id", "X-Cloud-Trace-Context", "Cf-Ray",
 }
 
-// SchemeHeader is the header under which a receipt's [Coverage] is kept, and relayed. A request cannot bring it:
-// nobody's headers have it.
+// SchemeHeader is the header under which a receipt stores its [Coverage], and which relays forward. No provider lists
+// it in its Headers, so a request cannot set it.
 const SchemeHeader = "Pawl-Scheme"
 
-// OfReceipt returns the headers that are kept with the receipt of an admitted delivery. from stays as it is.
+// OfReceipt returns the headers to store with the receipt of an admitted delivery. It does not change from.
 func (h Headers) OfReceipt(from http.Header) http.Header {
 	kept := http.Header{}
 	for name, values := range from {
@@ -59,8 +61,8 @@ func (h Headers) OfReceipt(from http.Header) http.Header {
 	return kept
 }
 
-// OfRefusal returns the headers that are kept with a refused request: enough to verify it again, as a [Request] that is
-// marked as Kept. from stays as it is.
+// OfRefusal returns the headers to store with a rejected request: enough to verify it again, as a [Request] with Kept
+// set. It does not change from.
 func (h Headers) OfRefusal(from http.Header) http.Header {
 	kept := h.OfReceipt(from)
 	for name, values := range from {
@@ -89,7 +91,7 @@ type TokenHash [sha256.Size]byte
 // HashToken returns the hash of a token.
 func HashToken(token string) TokenHash { return sha256.Sum256([]byte(token)) }
 
-// TokenOnce is [Request.HeaderOnce] for a header that holds a token. A kept request has the hash alone.
+// TokenOnce is [Request.HeaderOnce] for a header with a token. A kept request has only the hash.
 func (r *Request) TokenOnce(name string) (TokenHash, error) {
 	value, err := r.HeaderOnce(name)
 	if err != nil || !r.Kept {

@@ -15,21 +15,23 @@ import (
 )
 
 const (
-	// MinSecret is the shortest key, in bytes, that a source may have: the minimum of Standard
-	// Webhooks 1.0.0. A shorter one can be guessed, and an empty one verifies whatever an
-	// attacker signs with nothing (stripe-go PR 2429).
+	// MinSecret is the shortest key of a source, in bytes: the minimum of Standard Webhooks 1.0.0. A shorter key can be
+	// guessed, and an empty one verifies anything that an attacker signs with an empty key (stripe-go PR 2429).
 	MinSecret = 24
 
-	// MinSecret128 is the length of secrets of 128 bits in base64 without padding, which some providers make
-	// and nobody can have longer.
+	// MinSecret128 is the length of 128 bits in base64 without padding. Some providers generate secrets of this length
+	// and offer no longer ones.
 	MinSecret128 = 22
 
-	// MaxSignatures is how many signatures of one header are compared. A provider that rotates
-	// sends two or three; without a bound, a header of 60 KB buys a thousand comparisons.
+	// MaxSignatures is how many signatures of one header are compared. A provider that rotates sends two or three.
+	// Without a limit, a header of 60 KB would cost a thousand comparisons.
 	MaxSignatures = 16
 
-	// AllowShortSecrets is the key of Settings.Options that lifts MinSecret and CheckStandIn when it is "true",
-	// for the published examples and for test endpoints. An empty secret stays refused.
+	// KeyEncoding is the key in Settings.Options of providers with several encodings for secrets.
+	KeyEncoding = "key_encoding"
+
+	// AllowShortSecrets is the key in Settings.Options that disables MinSecret and CheckStandIn if it is "true", for
+	// published examples and test endpoints. An empty secret is still rejected.
 	AllowShortSecrets = "allow_short_secrets"
 )
 
@@ -44,12 +46,12 @@ type ringKey[K any] struct {
 	key    K
 }
 
-// NewKeyring decodes the secrets of s. Its error names, for each secret that cannot be used, the
-// source, the secret's label and what decode says, which should be the fix.
+// NewKeyring decodes the secrets of s. Its error names the source and the label of each unusable secret, with the error
+// of decode, which should contain the fix.
 func NewKeyring[K any](s Settings, decode func(value string) (K, error)) (*Keyring[K], error) {
 	ring := &Keyring[K]{source: s.Source}
 	if len(s.Secrets) == 0 {
-		return nil, fmt.Errorf("source %s: secrets: there is none; name at least one, e.g. env:NAME or file:PATH", s.Source)
+		return nil, fmt.Errorf("source %s: secrets: the list is empty; add at least one, e.g. env:NAME or file:PATH", s.Source)
 	}
 	var faults []error
 	labels := map[string]bool{}
@@ -69,9 +71,9 @@ func NewKeyring[K any](s Settings, decode func(value string) (K, error)) (*Keyri
 		case strings.TrimSpace(secret.Value) == "":
 			fault("it is empty; copy the secret from the provider")
 			continue
-		// A PEM file ends with a line break, and what made it may have written text before it.
+		// A PEM file ends with a line break, and the program that wrote it may have put text before it.
 		case strings.TrimSpace(secret.Value) != secret.Value && !strings.Contains(secret.Value, "-----BEGIN "):
-			fault("white space or a line break stands around it; store it without")
+			fault("it begins or ends with white space or a line break; remove that")
 			continue
 		}
 		key, err := decode(secret.Value)
@@ -87,7 +89,7 @@ func NewKeyring[K any](s Settings, decode func(value string) (K, error)) (*Keyri
 	return ring, nil
 }
 
-// NewHMACKeyring is [NewKeyring] for symmetric keys: it also refuses those that [CheckKey] does, as decoded.
+// NewHMACKeyring is [NewKeyring] for symmetric keys. It also rejects keys that fail [CheckKey] after decoding.
 func NewHMACKeyring(s Settings, decode func(value string) ([]byte, error)) (*Keyring[[]byte], error) {
 	return NewKeyring(s, func(value string) ([]byte, error) {
 		key, err := decode(value)
@@ -98,8 +100,8 @@ func NewHMACKeyring(s Settings, decode func(value string) ([]byte, error)) (*Key
 	})
 }
 
-// CheckKey refuses an empty symmetric key, and unless s allows it one under [MinSecret] bytes, or those of s, and one
-// that only stands where a secret should be, see [CheckStandIn].
+// CheckKey rejects an empty symmetric key. Unless s allows short secrets, it also rejects a key shorter than
+// [MinSecret] bytes or the minimum of s, and a placeholder, see [CheckStandIn].
 func CheckKey(s Settings, key []byte) error {
 	if len(key) == 0 {
 		return errors.New("it decodes to nothing; copy the secret from the provider")
@@ -113,10 +115,10 @@ func CheckKey(s Settings, key []byte) error {
 	return CheckStandIn(key)
 }
 
-// TextKey takes the secret's text as the key.
+// TextKey uses the text of the secret as the key.
 func TextKey(value string) ([]byte, error) { return []byte(value), nil }
 
-// HexKey takes a secret that is written in hex.
+// HexKey decodes a secret in hex.
 func HexKey(value string) ([]byte, error) {
 	key, err := hex.DecodeString(value)
 	if err != nil {
@@ -125,23 +127,23 @@ func HexKey(value string) ([]byte, error) {
 	return key, nil
 }
 
-// Base64Key takes a secret that is written in standard base64. Unlike in a signature, spare bits may be
-// set: a secret that somebody has thought up has them, and the libraries of Standard Webhooks take it.
+// Base64Key decodes a secret in standard base64. Unlike in a signature, unused trailing bits may be set: they are in
+// secrets that people made up, and the libraries of Standard Webhooks accept them.
 func Base64Key(value string) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(value)
 	if err == nil && !strings.ContainsAny(value, "\r\n") {
 		return key, nil
 	}
-	// It may as well have lost more than that: the provider's copy has to be looked at.
+	// The secret may have lost more than the padding, so the operator has to compare it with the provider's.
 	if _, err := base64.RawStdEncoding.DecodeString(value); err == nil && len(value)%4 != 0 {
-		return nil, fmt.Errorf("its end is missing: base64 of %d characters ends with %q; copy the key again, and add that where the provider leaves it out",
+		return nil, fmt.Errorf("its end is missing: base64 of %d characters ends with %q; copy the key again, and add the padding if the provider omits it",
 			len(value), strings.Repeat("=", 4-len(value)%4))
 	}
 	return nil, errors.New("it is not base64; copy the key as the provider shows it")
 }
 
-// Match returns the first secret, in the order of the settings, that is active at the time and
-// whose key admits the request, or an *[Error] of class [NoMatchingSignature].
+// Match returns the first secret, in the order of the settings, that is active at the time and has a key that admits
+// returns true for. Its error is an *[Error] of class [NoMatchingSignature].
 func (ring *Keyring[K]) Match(at time.Time, admits func(key K) bool) (Match, error) {
 	active := 0
 	for _, k := range ring.keys {
@@ -161,8 +163,8 @@ func (ring *Keyring[K]) Match(at time.Time, admits func(key K) bool) (Match, err
 		ring.source)
 }
 
-// MatchHMAC admits when one of the first [MaxSignatures] candidates is the HMAC of the parts, one
-// after the other, under an active key. It compares in constant time.
+// MatchHMAC admits if one of the first [MaxSignatures] candidates is the HMAC of the concatenated parts under
+// an active key. It compares in constant time.
 func MatchHMAC(ring *Keyring[[]byte], at time.Time, newHash func() hash.Hash, candidates [][]byte,
 	parts ...[]byte) (Match, error) {
 	candidates = candidates[:min(len(candidates), MaxSignatures)]
@@ -171,7 +173,7 @@ func MatchHMAC(ring *Keyring[[]byte], at time.Time, newHash func() hash.Hash, ca
 	})
 }
 
-// Fits reports whether one of the candidates is mac. It looks at all of them, in constant time.
+// Fits reports whether one of the candidates equals mac. It compares all of them in constant time.
 func Fits(mac []byte, candidates [][]byte) bool {
 	found := false
 	for _, c := range candidates {
@@ -182,7 +184,7 @@ func Fits(mac []byte, candidates [][]byte) bool {
 	return found
 }
 
-// MAC returns the HMAC of the parts, one after the other.
+// MAC returns the HMAC of the concatenated parts.
 func MAC(newHash func() hash.Hash, key []byte, parts ...[]byte) []byte {
 	mac := hmac.New(newHash, key)
 	for _, p := range parts {
@@ -191,8 +193,8 @@ func MAC(newHash func() hash.Hash, key []byte, parts ...[]byte) []byte {
 	return mac.Sum(nil)
 }
 
-// MatchToken admits when token is the hash of an active key. It compares hashes in constant time, so that not even the
-// length of the secret shows.
+// MatchToken admits if token is the hash of an active key. It compares hashes in constant time, so that the duration
+// does not reveal the length of the secret.
 func MatchToken(ring *Keyring[[]byte], at time.Time, token TokenHash) (Match, error) {
 	return ring.Match(at, func(key []byte) bool {
 		want := sha256.Sum256(key)
@@ -200,7 +202,7 @@ func MatchToken(ring *Keyring[[]byte], at time.Time, token TokenHash) (Match, er
 	})
 }
 
-// DecodeHex decodes a signature in hex, of either case. Any other text gives nil, which no MAC equals.
+// DecodeHex decodes a signature in hex, of either case. It returns nil for any other text; nil equals no MAC.
 func DecodeHex(text string) []byte {
 	sig, err := hex.DecodeString(text)
 	if err != nil {
@@ -209,9 +211,9 @@ func DecodeHex(text string) []byte {
 	return sig
 }
 
-// DecodeBase64 decodes a signature in padded standard base64. Any other text gives nil. It is strict:
-// encoding/base64 otherwise skips line breaks and accepts spare bits, so that many texts would be
-// one signature.
+// DecodeBase64 decodes a signature in padded standard base64. It returns nil for any other text. It is strict, because
+// encoding/base64 by default skips line breaks and accepts set trailing bits, so that many texts would be one
+// signature.
 func DecodeBase64(text string) []byte {
 	sig, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || strings.ContainsAny(text, "\r\n") {

@@ -7,83 +7,87 @@ import (
 	"time"
 )
 
-// Provider is one sender of webhooks: its promises, and how a source of it is verified.
+// Provider describes a sender of webhooks: its contract, and how to verify a source of it.
 type Provider struct {
 	Name     string
 	Contract Contract
-	// New checks the settings and returns the source's verifier. Its error names every setting
-	// that is wrong and the fix; a source without a usable secret does not start.
+	// New validates the settings and returns the source's verifier. Its error names every invalid setting and the fix.
+	// A source without a usable secret does not start.
 	New func(Settings) (Verifier, error)
-	// Sign makes a delivery as the provider does; nil where that cannot be done. It is for tests
-	// and for sending test events, and not used when a delivery is verified.
+	// Sign makes a delivery like the provider's; it is nil if that is impossible. It is for tests and for sending test
+	// events. Verification does not use it.
 	Sign func(SignInput) (SignOutput, error)
-	// Sample is what else it takes to make up an event of the provider; for the same uses only.
+	// Sample holds the other data that an invented event needs, for the same uses only.
 	Sample Sample
 }
 
-// Contract is what a provider's documents promise, as data: it decides about body limits, answers and
-// what counts as one event, and is what the tables of the documentation are written from.
+// Contract holds the promises of a provider's documents as data. It determines body limits, answers and the identity
+// of events. The tables of the documentation are generated from it.
 type Contract struct {
 	// Scheme names the verification in a few words, e.g. "HMAC-SHA256 of t.body".
 	Scheme string
-	// ID, Type, Account, Object, OccurredAt and Mode say where each is found; "" when the provider does not send it.
+	// ID, Type, Account, Object, OccurredAt and Mode describe where each field is found; "" if the provider does not
+	// send it.
 	ID, Type, Account, Object, OccurredAt, Mode string
-	// Generic is true where the name stands for a way of signing and not for one sender. Each source is
-	// then a sender with IDs of its own: its name is part of the account, before a slash where an event gives one.
+	// Generic is true if the provider is a signature scheme rather than one sender. Each source is then a
+	// sender with its own IDs: the source's name becomes part of the account, before a slash if an event contains an
+	// account.
 	Generic bool
-	// Identity is what identifies an event whose ID does not stand in the signed body; "" is [ByBytes].
+	// Identity applies to events without an ID in the signed body; "" is [ByBytes].
 	Identity Identity
-	// Dedupe says in words what identifies an event.
+	// Dedupe describes in words how an event is identified.
 	Dedupe string
-	// AnswerWithin is the provider's published limit for an answer; zero where none is published.
+	// AnswerWithin is the provider's published limit for an answer; zero if none is published.
 	AnswerWithin time.Duration
-	// Retries says for how long and how often the provider tries again; RetryFor is its horizon, zero for never.
+	// Retries describes how often and how long the provider retries. RetryFor is the total time, zero for never.
 	Retries  string
 	RetryFor time.Duration
-	// Disables says when the provider gives up on the endpoint. DisablesAt is the number of failures in a row, and
-	// DisablesAfter the time of nothing else, after which it does; zero where that is not known.
+	// Disables describes when the provider disables the endpoint: after DisablesAt failures in a row, or DisablesAfter
+	// of only failures. Zero means unknown.
 	Disables      string
 	DisablesAt    int64
 	DisablesAfter time.Duration
 	// BodyLimit is the largest body that the provider sends, in bytes; zero means pawl's default.
 	BodyLimit int64
-	// Tolerance is the default clock tolerance; zero where nothing is timed.
+	// Tolerance is the default clock tolerance; zero if deliveries have no signed time.
 	Tolerance time.Duration
-	// Options are the settings of a source that only this provider knows, each with its effect.
+	// Options are the settings of a source that are specific to this provider, each with its effect.
 	Options map[string]string
-	// Headers are those of the provider's deliveries.
+	// Headers lists the headers of the provider's deliveries.
 	Headers Headers
-	// MinSecret is the shortest secret, in bytes, that a source may have, if the provider makes shorter ones than
-	// [MinSecret]; else zero.
+	// MinSecret is the shortest secret of a source, in bytes, if the provider's secrets are shorter than [MinSecret];
+	// else zero.
 	MinSecret int
-	// PublicKeys is set where a source's secrets are public keys or certificates: they verify, and what signs stays
-	// with the provider. It must be told, since a public key of Discord's has the form of a private one.
+	// PublicKeys is set if a source's secrets are public keys or certificates, which verify and cannot sign. It cannot
+	// be derived: a public key of Discord's has the format of a private one.
 	PublicKeys bool
-	// PublicKeyPrefix is how those secrets begin that are public keys, where others sign; "" where none is.
+	// PublicKeyPrefix is the prefix of secrets that are public keys, if a source's other secrets can sign; "" if no
+	// secret is a public key.
 	PublicKeyPrefix string
-	// SecretOptional is set where a source may do without a secret of its own: New says whether this one may.
+	// SecretOptional is set if some sources need no secret of their own. New decides for each source.
 	SecretOptional bool
-	// Always401 is set where every rejection is to be answered with 401, also of a request that no
-	// secret could admit: Discord takes an endpoint away that answers otherwise.
+	// Always401 is set if every rejection must be answered with 401, even of requests that no secret could admit.
+	// Discord disables an endpoint that answers otherwise.
 	Always401 bool
 	// Acknowledge is the answer to an authentic delivery in place of the usual 202 or 200, once its events are
 	// committed; its Status is zero for the usual one. Some providers count only one status as success.
 	Acknowledge Answer
-	// AsksWithHead is set where a URL is taken only when it answers a HEAD, which nothing signs and which
-	// carries nothing.
+	// DeliversByGET is set if the provider also sends deliveries as GET requests with the event in the query.
+	DeliversByGET bool
+	// AsksWithHead is set if the provider checks a URL with an unsigned, empty HEAD request.
 	AsksWithHead bool
-	// Ping is the beginning of the unsigned body that asks whether a URL can be called; a number follows and nothing
-	// else. "" for a provider that sends no such body.
+	// Ping is the beginning of the unsigned body by which the provider checks a URL. Only a number follows. "" if the
+	// provider sends no such body.
 	Ping string
 }
 
-// VerifiesOnly reports whether a source's secret is a public key, which cannot sign.
+// VerifiesOnly reports whether a secret is a public key, which cannot sign.
 func (c Contract) VerifiesOnly(secret string) bool {
 	return c.PublicKeys || c.PublicKeyPrefix != "" && strings.HasPrefix(secret, c.PublicKeyPrefix)
 }
 
-// GaveUp returns how far the provider has come on its way to give up on the endpoint: 1 where it has, 0 where nothing
-// is known of when it does. failures are those in a row, and lasted is the time from the first to the last.
+// GaveUp returns how close the provider is to disabling the endpoint: 1 if it has disabled it, 0 if the rule is
+// unknown. failures counts the failures in a row; lasted is the time from the first to the last.
 func (c Contract) GaveUp(failures int64, lasted time.Duration) (share float64) {
 	if c.DisablesAt > 0 {
 		share = float64(failures) / float64(c.DisablesAt)
@@ -98,24 +102,25 @@ func (c Contract) GaveUp(failures int64, lasted time.Duration) (share float64) {
 type Settings struct {
 	// Source is the source's name, for error messages.
 	Source string
-	// Secrets are tried in order; the first that matches is reported.
+	// Secrets are tried in order. The first match is reported.
 	Secrets []Secret
-	// MinSecret is the contract's; a provider that has one sets it before it reads the secrets.
+	// MinSecret is the contract's MinSecret. A provider that has one sets it before it reads the secrets.
 	MinSecret int
 	// Mode is the source's declared mode.
 	Mode Mode
-	// URL is the public URL as registered with the provider; needed where it is signed.
+	// URL is the public URL as registered with the provider. It is required if the scheme signs it.
 	URL string
-	// Tolerance bounds the clock difference in both directions; zero means the provider's
-	// default. It cannot be switched off.
+	// Tolerance bounds the clock difference in both directions; zero means the provider's default. It cannot be
+	// disabled.
 	Tolerance time.Duration
-	// Offline makes the verifier fetch nothing: a diagnosis must not spend the source's fetches.
+	// Offline prevents the verifier from fetching anything, so that a diagnosis does not use up the fetches of the
+	// source.
 	Offline bool
-	// Options are the provider's own settings, e.g. "webhook_id" for PayPal.
+	// Options are the provider-specific settings, e.g. "webhook_id" for PayPal.
 	Options map[string]string
 }
 
-// Choice returns the option of that name, which has one of the values, or "" where it is left out.
+// Choice returns the value of an option, which must be one of values, or "" if it is not set.
 func (s Settings) Choice(name string, values ...string) (string, error) {
 	value := s.Options[name]
 	if value == "" || slices.Contains(values, value) {

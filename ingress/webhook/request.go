@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// Request is one delivery as it came in. Nothing in it has been parsed or trusted.
+// Request is one delivery as received, before anything is parsed or trusted.
 type Request struct {
 	// Method is the HTTP method; deliveries are POST, some handshakes are GET.
 	Method string
-	// URL is the public URL of the source with the query of this request, exactly as the
-	// provider was given it. It comes from configuration, never from the Host header: schemes
-	// that sign the URL (Twilio, Square) would otherwise verify what an attacker chose.
+	// URL is the public URL of the source as registered with the provider, with the query of this request. It comes
+	// from configuration, never from the Host header: schemes that sign the URL (Twilio, Square) would otherwise verify
+	// a URL that an attacker chose.
 	URL string
-	// Header holds the request's headers under canonical names, repeated ones in order.
+	// Header holds the request's headers under canonical names. Repeated headers keep their order.
 	Header http.Header
 	// Body holds the bytes as received, before any decoding.
 	Body []byte
-	// ReceivedAt is when the request came in. Clocks are checked against it and never against
-	// the time of the check, so that a kept request can be verified again later.
+	// ReceivedAt is when the request arrived. Signed times are compared with it and not with the present time, so that
+	// a kept request can be verified again later.
 	ReceivedAt time.Time
-	// Kept is set where the request does not come from the network and its headers are those of [Headers.OfRefusal]: of
-	// tokens there are hashes. Never set it for a live request, or whoever reads a hash has the token.
+	// Kept is set if the request comes from storage and its headers come from [Headers.OfRefusal], with hashes instead
+	// of tokens. Never set it for a live request: the hash of a token would then be as good as the token.
 	Kept bool
 }
 
-// CalledURL returns the URL that a provider calls for the registered one, with the query that came. A fragment is never
-// called: Twilio's holds connection overrides.
+// CalledURL returns the URL that a provider calls for the registered one, with the query of the request. It omits the
+// fragment, which is never sent; Twilio's holds connection overrides.
 func CalledURL(registered, query string) string {
 	base, _, _ := strings.Cut(registered, "#")
 	base, _, _ = strings.Cut(base, "?")
@@ -43,10 +43,9 @@ func (r *Request) Query() string {
 	return query
 }
 
-// HeaderOnce returns the value of the header name when it stands in the request exactly once.
-// A header that is repeated with different values is how a proxy and a verifier come to check
-// different signatures, so it is refused as malformed; a missing or empty one has class
-// [MissingHeader].
+// HeaderOnce returns the value of the header name. A missing or empty header is an error of class [MissingHeader]. A
+// header that is repeated with different values is rejected as malformed, because a proxy and a verifier could check
+// different signatures.
 func (r *Request) HeaderOnce(name string) (string, error) {
 	values := r.Header.Values(name)
 	if len(values) == 0 || values[0] == "" && len(values) == 1 {
@@ -54,14 +53,14 @@ func (r *Request) HeaderOnce(name string) (string, error) {
 	}
 	for _, v := range values[1:] {
 		if v != values[0] {
-			return "", Errorf(MalformedHeader, "header %s stands %d times with different values", name, len(values))
+			return "", Errorf(MalformedHeader, "header %s occurs %d times with different values", name, len(values))
 		}
 	}
 	return values[0], nil
 }
 
-// HeaderID returns the event's ID from the header name of r, for the providers that put it there. The ID is the
-// body's hash when the header is missing or has several values; an unusable value is noted in e.
+// HeaderID returns the event's ID from the header name, for providers that send it there. If the header is missing or
+// has several values, the ID is the hash of the body. HeaderID notes an unusable value in e.
 func (r *Request) HeaderID(e *Envelope, name string) (string, IDOrigin) {
 	value, err := r.HeaderOnce(name)
 	if err != nil {
@@ -73,8 +72,7 @@ func (r *Request) HeaderID(e *Envelope, name string) (string, IDOrigin) {
 	return e.UsableID(value, FromHeader)
 }
 
-// HeaderTag returns the value of the header name where it stands in r once and can be stored and
-// shown, else "".
+// HeaderTag returns the value of the header name if it occurs once and can be stored and shown, else "".
 func (r *Request) HeaderTag(name string) string {
 	value, err := r.HeaderOnce(name)
 	if err != nil {

@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// Sample says how to make up an event of the provider, and a source for it, so that pawl can be tried without the
-// provider: in tests, with `pawl dev` and with `pawl send`. As [Provider.Sign], it has no part in verifying a delivery.
+// Sample describes how to invent an event of the provider and a source for it, so that pawl can be tried without the
+// provider: in tests, with `pawl dev` and with `pawl send`. Like [Provider.Sign], it takes no part in verification.
 type Sample struct {
-	// Type is the type of the event that is made where none is asked for; "" is test.event.
+	// Type is the default event type; "" means test.event.
 	Type string
-	// TypeWith has other such types, by the option of the source that asks for them, written name=value.
+	// TypeWith maps options of the source, written name=value, to their default event types.
 	TypeWith map[string]string
-	// Funcs are functions of the template of its body, cmd/internal/forge/samples/NAME.tmpl.
+	// Funcs are functions for the template of the body, cmd/internal/dev/forge/samples/NAME.tmpl.
 	Funcs map[string]any
-	// EventID returns a random event ID in the provider's form; nil puts evt_ before random letters and digits.
+	// EventID returns a random event ID in the provider's format. nil means evt_ and random letters and digits.
 	EventID func() string
-	// Account is the default provider-side account of an event; "" for an event without account.
+	// Account is the default provider account of an event; "" for events without an account.
 	Account string
-	// Options are those that a source cannot do without.
+	// Options are the required options of a source.
 	Options map[string]string
-	// Keys makes new keys as the provider does; nil makes 64 hexadecimal digits.
+	// Keys makes new keys in the provider's format. nil means 64 hexadecimal digits.
 	Keys func() (Keys, error)
 }
 
-// TypeFor returns the type of the event that is made for a source with these options where none is asked for.
+// TypeFor returns the default event type for a source with these options.
 func (s Sample) TypeFor(options map[string]string) string {
 	for option, typ := range s.TypeWith {
 		if name, value, _ := strings.Cut(option, "="); options[name] == value {
@@ -37,7 +37,7 @@ func (s Sample) TypeFor(options map[string]string) string {
 	return cmp.Or(s.Type, "test.event")
 }
 
-// NewEventID returns a random event ID in the provider's form.
+// NewEventID returns a random event ID in the provider's format.
 func (s Sample) NewEventID() string {
 	if s.EventID == nil {
 		return "evt_" + rand.Text()
@@ -53,16 +53,16 @@ func (s Sample) NewKeys() (Keys, error) {
 	return s.Keys()
 }
 
-// Keys are what a source verifies with, its secret, and what the provider signs with.
+// Keys are the two sides of a signature: the source verifies with Verify, its secret, and the provider signs with Sign.
 type Keys struct{ Verify, Sign string }
 
 // Pair reports whether the provider signs with a private key. The source then has the public half only.
 func (k Keys) Pair() bool { return k.Sign != k.Verify }
 
-// sharedKey is one that both sides have.
+// sharedKey returns the keys of a symmetric scheme.
 func sharedKey(text string) Keys { return Keys{Verify: text, Sign: text} }
 
-// NewWhsec makes a key as Stripe and the senders of Standard Webhooks write theirs: whsec_ and base64 of 32 bytes.
+// NewWhsec makes a key in the format of Stripe and Standard Webhooks: whsec_ and base64 of 32 bytes.
 func NewWhsec() (Keys, error) {
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails, see its documentation

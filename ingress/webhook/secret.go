@@ -8,9 +8,9 @@ import (
 // Secret is one key of a source. Several are active during a rotation.
 type Secret struct {
 	Label string
-	// Value is the secret in the form that the provider shows it (text, hex, base64, PEM).
+	// Value is the secret in the format that the provider shows (text, hex, base64, PEM).
 	Value string
-	// NotBefore and NotAfter bound its use; zero means unbounded.
+	// NotBefore and NotAfter bound its use. Zero means unbounded.
 	NotBefore, NotAfter time.Time
 }
 
@@ -19,7 +19,7 @@ func (s Secret) Active(t time.Time) bool {
 	return (s.NotBefore.IsZero() || !t.Before(s.NotBefore)) && (s.NotAfter.IsZero() || !t.After(s.NotAfter))
 }
 
-// String hides the value, so that a secret that reaches a format verb does not reach a log.
+// String hides the value, so that formatting a secret does not log it.
 func (s Secret) String() string { return "secret " + s.Label }
 
 // GoString hides the value from %#v.

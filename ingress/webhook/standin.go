@@ -5,68 +5,162 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
-// standIns are the words that documentation writes in place of a secret, as letters alone.
-var standIns = [][]byte{
-	[]byte("changeme"), []byte("replaceme"), []byte("placeholder"), []byte("yoursecret"), []byte("yourwebhook"),
-	[]byte("yoursigning"),
-	[]byte("yourtoken"), []byte("yourapikey"), []byte("yourkey"), []byte("supersecret"), []byte("mysecret"),
-	[]byte("secrethere"),
-	[]byte("goeshere"), []byte("insertyour"), []byte("pasteyour"), []byte("dummysecret"), []byte("notasecret"),
-}
+// placeholderWords are the words in placeholders such as "your-webhook-secret-here". No word has only hexadecimal
+// digits.
+var placeholderWords = strings.Fields(`admin an and api app bar baz change changeit client
+	copy default demo dev dummy enter example fake fill fixme foo from get go goes here hidden hook hooks hush in insert
+	is it key keys letmein live local me my new nil none not null of or pass passphrase passwd password paste pawl
+	placeholder please prod production provider put pwd qwerty random real redacted replace sample secret secrets set
+	shared sign signature signing some string stripe super tbd test testing the this to todo token top unknown
+	undefined unset use value very webhook webhooks whsec with xyz you your`)
 
-// unfinished are how a note to oneself begins, behind the prefix that some providers give their secrets.
-var unfinished = [][]byte{[]byte("<your"), []byte("<secret"), []byte("<insert"), []byte("<the"), []byte("todo_"),
-	[]byte("todo-"), []byte("todo "), []byte("todo:"), []byte("fixme"), []byte("tbd_")}
+// A secret that contains one of placeholderPhrases is a placeholder, even if it has other letters.
+var placeholderPhrases = []string{"changeme", "replaceme", "replacewith", "placeholder", "yoursecret", "yourwebhook",
+	"yoursigning", "yourtoken", "yourapikey", "yourkey", "supersecret", "mysecret", "secrethere", "goeshere",
+	"insertyour", "pasteyour", "dummysecret", "notasecret"}
 
-// CheckStandIn refuses what stands where a secret should be, whatever its length: a word of documentation, up to
-// eight bytes said over and over, or mostly one character. Anybody can guess these. A random secret of [MinSecret]
-// bytes looks like one less than once in ten million times.
+var (
+	// secretPrefix is the constant part that some providers put before the random part.
+	secretPrefix = regexp.MustCompile(`^[a-zA-Z]{1,6}[_-](?:(?:live|test)[_-])?`)
+	// variable matches a reference that was not replaced.
+	variable = regexp.MustCompile(`\$\{|\{\{|^\$[A-Za-z_]+$|^%[A-Za-z_]+%$|^<.*>$|^\[.*\]$|^<`)
+	// note matches a reminder in place of the secret.
+	note = regexp.MustCompile(`^(?i:todo|fixme|tbd)[^a-zA-Z0-9]`)
+)
+
+// CheckStandIn rejects a placeholder of any length: a variable that was not replaced, a secret with a part left out, a
+// note, words of documentation, a short text repeated, mostly one character, or digits in order. Anybody can guess
+// these. A random secret of [MinSecret] bytes is mistaken for a placeholder less than once in ten million times.
 func CheckStandIn(secret []byte) error {
-	const fix = "; put the secret of the provider in its place"
-	lower := bytes.ToLower(secret)
-	begin := bytes.TrimPrefix(lower, []byte("whsec_"))
-	for _, word := range unfinished {
-		if bytes.HasPrefix(begin, word) {
-			return fmt.Errorf("it begins with %q and is no secret yet%s", word, fix)
-		}
-	}
-	plain := bytes.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' {
-			return r
-		}
-		return -1
-	}, lower)
-	for _, word := range standIns {
-		if bytes.Contains(plain, word) {
-			return fmt.Errorf("it holds %q and is no secret yet%s", word, fix)
-		}
-	}
-	for _, b := range secret {
-		if 2*bytes.Count(secret, []byte{b}) > len(secret) {
-			return errors.New("it is mostly one character said again and is no secret" + fix)
-		}
-	}
-	// A text is a whole number of repetitions where it is found again in two of it, before the second.
-	if n := len(secret); n > 2 {
-		twice := append(secret[1:n:n], secret[:n-1]...)
-		if period := bytes.Index(twice, secret) + 1; period > 0 && period <= 8 && period < n {
-			return fmt.Errorf("it is %d bytes said %d times and is no secret%s", period, n/period, fix)
-		}
+	if problem := standsIn(string(secret)); problem != "" {
+		return errors.New(problem + "; replace it by the secret of the provider")
 	}
 	return nil
 }
 
-// CheckEd25519 refuses a public key of low order, such as all zeros: anybody can make signatures that fit it. There
-// are some ten such keys. A signature of the neutral point and 0 fits at least one message in eight under such a key,
-// and no message under any other.
+// standsIn returns the reason why a secret is a placeholder, or "".
+func standsIn(secret string) string {
+	random := secretPrefix.ReplaceAllString(secret, "")
+	letters := lettersOf(secret)
+	switch {
+	case random == "":
+		return "it is a prefix without a secret"
+	case !printable(secret): // a decoded key, in which any three bytes may be dots
+	case variable.MatchString(random), variable.MatchString(secret):
+		return "it is a variable that was not replaced"
+	case note.MatchString(random), note.MatchString(secret):
+		return "it is a note, not a secret"
+	case strings.Contains(secret, "..."), strings.Contains(secret, "…"), strings.Contains(secret, "***"):
+		return "a part of it is left out"
+	}
+	for _, phrase := range placeholderPhrases {
+		if strings.Contains(letters, phrase) {
+			return fmt.Sprintf("it contains %q and is a placeholder", phrase)
+		}
+	}
+	switch period := periodOf(secret); {
+	case wordy(random) && spells(letters, placeholderWords):
+		return "it contains only words of documentation and is a placeholder"
+	case mostlyOne(secret), mostlyOne(random):
+		return "it is mostly one repeated character, not a secret"
+	case period > 0 && period <= 8:
+		return fmt.Sprintf("it is %d bytes repeated %d times, not a secret", period, len(secret)/period)
+	case counts(random):
+		return "it is digits in order, not a secret"
+	}
+	return ""
+}
+
+func printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// lettersOf returns the letters of text in lower case.
+func lettersOf(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(text))
+}
+
+// wordy reports whether at least half of text is letters and it does not end with digits in order. With fewer letters,
+// random bytes could spell a word.
+func wordy(text string) bool {
+	if text == "" {
+		return true
+	}
+	core := strings.TrimRight(text, "0123456789")
+	if !counts(text[len(core):]) {
+		core = text
+	}
+	return 2*len(lettersOf(core)) >= len(core)
+}
+
+// spells reports whether text is a concatenation of the words.
+func spells(text string, words []string) bool {
+	reached := make([]bool, len(text)+1)
+	reached[0] = true
+	for at := range text {
+		for _, word := range words {
+			if reached[at] && strings.HasPrefix(text[at:], word) {
+				reached[at+len(word)] = true
+			}
+		}
+	}
+	return reached[len(text)]
+}
+
+// mostlyOne reports whether more than half of the bytes of text are the same.
+func mostlyOne(text string) bool {
+	for i := range len(text) {
+		if 2*strings.Count(text, text[i:i+1]) > len(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// periodOf returns the length of the shortest part that, repeated, gives text. It returns 0 if there is no such part.
+// Two copies of a repetitive text contain the text before the beginning of the second copy.
+func periodOf(text string) int {
+	if len(text) < 3 {
+		return 0
+	}
+	twice := []byte(text[1:] + text[:len(text)-1])
+	period := bytes.Index(twice, []byte(text)) + 1
+	if period == len(text) {
+		return 0
+	}
+	return period
+}
+
+// counts reports whether text consists of digits, each one more than the digit before it: 1234567890123.
+func counts(text string) bool {
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' || i > 0 && (text[i]-'0') != (text[i-1]-'0'+1)%10 {
+			return false
+		}
+	}
+	return true
+}
+
+// CheckEd25519 rejects a public key of low order, such as all zeros, because anybody can make valid signatures for it.
+// There are about ten such keys. A signature of the neutral point and 0 is valid for at least one message in eight
+// under such a key, and for no message under any other key.
 func CheckEd25519(key ed25519.PublicKey) error {
 	neutral := make([]byte, ed25519.SignatureSize)
 	neutral[0] = 1
 	for message := range 256 {
 		if ed25519.Verify(key, []byte{byte(message)}, neutral) {
-			return errors.New("it is a public key that anybody can sign for; copy the provider's")
+			return errors.New("anybody can sign for this public key; copy the provider's key")
 		}
 	}
 	return nil

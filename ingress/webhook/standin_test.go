@@ -19,11 +19,31 @@ func TestCheckStandIn_Refused(t *testing.T) {
 		"your_webhook_secret_goes_here", "whsec_your_signing_secret_0123", "<your webhook secret, see 1Password>", "TODO_set_in_production_1",
 		"whsec_TODO-set-in-production", "supersecretsupersecret12", "super-secret-0123456789-", "My_Secret_Is_Not_Yet_Here", "your-api-key-0123456789ab",
 		"whsec_<insert secret here 12>", "paste_your_secret_in_here",
+		// As files of others have them, short and long.
+		"changeme", "change-me", "CHANGE_ME_PLEASE_CHANGE_ME_PLEASE", "changeit", "secret", "secretsecretsecretsecret", "password", "password1234567890123456",
+		"whsec_", "whsec_...", "whsec_…", "sk_live_...abcd", "whsec_xxx", "whsec_xxxxxxxxxxxxxxxxxxxxxxxx", "xxx", "xxxx-xxxx-xxxx-xxxx-xxxx-xxxx", "whsec_********",
+		"your-secret-here", "your-webhook-secret-here", "your_stripe_webhook_secret", "replace-with-real-secret-123", "replace_me", "insert-secret-here-please",
+		"enter your webhook secret here", "todo", "TBD", "none", "null", "undefined", "test", "test-secret-test-secret-test", "whsec_test_secret", "whsec_test", "dummy",
+		"example-webhook-secret-0001", "the-webhook-secret-of-the-provider", "default", "redacted", "[redacted]", "[secret]", "<secret>", "<from 1Password, item 17>",
+		"${STRIPE_WEBHOOK_SECRET}", "$STRIPE_WEBHOOK_SECRET", "{{ .Values.stripe.webhookSecret }}", "%STRIPE_SECRET%", "whsec_${SECRET}", "123456789012345678901234",
+		"whsec_12345678901234567890", "abcdefabcdefabcdefabcdef", "topsecret", "very-secret-passphrase-1", "letmein", "qwertyqwertyqwertyqwerty",
 	} {
 		if err := webhook.CheckStandIn([]byte(secret)); err == nil {
 			t.Errorf("%q is taken", secret)
-		} else if !strings.Contains(err.Error(), "in its place") {
+		} else if !strings.Contains(err.Error(), "replace it by the secret") {
 			t.Errorf("%q: %v, want the fix", secret, err)
+		}
+	}
+}
+
+// A secret with a word in it, or an unusual form, is no placeholder.
+func TestCheckStandIn_SecretsTaken(t *testing.T) {
+	t.Parallel()
+	for _, secret := range []string{
+		"correct-horse-battery-staple-42", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLjSw", "8c2f-test-9d1e-4b7a-a6f0", "rk_live_51HxQvTest0000aBcDeF", "3141592653589793238462643",
+	} {
+		if err := webhook.CheckStandIn([]byte(secret)); err != nil {
+			t.Errorf("%q: %v", secret, err)
 		}
 	}
 }

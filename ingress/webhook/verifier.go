@@ -1,20 +1,19 @@
 package webhook
 
-// Verifier checks the deliveries of one source. It is safe for concurrent use and keeps no state about requests. It
-// does no I/O, except that PayPal's fetches a certificate, within seconds and ten times a minute at most.
+// Verifier verifies the deliveries of one source. It is safe for concurrent use and keeps no state between requests. It
+// does no I/O, except that PayPal's fetches a certificate, within seconds and at most ten times a minute.
 type Verifier interface {
-	// Verify reports which secret admits r, or an *[Error] with the class of the rejection. Any other error says that
-	// nobody can know now, so that r should come again. It reads raw bytes only and compares in constant time.
+	// Verify returns the secret that admits r, or an *[Error] with the class of the rejection. Any other error means
+	// that it cannot decide at present, and r should be sent again. It reads raw bytes only and compares in constant
+	// time.
 	Verify(r *Request) (Match, error)
-	// Events reads the events that a verified r carries; most providers send one. It never
-	// fails: an authentic payload that cannot be read is one event whose Problem says why.
-	// An empty slice means that the delivery is authentic and carries no event (a handshake,
-	// an empty batch).
+	// Events returns the events in a verified r; most providers send one. It never fails: an authentic payload that
+	// cannot be parsed is one event with a Problem. An empty slice means that the delivery is authentic and contains no
+	// event (a handshake, an empty batch).
 	Events(r *Request) []Event
 }
 
-// AsVerifier returns v as a Verifier, and a nil Verifier beside an error: a nil pointer in an
-// interface would not be nil.
+// AsVerifier returns v as a Verifier, or a nil Verifier with an error: a nil pointer in an interface would not be nil.
 func AsVerifier[V Verifier](v V, err error) (Verifier, error) {
 	if err != nil {
 		return nil, err
@@ -22,25 +21,25 @@ func AsVerifier[V Verifier](v V, err error) (Verifier, error) {
 	return v, nil
 }
 
-// Match says which secret admitted a request.
+// Match describes how a request was admitted.
 type Match struct {
 	// Secret is the label of the secret, never its value.
 	Secret string
-	// Covers is what the signature holds fast; "" means the bytes of the body.
+	// Covers is the part that the signature protects; "" means the bytes of the body.
 	Covers Coverage
-	// Transmission is an ID under the signature that the provider uses for one sending. It is set where the signature
-	// does not hold the bytes fast: other bytes under it are then suspected, and not run.
+	// Transmission is a signed ID that the provider uses for one sending. It is set if the signature does not protect
+	// the bytes. Other bytes with the same Transmission are suspected and not run.
 	Transmission string
 }
 
-// Coverage is what of a delivery its sender vouches for: how much it is worth.
+// Coverage is the part of a delivery that its signature protects.
 type Coverage string
 
 // From the strongest to the weakest.
 const (
-	SignedBody   Coverage = "signed-body"   // each byte
-	SignedFields Coverage = "signed-fields" // some fields; anybody may have written the others
-	// a checksum that other bodies can be made for, by who holds one delivery
+	SignedBody   Coverage = "signed-body"   // every byte of the body
+	SignedFields Coverage = "signed-fields" // some fields; the others are unverified
+	// a checksum: the holder of one delivery can construct another body with the same checksum
 	SignedChecksum Coverage = "signed-checksum"
-	SharedToken    Coverage = "shared-token" // nothing: the request showed a password
+	SharedToken    Coverage = "shared-token" // nothing: the request contained a password
 )

@@ -1,8 +1,8 @@
-// Package zendesk verifies Zendesk's webhooks: event subscriptions, and triggers and automations
-// whose body their author wrote.
+// Package zendesk verifies Zendesk's webhooks: event subscriptions, and triggers and automations with bodies that a
+// user of Zendesk wrote.
 //
-// Source: developer.zendesk.com/documentation/webhooks/verifying. The page of 2021 signed the body
-// before the timestamp; that order is not accepted.
+// Source: developer.zendesk.com/documentation/webhooks/verifying. The page of 2021 signed the body before the
+// timestamp; that order is rejected.
 package zendesk
 
 import (
@@ -16,9 +16,10 @@ import (
 const (
 	invocationHeader = "X-Zendesk-Webhook-Invocation-Id"
 	accountHeader    = "X-Zendesk-Account-Id"
+	hookHeader       = "X-Zendesk-Webhook-Id"
 
-	// eventTypePrefix begins the type of every subscribed event. An author-written body has no
-	// such type, and its "id" is not the event's.
+	// eventTypePrefix begins the type of every subscribed event. A user-written body has no such type, and an "id" in
+	// it is not the ID of the event.
 	eventTypePrefix = "zen:event-type:"
 )
 
@@ -36,7 +37,7 @@ var Provider = hmac.New(webhook.Provider{
 		AnswerWithin: 12 * time.Second,
 		Retries:      "timeouts, 429 and 503 again, 409 up to 3 times",
 		Disables:     "circuit breaker at a high error rate",
-		Headers:      webhook.Headers{Plain: []string{"X-Zendesk-Webhook-Id"}},
+		Headers:      webhook.Headers{Plain: []string{hookHeader}},
 	},
 	Sample: webhook.Sample{Type: "zen:event-type:ticket.created"},
 }, hmac.Scheme{
@@ -47,10 +48,10 @@ var Provider = hmac.New(webhook.Provider{
 
 type verifier struct{ *hmac.Verifier }
 
-// Events reads the one event of r.
+// Events returns the one event of r.
 func (v verifier) Events(r *webhook.Request) []webhook.Event {
 	body := webhook.ReadEnvelope(r.Body)
-	e := webhook.Event{Account: r.HeaderTag(accountHeader)}
+	e := webhook.Event{Account: r.HeaderTag(accountHeader), Hook: r.HeaderTag(hookHeader)}
 	if strings.HasPrefix(body.String("type"), eventTypePrefix) {
 		e.ID, e.IDOrigin = body.EventID("id")
 		e.Type = body.EventType("type")
@@ -59,13 +60,13 @@ func (v verifier) Events(r *webhook.Request) []webhook.Event {
 		if account := body.Tag("account_id"); account != "" {
 			e.Account = account
 		} else if e.IDOrigin == webhook.FromBody {
-			e.Identity = webhook.ByIDOrBytes // the account may come from the header, which nothing signs
+			e.Identity = webhook.ByIDOrBytes // the account may come from the unsigned header
 		}
 		e.Problem = body.Problem()
 		return []webhook.Event{e}
 	}
 	e.ID, e.IDOrigin = r.HeaderID(body, invocationHeader)
-	// Its author may have written a form or XML, or nothing for a GET or DELETE.
+	// The user may have written a form or XML, or an empty body for a GET or DELETE.
 	if strings.Contains(r.Header.Get("Content-Type"), "json") {
 		e.Problem = body.Problem()
 	}

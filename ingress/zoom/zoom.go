@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// urlValidation is the event that checks an endpoint: Zoom sends it at the registration and every 72 hours.
+// urlValidation is the event that validates an endpoint. Zoom sends it at the registration and every 72 hours.
 const urlValidation = "endpoint.url_validation"
 
 // Provider is Zoom.
@@ -26,7 +26,7 @@ var Provider = hmac.New(webhook.Provider{
 		Identity:     webhook.ByID,
 		Dedupe:       "hash of the body",
 		AnswerWithin: 3 * time.Second,
-		Retries:      "3: after 5 min, 20 min, 60 min; whether they are signed anew is not published",
+		Retries:      "3: after 5 min, 20 min, 60 min; whether they get a new signature is not published",
 		RetryFor:     85 * time.Minute,
 		Disables:     "when it does not answer endpoint.url_validation, repeated every 72 h",
 		MinSecret:    webhook.MinSecret128,
@@ -34,8 +34,8 @@ var Provider = hmac.New(webhook.Provider{
 	Sample: webhook.Sample{Type: "meeting.started"},
 }, hmac.Scheme{
 	Header: "x-zm-signature", Prefix: "v0=", Template: "v0:{ts}:{body}", Timestamp: "header:x-zm-request-timestamp",
-	// Its last retry comes after 85 minutes, perhaps under the time of the first try. A body that comes twice within
-	// that is one event for ever, since the signed bytes are its ID.
+	// The last retry comes after 85 minutes, possibly with the time of the first attempt. Equal bodies within the
+	// tolerance are one event, because the hash of the signed bytes is the ID.
 	Tolerance: 90 * time.Minute,
 	Type:      "/event", Account: "/payload/account_id", Object: "/payload/object/id", OccurredAt: "/event_ts",
 	OccurredAtUnit: "ms",
@@ -43,13 +43,12 @@ var Provider = hmac.New(webhook.Provider{
 
 type verifier struct{ *hmac.Verifier }
 
-// Answer answers endpoint.url_validation with the token and its HMAC under the secret that signed the request. It looks
-// for that secret again and so gives nothing to a request that Verify would refuse: the answer is a signature, and
-// somebody who could choose the signed text could forge events.
+// Answer answers endpoint.url_validation with the token and its HMAC under the secret that signed the request. It
+// determines that secret itself, and so answers no request that Verify would reject: the answer is a signature, and an
+// attacker who could choose the signed text could forge events.
 func (v verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
-	body := webhook.ReadEnvelope(r.Body)
-	token := body.String("payload.plainToken")
-	if body.String("event") != urlValidation || token == "" {
+	token := validationToken(r)
+	if token == "" {
 		return webhook.Answer{}, false
 	}
 	_, key, err := v.Admit(r)
@@ -66,9 +65,18 @@ func (v verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 	return webhook.Answer{Status: http.StatusOK, ContentType: "application/json", Body: answer}, true
 }
 
-// Events reads the event of r; endpoint.url_validation carries none.
+// validationToken returns the token of an endpoint.url_validation, or "" for any other request.
+func validationToken(r *webhook.Request) string {
+	body := webhook.ReadEnvelope(r.Body)
+	if body.String("event") != urlValidation {
+		return ""
+	}
+	return body.String("payload.plainToken")
+}
+
+// Events returns the event of r, or no event for endpoint.url_validation.
 func (v verifier) Events(r *webhook.Request) []webhook.Event {
-	if webhook.ReadEnvelope(r.Body).String("event") == urlValidation {
+	if validationToken(r) != "" {
 		return nil
 	}
 	return v.Verifier.Events(r)

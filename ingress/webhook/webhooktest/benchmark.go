@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Benchmark measures what one delivery of some 1.2 KB costs before it is stored: its signature against
-// the second of two secrets, and its envelope. in needs no secret and no time.
+// Benchmark measures the cost of one delivery of 1.2 KB before it is stored: its verification against the second of two
+// secrets, and the parsing of its envelope. in needs no secret and no time.
 func Benchmark(b *testing.B, p webhook.Provider, other, secret string, in webhook.SignInput) {
 	b.Helper()
 	v, err := p.New(webhook.Settings{Source: "s",
@@ -17,7 +17,7 @@ func Benchmark(b *testing.B, p webhook.Provider, other, secret string, in webhoo
 		b.Fatal(err)
 	}
 	in.Secret, in.At = secret, now
-	// The rest of the object, as wide as a provider's are.
+	// The padding makes the object as large as a typical one.
 	in.Body = append(bytes.TrimSuffix(in.Body, []byte("}")), `,"padding":["`...)
 	for len(in.Body) < 1200 {
 		in.Body = append(in.Body, `some text of the object","`...)

@@ -2,8 +2,8 @@ package webhooktest
 
 import "strings"
 
-// OddBodies returns bodies that broke receivers, by name: seeds for fuzz targets and input of
-// the conformance suite.
+// OddBodies returns bodies that have broken receivers, by name: seeds for fuzz targets and input of the conformance
+// suite.
 func OddBodies() map[string][]byte {
 	text := map[string]string{
 		"empty":                 "",

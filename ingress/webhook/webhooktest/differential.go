@@ -15,20 +15,19 @@ import (
 type Differential struct {
 	Ours   webhook.Verifier
 	Theirs func(*webhook.Request) error
-	// Sign makes a good delivery; it may vary what the signer varies (clock, ID).
+	// Sign makes a valid delivery. It may vary its values (clock, ID).
 	Sign func(*rand.Rand) *webhook.Request
-	// Headers are spoiled, among other things by putting in Fragments.
+	// Headers are the headers to spoil, for example by inserting Fragments.
 	Headers   []string
 	Fragments []string
-	// Stricter and Laxer name every intended difference, where ours refuses what theirs admits and
-	// the other way round, and tell whether it can explain the two verdicts on a request. Each must
-	// be met: one that is not is no difference any more.
+	// Stricter and Laxer name the intended differences: ours rejects and theirs admits, or the reverse. Each function
+	// reports whether its difference can explain the two verdicts on a request. Run fails if a difference never occurs.
 	Stricter, Laxer map[string]func(*webhook.Request) bool
 	Rounds          int
 }
 
-// Run spoils Rounds deliveries, from a fixed seed, and fails where the two verdicts differ and no
-// intended difference explains it.
+// Run spoils Rounds deliveries, from a fixed seed, and fails if the two verdicts differ without an intended difference
+// that explains it.
 func (d Differential) Run(t *testing.T) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -68,14 +67,14 @@ func (d Differential) Run(t *testing.T) {
 	for _, differences := range []map[string]func(*webhook.Request) bool{d.Stricter, d.Laxer} {
 		for name := range differences {
 			if met[name] == 0 {
-				t.Errorf("the difference %q was never met", name)
+				t.Errorf("the difference %q never occurred", name)
 			}
 		}
 	}
 	t.Logf("%d rounds: both admit %d, both refuse %d, differences %v", d.Rounds, admitted, refused, met)
 }
 
-// spoil changes headers or body of r, or leaves them as they are.
+// spoil changes headers or body of r, or leaves r unchanged.
 func (d Differential) spoil(rnd *rand.Rand, r *webhook.Request) {
 	r.Header = r.Header.Clone()
 	if rnd.IntN(8) == 0 && len(r.Body) > 0 {

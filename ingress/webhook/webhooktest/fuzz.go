@@ -9,9 +9,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// FuzzVerify fuzzes v with other values of one header and other bodies, starting from good, a
-// delivery that v admits. A verifier must not panic, must refuse with a class, and must not admit
-// a body that was changed under an unchanged header.
+// FuzzVerify fuzzes v with other values of one header and other bodies, starting from good, a delivery that v admits. A
+// verifier must not panic, must reject with a class, and must not admit a changed body under an unchanged header.
 func FuzzVerify(f *testing.F, v webhook.Verifier, good *webhook.Request, header string) {
 	f.Helper()
 	if _, err := v.Verify(good); err != nil {
@@ -36,14 +35,14 @@ func FuzzVerify(f *testing.F, v webhook.Verifier, good *webhook.Request, header 
 		}
 		if err != nil {
 			if _, ok := webhook.ClassOf(err); !ok {
-				t.Fatalf("%T is no *webhook.Error", err)
+				t.Fatalf("got %T, want a *webhook.Error", err)
 			}
 		}
 	})
 }
 
-// FuzzEvents fuzzes the reading of bodies, which must not panic, must give the same events twice
-// and only such as can be stored.
+// FuzzEvents fuzzes the parsing of bodies. It must not panic, must return the same events twice, and must return only
+// events that can be stored.
 func FuzzEvents(f *testing.F, v webhook.Verifier, good *webhook.Request) {
 	f.Helper()
 	f.Add(good.Body)

@@ -2,6 +2,7 @@ package webhooktest_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -62,6 +63,16 @@ var plants = map[string]plant{
 		trimmed := *r
 		trimmed.Body = bytes.TrimSpace(r.Body)
 		return v.Verify(&trimmed)
+	}},
+	"refuses content": {verify: func(v webhook.Verifier, r *webhook.Request) (webhook.Match, error) {
+		m, err := v.Verify(r)
+		if err == nil && !json.Valid(r.Body) {
+			return webhook.Refuse(webhook.MalformedBody, "no JSON")
+		}
+		return m, err
+	}},
+	"drops content": {events: func(events []webhook.Event) []webhook.Event {
+		return slices.DeleteFunc(events, func(e webhook.Event) bool { return e.Problem != "" })
 	}},
 	"plain errors": {verify: func(v webhook.Verifier, r *webhook.Request) (webhook.Match, error) {
 		m, err := v.Verify(r)

@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Key is one secret: what the source is configured with and what the provider signs with. They
-// differ where the scheme is asymmetric; Sign is Verify when it is empty.
+// Key is one secret: the source is configured with Verify, and the provider signs with Sign. They differ if the scheme
+// is asymmetric. An empty Sign means Verify.
 type Key struct {
 	Verify, Sign string
 }
@@ -24,35 +24,35 @@ func (k Key) signing() string {
 	return k.Sign
 }
 
-// Suite says what the conformance suite needs to know about a provider.
+// Suite describes a provider to the conformance suite.
 type Suite struct {
 	Provider webhook.Provider
-	// Settings are the source's without its secrets.
+	// Settings are the settings of the source, without secrets.
 	Settings webhook.Settings
 	// Keys are two different valid keys.
 	Keys [2]Key
-	// Input is a typical delivery; its Secret, At and Options are set by the suite.
+	// Input is a typical delivery. The suite sets its Secret, At and Options.
 	Input webhook.SignInput
-	// Sign signs it; nil means Provider.Sign.
+	// Sign signs Input; nil means Provider.Sign.
 	Sign func(webhook.SignInput) (webhook.SignOutput, error)
-	// Want is what Events finds in Input; only its non-zero fields are compared.
+	// Want is the event in Input. Only its non-zero fields are compared.
 	Want webhook.Event
 
-	// Headers are the headers without which the scheme cannot verify.
+	// Headers are the required headers of the scheme.
 	Headers []string
-	// Signature is the header with the signature, and Join writes several of its values into one.
-	// Leave Join nil where the scheme carries a single signature.
+	// Signature is the header with the signature. Join writes several of its values into one; it is nil if the scheme
+	// has a single signature.
 	Signature string
 	Join      func(values ...string) string
 
-	// BodyUnsigned marks schemes that do not sign the bytes of the body (a token, a list of
-	// fields): changes of the body are then not expected to be refused.
+	// BodyUnsigned marks schemes that do not sign the bytes of the body (a token, a list of fields). The suite then
+	// does not expect a rejection of a changed body.
 	BodyUnsigned bool
 	// NoSecret marks schemes that verify without a configured secret (PayPal's certificates).
 	NoSecret bool
 }
 
-// now is the receive time of all deliveries of the suite; its fraction is there on purpose.
+// now is the receive time of all deliveries of the suite. It has a fraction to test rounding.
 var now = time.Date(2026, 3, 1, 12, 0, 0, 700_000_000, time.UTC)
 
 // Run runs the suite.
@@ -67,7 +67,7 @@ func Run(t *testing.T, s Suite) {
 	t.Run("Valid", s.testValid)
 	t.Run("Headers", s.testHeaders)
 	t.Run("Kept", s.testKept)
-	t.Run("OddBodies", s.testOddBodies)
+	t.Run("Content", s.testContent)
 	t.Run("Contract", s.testContract)
 	if !s.NoSecret {
 		t.Run("Rotation", s.testRotation)
@@ -84,7 +84,7 @@ func Run(t *testing.T, s Suite) {
 	}
 }
 
-// tolerance is the source's clock tolerance, zero where the scheme is not timed.
+// tolerance is the clock tolerance of the source, or zero if the scheme has no signed time.
 func (s Suite) tolerance() time.Duration {
 	if s.Settings.Tolerance != 0 {
 		return s.Settings.Tolerance
@@ -108,7 +108,7 @@ func (s Suite) verifier(t *testing.T, secrets ...webhook.Secret) webhook.Verifie
 	return v
 }
 
-// input is the typical delivery as signed by key i at the time.
+// input returns the typical delivery, to be signed with key i at a time.
 func (s Suite) input(i int, at time.Time) webhook.SignInput {
 	in := s.Input
 	in.Secret, in.At, in.Options = s.Keys[i].signing(), at, s.Settings.Options
@@ -127,7 +127,7 @@ func (s Suite) sign(t *testing.T, in webhook.SignInput) *webhook.Request {
 	return request(out)
 }
 
-// delivery is the typical delivery, signed by key i and received now.
+// delivery returns the typical delivery, signed with key i and received now.
 func (s Suite) delivery(t *testing.T, i int) *webhook.Request {
 	t.Helper()
 	return s.sign(t, s.input(i, now))
@@ -154,7 +154,7 @@ func admitted(t *testing.T, v webhook.Verifier, r *webhook.Request, wantSecret s
 	}
 }
 
-// refused checks that r is refused, with one of the classes where some are given.
+// refused checks that r is rejected, with one of the classes if any are given.
 func (s Suite) refused(t *testing.T, v webhook.Verifier, r *webhook.Request, classes ...webhook.Class) {
 	t.Helper()
 	_, err := v.Verify(r)
@@ -164,7 +164,7 @@ func (s Suite) refused(t *testing.T, v webhook.Verifier, r *webhook.Request, cla
 	}
 	class, ok := webhook.ClassOf(err)
 	if !ok {
-		t.Errorf("Verify: %T is no *webhook.Error", err)
+		t.Errorf("Verify: got %T, want a *webhook.Error", err)
 	}
 	if len(classes) > 0 && !slices.Contains(classes, class) {
 		t.Errorf("Verify: got class %s (%v), want one of %v", class, err, classes)
@@ -172,11 +172,11 @@ func (s Suite) refused(t *testing.T, v webhook.Verifier, r *webhook.Request, cla
 	for _, k := range s.Keys {
 		for _, secret := range []string{k.Verify, k.Sign} {
 			if secret != "" && strings.Contains(err.Error(), secret) {
-				t.Error("Verify: the error holds a secret")
+				t.Error("Verify: the error contains a secret")
 			}
 		}
 	}
 	if sig := r.Header.Get(s.Signature); len(sig) > 16 && strings.Contains(err.Error(), sig) {
-		t.Error("Verify: the error holds the signature")
+		t.Error("Verify: the error contains the signature")
 	}
 }

@@ -18,8 +18,8 @@ import (
 //go:embed testdata/vectors/*.json
 var VectorFiles embed.FS
 
-// Vector is one request with the verdict that the provider's documents give it. The README beside
-// the files explains its fields.
+// Vector is one request with the verdict of the provider's documentation. The README beside the files explains its
+// fields.
 type Vector struct {
 	Name string `json:"-"` // the file's name without extension
 
@@ -46,9 +46,8 @@ type Vector struct {
 	Created   json.RawMessage `json:"created"`
 }
 
-// Settings returns the source that v was sent to. The caller adds the provider's own options. The
-// secrets are the vector's secrets, or its public key; they are published examples and some are
-// short.
+// Settings returns the settings of the source that v was sent to. The caller adds provider-specific options. The
+// secrets are the vector's secrets, or its public key. They are published examples, and some are short.
 func (v Vector) Settings() webhook.Settings {
 	s := webhook.Settings{
 		Source:    v.Name,
@@ -75,8 +74,8 @@ func (v Vector) Request() webhook.Request {
 	return r
 }
 
-// Vectors checks p against all vectors of its name. prepare makes the source and the request of a
-// vector; nil means [Vector.Settings] and [Vector.Request].
+// Vectors checks p against all vectors of its name. prepare returns the source and the request of a vector; nil means
+// [Vector.Settings] and [Vector.Request].
 func Vectors(t *testing.T, p webhook.Provider, prepare func(Vector) (webhook.Settings, webhook.Request)) {
 	t.Helper()
 	if prepare == nil {
@@ -133,7 +132,7 @@ func checkVector(t *testing.T, p webhook.Provider, v Vector, settings webhook.Se
 	}
 }
 
-// created reads the field of that name, which is in seconds or in RFC 3339.
+// created reads the field of that name, in seconds or in RFC 3339.
 func (v Vector) created(t *testing.T) (time.Time, bool) {
 	t.Helper()
 	if len(v.Created) == 0 || string(v.Created) == "null" {

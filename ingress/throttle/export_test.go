@@ -1,0 +1,12 @@
+package throttle
+
+import (
+	"net"
+	"net/http"
+)
+
+// Listen returns l as [Connections.Serve] wraps it.
+func (cs *Connections) Listen(l net.Listener) net.Listener { return &listener{l, cs} }
+
+// Follow records a change of c's state, as a server does.
+func (cs *Connections) Follow(c net.Conn, state http.ConnState) { cs.follow(c, state) }
