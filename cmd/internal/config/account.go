@@ -11,19 +11,18 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Accounts lists the provider-side accounts whose events are run, or maps them to our accounts. A connected account's
-// own data decides about an account of ours only if it is mapped to it.
+// Accounts selects the provider's accounts with events that run, or maps them to your accounts. The data of a
+// connected account affects one of your accounts only if it is mapped to it.
 type Accounts struct {
-	// Routed, when the file has a list, has the only accounts whose events run; events of others are recorded as
-	// ignored.
+	// Routed is set if the file has a list: only events of these accounts run. Other events are recorded as ignored.
 	Routed []string
-	// Ours, when the file has a mapping, holds our account for each of theirs.
+	// Ours is set if the file has a mapping: it contains your account for each connected account.
 	Ours map[string]string
-	// Table is set where the meaning in force has more of them, which pawl accounts link adds.
+	// Table is set if the active billing rules contain further mappings, which pawl accounts link adds.
 	Table bool
 }
 
-// accounts reads a list or a mapping, in which "table" is no account.
+// accounts decodes a list or a mapping. The key "table" of the mapping is not an account.
 func (d *decoder) accounts(n ast.Node, a *Accounts, key string) {
 	if _, list := n.(*ast.SequenceNode); list {
 		d.decode(n, reflect.ValueOf(&a.Routed).Elem(), key)
@@ -37,13 +36,13 @@ func (d *decoder) accounts(n ast.Node, a *Accounts, key string) {
 	}
 }
 
-// IsAccount reports whether an account of ours can have that ID: it stands in paths and in the keys of effects.
+// IsAccount reports whether id is a valid account ID. Paths and the keys of effects contain it.
 func IsAccount(id string) bool {
 	return strings.TrimSpace(id) != "" && len(id) <= mostAccount && id != "." && id != ".." &&
 		!strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// mostAccount bounds an account's ID, in bytes: it stands in the keys of effects.
+// mostAccount limits the length of an account ID in bytes, because the keys of effects contain it.
 const mostAccount = 200
 
 func (s *Source) checkAccounts(c *checker, key string) {
@@ -53,19 +52,19 @@ func (s *Source) checkAccounts(c *checker, key string) {
 		ours, at := a.Ours[theirs], key+"."+theirs
 		switch {
 		case c.cfg.mappedOtherwise(*s, theirs):
-			c.bad(at, "is mapped to another account by another source of the same mode",
+			c.bad(at, "another source of the same mode maps it to another account",
 				"map it to one account of yours")
 		case strings.TrimSpace(ours) == "":
-			c.bad(at, "is mapped to no account", "write the account of ours that it is, or remove it")
+			c.bad(at, "has no account", "write the ID of your account, or remove it")
 		case !IsAccount(ours):
-			c.bad(at, fmt.Sprintf("%.40q is no account", ours),
-				fmt.Sprintf("write printable text of %d bytes at most", mostAccount))
+			c.bad(at, fmt.Sprintf("%.40q is not a valid account ID", ours),
+				fmt.Sprintf("write printable text of at most %d bytes", mostAccount))
 		}
 	}
 }
 
-// mappedOtherwise reports whether another source maps a connected account to another account of ours. That is a
-// fault, because an account's events are folded by one mapping, through whichever source they came.
+// mappedOtherwise reports whether another source maps the connected account to a different account. That is a fault,
+// because all events of an account are folded with one mapping.
 func (c *Config) mappedOtherwise(s Source, theirs string) bool {
 	for _, other := range c.Sources {
 		ours, mapped := other.Accounts.Ours[theirs]

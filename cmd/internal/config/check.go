@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// checker holds the rules. It adds to the decoder's faults, so that a file with a wrong key and a
-// wrong value is told both at once.
+// checker applies the rules. It adds to the faults of the decoder, so that a wrong key and a wrong value are reported
+// together.
 type checker struct {
 	*decoder
 	cfg       *Config
@@ -21,13 +21,13 @@ type checker struct {
 	env       func(string) (string, bool)
 	now       time.Time
 	providers map[string]webhook.Provider
-	// ask: the check also asks each source's provider.
+	// ask is set if the check also queries each source's provider.
 	ask bool
-	// asks: the command needs only the database, so that any other unreadable secret is a warning.
+	// asks is set if the command needs only the database. Any other unreadable secret is then a warning.
 	asks bool
 }
 
-// bad adds a fault of the setting at key, unless the decoder already refused it.
+// bad adds a fault for the setting at key, unless the decoder already reported one.
 func (c *checker) bad(key, problem, fix string) {
 	if slices.ContainsFunc(c.faults, func(f Fault) bool { return f.Key == key }) {
 		return
@@ -35,7 +35,7 @@ func (c *checker) bad(key, problem, fix string) {
 	c.fault(key, c.lines[key], problem, fix)
 }
 
-// checkable is a part of the file with rules of its own.
+// checkable is a part of the configuration with rules of its own.
 type checkable interface{ check(c *checker, key string) }
 
 func (c *checker) check() {
@@ -58,7 +58,7 @@ func (c *checker) check() {
 	c.exposed()
 }
 
-// resolve reads a reference; a warning goes to the configuration.
+// resolve reads the value of a reference. A warning is added to the configuration.
 func (c *checker) resolve(r *Ref, key string) {
 	warning, err := r.resolve(c.dir, c.env)
 	switch fix := "set it, or correct " + strconv.Quote(r.String()); {
@@ -68,11 +68,12 @@ func (c *checker) resolve(r *Ref, key string) {
 		c.bad(key, err.Error(), fix)
 	}
 	if warning != "" {
-		c.warn(key, warning, "chmod 600 it")
+		c.cfg.Warnings = append(c.cfg.Warnings,
+			Fault{Key: key, Line: c.lines[key], Problem: warning, Fix: "chmod 600 it", FileMode: true})
 	}
 }
 
-func (c *checker) stands(key string) bool {
+func (c *checker) isSet(key string) bool {
 	_, ok := c.lines[key]
 	return ok
 }
@@ -87,12 +88,12 @@ func (c *checker) noDuplicates(key string, list []string) {
 		if strings.TrimSpace(v) == "" {
 			c.bad(at, "is empty", "write a name or remove it")
 		} else if slices.Contains(list[:i], v) {
-			c.bad(at, fmt.Sprintf("%q stands twice", v), "remove one")
+			c.bad(at, fmt.Sprintf("%q is listed twice", v), "remove one")
 		}
 	}
 }
 
-// listenersDiffer keeps the operator's listeners off the public one, and each off the others' ports.
+// listenersDiffer checks that no two listeners use the same port.
 func (c *checker) listenersDiffer() {
 	listeners := []struct{ key, addr string }{
 		{"ingress.listen", c.cfg.Ingress.Listen}, {"console.listen", c.cfg.Console.Listen},
@@ -109,8 +110,8 @@ func (c *checker) listenersDiffer() {
 	}
 }
 
-// collide reports whether two listen addresses cannot be taken at once: one port of one host, or of every
-// host beside a single one.
+// collide reports whether two listen addresses cannot be bound at the same time: they have the same port and the same
+// host, or one of them listens on every host.
 func collide(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)
@@ -125,20 +126,20 @@ func everyHost(host string) bool {
 	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
-// loopback reports whether host is what localhost stands for.
+// loopback reports whether host is an address of localhost.
 func loopback(host string) bool {
 	return host == "localhost" || host == "127.0.0.1" || host == "::1"
 }
 
-// BodiesAtOnce is how many bytes of bodies an ingress holds at once: with body limits alone, a thousand
-// strangers could have it hold a thousand times one.
+// BodiesAtOnce limits the bytes of request bodies in memory per ingress process. The limit per body alone would not
+// be sufficient with a thousand concurrent senders.
 const BodiesAtOnce = 64 << 20
 
-// largestBody leaves room for others.
+// largestBody is the maximum body limit. It leaves memory for other requests.
 const largestBody = BodiesAtOnce / 2
 
-// check refuses a limit that no body could come up to: the ingress would shed it for want of room, and the provider
-// would send it again for ever.
+// check rejects a body limit that memory does not allow: the ingress would shed such a body, and the provider would
+// retry it forever.
 func (b Bytes) check(c *checker, key string) {
 	if b > largestBody {
 		c.bad(key, fmt.Sprintf("is more than %d MiB: all bodies together get %d MiB", largestBody>>20,
@@ -154,6 +155,6 @@ func (r Rate) check(c *checker, key string) {
 
 func (c *checker) needed(key, url string) {
 	if url == "" {
-		c.bad(key, "is missing", "write where the system is reached: https://host/path")
+		c.bad(key, "is missing", "write the URL of the system: https://host/path")
 	}
 }

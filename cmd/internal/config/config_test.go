@@ -153,7 +153,7 @@ plans:
 		"sinks.workspaces.url":            "https://host/path",
 		"sinks.workspaces.effects":        "local or activity",
 		"sinks.email.address":             "host:port",
-		"sinks.email.from":                "no address",
+		"sinks.email.from":                "not an address",
 		"sinks.email.guarantee":           "at_most_once or at_least_once",
 		"plans.prices.price_pro":          "plans.features",
 		"plans.onboarding[0]":             "plans.features",
@@ -189,13 +189,13 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 	cases := []struct{ name, from, to, key, says string }{
 		{"unknown key", "provider: stripe", "provider: stripe\n    tolerence: 5m", "sources.stripe.tolerence", `did you mean "tolerance"?`},
 		{"no secrets", "    secrets:\n      - value: env:STRIPE\n", "", "sources.stripe.secrets", "nothing could be verified"},
-		{"internal event that is none", "sinks:\n", "sinks:\n  subscribers: [{name: crm, url: 'https://crm.test', types: [access.changed, invoice.payed]}]\n", "sinks.subscribers[0].types[1]", `"invoice.payed" is no internal event`},
+		{"internal event that is none", "sinks:\n", "sinks:\n  subscribers: [{name: crm, url: 'https://crm.test', types: [access.changed, invoice.payed]}]\n", "sinks.subscribers[0].types[1]", `"invoice.payed" is not an internal event`},
 		{"noun without a verb", "sinks:\n", "sinks:\n  subscribers: [{name: crm, url: 'https://crm.test', types: [invoice]}]\n", "sinks.subscribers[0].types[0]", "invoice.*"},
 		{"list for mapping", "sinks:\n", "sinks:\n  subscribers: {a: b}\n", "sinks.subscribers", "not a list"},
 		{"duration without unit", "key_lifetime: 48h", "key_lifetime: 48", "sinks.finance.key_lifetime", "with its unit"},
 		{"mapping for value", "provider: stripe", "provider: {a: b}", "sources.stripe.provider", "single value"},
 		{"sink that is nowhere", `url: "https://finance.example.com/v1", `, "", "sinks.finance.url", "missing"},
-		{"billing without a mode", "    mode: live\n", "", "sources.stripe.mode", "must not reach a live customer"},
+		{"billing without a mode", "    mode: live\n", "", "sources.stripe.mode", "must not affect live customers"},
 		{"same listener", "database: env:DSN", "database: env:DSN\nops: {ingress: '127.0.0.1:8080'}", "ops.ingress", "ingress.listen"},
 		{"both processes' health", "database: env:DSN", "database: env:DSN\nops: {worker: '127.0.0.1:8082'}", "ops.worker", "ops.ingress"},
 		{"negative rate", "database: env:DSN", "database: env:DSN\ningress: {limits: {per_source: {per_second: -1}}}", "ingress.limits.per_source.per_second", "negative"},
@@ -206,7 +206,7 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 		{"port of the public listener", "database: env:DSN", "database: env:DSN\ningress: {listen: ':8080'}\nops: {ingress: '127.0.0.1:8080'}", "ops.ingress", "ingress.listen"},
 		{"port by another name", "database: env:DSN", "database: env:DSN\nops: {ingress: 'localhost:8080'}", "ops.ingress", "ingress.listen"},
 		{"Temporal's file missing", "database: env:DSN", "database: env:DSN\ntemporal: {config_file: not-there.toml}", "temporal.config_file", "not-there.toml"},
-		{"Temporal's UI is no URL", "database: env:DSN", "database: env:DSN\ntemporal: {ui_url: 'temporal.example.com'}", "temporal.ui_url", "no http or https URL"},
+		{"Temporal's UI is no URL", "database: env:DSN", "database: env:DSN\ntemporal: {ui_url: 'temporal.example.com'}", "temporal.ui_url", "not an http or https URL"},
 		{"negative wait", "from: ", "retries: {first: -1s}, from: ", "sinks.email.retries.first", "is -1s"},
 		{"no wait", "from: ", "retries: {max: 0}, from: ", "sinks.email.retries.max", "is 0s"},
 		{"no time for tries", "from: ", "retries: {for: 0s}, from: ", "sinks.email.retries.for", "is 0s"},
@@ -218,8 +218,8 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 		{"body beyond the budget", "database: env:DSN", "database: env:DSN\ningress: {body_limit: 65MiB}", "ingress.body_limit", "64 MiB"},
 		{"a source's body beyond the budget", "provider: stripe", "provider: stripe\n    body_limit: 1GiB", "sources.stripe.body_limit", "64 MiB"},
 		{"mail server without a host", "smtp.example.com:587", ":587", "sinks.email.address", "host"},
-		{"base with a query", "https://workspaces.example.com", "https://workspaces.example.com/v1?tenant=7", "sinks.workspaces.url", "its end"},
-		{"base with a fragment", "https://finance.example.com/v1", "https://finance.example.com/v1#entries", "sinks.finance.url", "its end"},
+		{"base with a query", "https://workspaces.example.com", "https://workspaces.example.com/v1?tenant=7", "sinks.workspaces.url", "a path is appended"},
+		{"base with a fragment", "https://finance.example.com/v1", "https://finance.example.com/v1#entries", "sinks.finance.url", "a path is appended"},
 		{"database literal", "env:DSN", dsn, "database", "env:NAME or file:PATH"},
 	}
 	for _, tt := range cases {
@@ -312,13 +312,13 @@ sinks: {workspaces: {url: "http://w.test"}, finance: {url: "http://f.test"}, ema
 		}
 	}
 	want := []string{
-		`ingress.listen "nowhere" is no address`,
+		`ingress.listen "nowhere" is not an address`,
 		"sources.code options.legacy: use true",
 		"sources.code another thing",
-		"sources.code.options.legcy is no option of github",
+		"sources.code.options.legcy is not an option of github",
 		"sources.code.secrets[0].value the secret has 5 bytes",
-		"sources.code.mode is missing, and events of github do not say theirs",
-		"sources.modeless.mode is missing, and events of github do not say theirs",
+		"sources.code.mode is missing, and events of github do not contain it",
+		"sources.modeless.mode is missing, and events of github do not contain it",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("faults\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -422,7 +422,7 @@ func TestLoad_SecretFileThatIsNone_Refused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "large"), make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, says := range map[string]string{"fifo": "no regular file", "/dev/zero": "no regular file", ".": "no regular file", "large": "larger than"} {
+	for name, says := range map[string]string{"fifo": "not a regular file", "/dev/zero": "not a regular file", ".": "not a regular file", "large": "larger than"} {
 		path := filepath.Join(dir, "pawl.yaml")
 		if err := os.WriteFile(path, []byte(strings.Replace(valid, "env:STRIPE", "file:"+name, 1)), 0o600); err != nil {
 			t.Fatal(err)
@@ -571,7 +571,7 @@ func TestLoad_KeysThatStandTwice_BesideAllElse(t *testing.T) {
 	if !errors.As(err, &faults) {
 		t.Fatalf("Load() = %v, want faults", err)
 	}
-	for _, want := range []string{"sources.stripe (line 4): stands on line 3 already", "dev (line 5): stands on line 1 already", "bogus (line 6): ", "sources.stripe.provider (line 3): "} {
+	for _, want := range []string{"sources.stripe (line 4): is already set on line 3", "dev (line 5): is already set on line 1", "bogus (line 6): ", "sources.stripe.provider (line 3): "} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("faults\n%v\nwithout %q", err, want)
 		}

@@ -11,46 +11,50 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
-// Console is the listener of the operator's pages and of the API, and who may use them.
+// Console configures the listener of the operator's pages and of the API, and access to them.
 type Console struct {
 	Listen string `yaml:"listen" default:"127.0.0.1:8081" form:"address"`
-	// URL is how people and programs reach it. Links and the identity provider's way back begin with it, and no other
-	// host is answered, beside the address of Listen. With https, cookies are for https alone.
+	// URL is the URL of the console for people and programs. It is the base of links and of the redirect from the
+	// identity provider. Requests for any other host, except the address of Listen, are rejected. If it is https,
+	// cookies are sent only over https.
 	URL string `yaml:"url" form:"url"`
-	// Users is the file of `pawl console adduser`: people with passwords.
+	// Users is the path of the file that `pawl console adduser` writes: people with passwords.
 	Users string `yaml:"users" form:"path"`
 	OIDC  OIDC   `yaml:"oidc"`
 	Proxy Proxy  `yaml:"proxy"`
-	// Roles are those of groups, as the identity provider or the proxy names them.
+	// TrustedProxies are the networks of the proxies before the console, which set X-Forwarded-For. Sign-in limits
+	// and the networks of tokens use that address. The networks of Proxy are trusted, too.
+	TrustedProxies []Network `yaml:"trusted_proxies"`
+	// Roles maps groups to roles. The identity provider or the proxy supplies the groups.
 	Roles map[string]role.Role `yaml:"roles"`
-	// Session is how long a sign-in lasts at most.
+	// Session is the maximum duration of a sign-in.
 	Session time.Duration `yaml:"session" default:"12h" min:"1m" max:"168h"`
 }
 
-// OIDC is an identity provider of OpenID Connect; off without an issuer.
+// OIDC configures an OpenID Connect provider. It is disabled without an issuer.
 type OIDC struct {
 	Issuer       string `yaml:"issuer" form:"url"`
 	ClientID     string `yaml:"client_id"`
 	ClientSecret Ref    `yaml:"client_secret"`
-	// Name is the claim that names a person in the audit trail, Groups the claim that lists groups.
+	// Name is the claim with the name for the audit trail. Groups is the claim with the list of groups.
 	Name   string   `yaml:"name_claim" default:"email"`
 	Groups string   `yaml:"groups_claim" default:"groups"`
 	Scopes []string `yaml:"scopes" default:"openid email profile"`
 }
 
-// Proxy is one that signs people in before they reach the console; off without a header.
+// Proxy configures a proxy that authenticates people. It is disabled without a header.
 type Proxy struct {
-	// Header holds the person's name, Groups the groups, separated by commas.
+	// Header contains the person's name. Groups contains the groups, separated by commas.
 	Header string `yaml:"header"`
 	Groups string `yaml:"groups_header" default:"X-Forwarded-Groups"`
-	// From are the networks that the proxy calls from. Nobody else's headers are believed.
+	// From lists the networks of the proxy. Headers from other networks are ignored.
 	From []Network `yaml:"from"`
 }
 
-// API returns the URL of the API; "" without console.url.
+// API returns the URL of the API, or "" without console.url.
 func (c *Console) API() string { return c.under("/api/v1") }
 
-// Event returns the URL of an event's page; "" without console.url.
+// Event returns the URL of an event's page, or "" without console.url.
 func (c *Console) Event(receiptID string) string { return c.under("/events/" + receiptID) }
 
 func (c *Console) under(path string) string {
@@ -60,7 +64,7 @@ func (c *Console) under(path string) string {
 	return strings.TrimSuffix(c.URL, "/") + path
 }
 
-// SignsIn reports whether anybody but a developer can sign in.
+// SignsIn reports whether any way to sign in is configured, apart from the one for developers.
 func (c *Console) SignsIn() bool { return c.Users != "" || c.OIDC.Issuer != "" || c.Proxy.Header != "" }
 
 func (c *Console) check(k *checker, _ string) {
@@ -73,18 +77,22 @@ func (c *Console) check(k *checker, _ string) {
 		}
 		if c.URL == "" {
 			k.bad("console.url", "is missing",
-				"the identity provider sends people back there: https://pawl.example.com")
+				"the identity provider redirects to it: https://pawl.example.com")
 		}
 	}
 	if c.Proxy.Header != "" && len(c.Proxy.From) == 0 {
-		k.bad("console.proxy.from", "is missing", "write the networks that the proxy calls from, such as 10.0.0.0/8")
+		k.bad("console.proxy.from", "is missing", "write the networks of the proxy, such as 10.0.0.0/8")
 	}
 	if (c.OIDC.Issuer != "" || c.Proxy.Header != "") && len(c.Roles) == 0 {
-		k.bad("console.roles", "is missing, so that nobody may do anything", "give groups roles: {oncall: operator}")
+		k.bad("console.roles", "is missing, so no person has any permission", "give groups roles: {oncall: operator}")
 	}
 	for _, group := range slices.Sorted(maps.Keys(c.Roles)) {
+		if strings.TrimSpace(group) == "" {
+			k.bad("console.roles."+group, "is an empty group name, so a person without groups would get the role",
+				"name the group")
+		}
 		if named := c.Roles[group]; !slices.Contains(role.All(), named) {
-			k.bad("console.roles."+group, fmt.Sprintf("%q is no role", named), "use one of "+role.Names())
+			k.bad("console.roles."+group, fmt.Sprintf("%q is not a role", named), "use one of "+role.Names())
 		}
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Consumer is an HTTP endpoint that gets relayed events, signed as Standard Webhooks.
+// Consumer is an HTTP endpoint for relayed events, which are signed as Standard Webhooks.
 type Consumer struct {
 	URL string `yaml:"url" form:"url"`
-	// Secrets are what deliveries are signed with, each of them: "whsec_" and base64, as the specification writes it.
+	// Secrets sign the deliveries; each secret adds a signature. A secret is "whsec_" followed by base64, as in the
+	// specification.
 	Secrets []SigningSecret `yaml:"secrets"`
 	Sending `yaml:",inline"`
 }
@@ -21,7 +22,7 @@ type SigningSecret struct {
 	Value Ref `yaml:"value"`
 }
 
-// Keys returns the secrets as decoded.
+// Keys returns the decoded secrets.
 func (c Consumer) Keys() [][]byte {
 	keys := make([][]byte, len(c.Secrets))
 	for i, secret := range c.Secrets {
@@ -38,7 +39,7 @@ func (c Consumer) sink(name string) Sink {
 	}
 }
 
-// decoded returns a secret's key; nil where it cannot be decoded, which Load refuses.
+// decoded returns the key of a secret. It returns nil if the secret cannot be decoded, which Load rejects.
 func decoded(secret Ref) []byte {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret.Value(), "whsec_"))
 	if err != nil {
@@ -49,7 +50,8 @@ func decoded(secret Ref) []byte {
 
 func (c *Consumer) check(to *checker, key string) {
 	if !sourceName.MatchString(strings.TrimPrefix(key, "consumers.")) {
-		to.bad(key, "is no consumer name", "use lower-case letters, digits, - and _: it is part of ledger keys")
+		to.bad(key, "is not a valid consumer name",
+			"use lower-case letters, digits, - and _: it is part of ledger keys")
 	}
 	c.Retries.check(to, key, 0)
 	to.needed(key+".url", c.URL)
@@ -66,7 +68,7 @@ func (s *SigningSecret) check(c *checker, key string) {
 		return
 	}
 	if s.Value.Value() != "" && len(decoded(s.Value)) < webhook.MinSecret {
-		c.bad(key, fmt.Sprintf("is not whsec_ and the base64 of at least %d bytes", webhook.MinSecret),
+		c.bad(key, fmt.Sprintf("is not whsec_ followed by the base64 of at least %d bytes", webhook.MinSecret),
 			"make one with: echo whsec_$(openssl rand -base64 32)")
 	}
 	c.standIn(key, decoded(s.Value))

@@ -16,14 +16,14 @@ func (c *checker) day() {
 	d := c.cfg.Day
 	switch {
 	case d != day && !c.cfg.Dev:
-		c.bad("day", "is for pawl dev alone: elsewhere a day has 24 hours", "remove it")
+		c.bad("day", "is only for pawl dev: everywhere else a day has 24 hours", "remove it")
 	case d < shortestDay || d > day:
 		c.bad("day", fmt.Sprintf("%s is not between %s and 24h", d, shortestDay),
-			"write how long a day lasts, such as 2s")
+			"write the length of a day, such as 2s")
 	}
 }
 
-// Lasts returns the real length of a policy's time, which is less than the time says if days are short.
+// Lasts returns the real duration of a policy's time. It is shorter if days are shortened.
 func (c *Config) Lasts(d time.Duration) time.Duration {
 	if c.Day == day || c.Day == 0 {
 		return d
@@ -31,7 +31,8 @@ func (c *Config) Lasts(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / float64(day) * float64(c.Day))
 }
 
-// Settles returns how long to wait for a missing event. Deliveries take their time even if days are short.
+// Settles returns the wait for a missing event. It has a minimum, because deliveries take real time even if days are
+// shortened.
 func (c *Config) Settles() time.Duration {
 	return max(c.Lasts(c.Policy.Settle), min(c.Policy.Settle, leastSettle))
 }

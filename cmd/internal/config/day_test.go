@@ -30,7 +30,7 @@ func TestDay_Short_PolicyIsShorter(t *testing.T) {
 func TestDay_Unusable_Refused(t *testing.T) {
 	t.Parallel()
 	for yaml, want := range map[string]string{
-		"day: 2s\n":                  "pawl dev alone",
+		"day: 2s\n":                  "only for pawl dev",
 		"dev: true\nday: 500ms\n":    "is not between 1s and 24h",
 		"dev: true\nday: 48h\n":      "is not between 1s and 24h",
 		"dev: true\nday: whenever\n": "day",

@@ -14,13 +14,13 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// decoder fills a configuration from a YAML tree by its own walk, because a decoder that stops at
-// the first fault cannot report them all, nor say on which line a checked setting stands.
+// decoder fills a configuration by its own walk over the YAML tree, because a standard decoder stops at the first
+// fault and does not keep the lines of the settings.
 type decoder struct {
 	faults Faults
-	// lines holds the line of every key that stands in the file.
+	// lines contains the line of every key in the file.
 	lines map[string]int
-	// written holds every key that has a single value in the file, also a zero one.
+	// written contains every key with a scalar value in the file, even a zero value.
 	written map[string]bool
 }
 
@@ -33,7 +33,7 @@ func (d *decoder) decode(n ast.Node, v reflect.Value, key string) {
 		n = tag.Value
 	}
 	if _, ok := n.(*ast.NullNode); n == nil || ok {
-		return // a key without a value is a key that is not set
+		return // a key without a value counts as unset
 	}
 	line := n.GetToken().Position.Line
 	if _, ok := d.lines[key]; !ok {
@@ -41,7 +41,7 @@ func (d *decoder) decode(n ast.Node, v reflect.Value, key string) {
 	}
 	switch n.(type) {
 	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
-		d.fault(key, line, "anchors and aliases are not read", "write the value out")
+		d.fault(key, line, "anchors and aliases are not supported", "repeat the value")
 		return
 	}
 	if a, ok := v.Addr().Interface().(*Accounts); ok {
@@ -50,7 +50,7 @@ func (d *decoder) decode(n ast.Node, v reflect.Value, key string) {
 	}
 	_, single := scalarText(n)
 	_, fromText := v.Addr().Interface().(encoding.TextUnmarshaler)
-	// A struct of settings that can be written as one text may be written out as well.
+	// A struct that can be written as a single text can also be written as a mapping.
 	if fromText && (single || v.Kind() != reflect.Struct || len(fieldNames(v.Type())) == 0) ||
 		v.Type() == reflect.TypeFor[time.Duration]() {
 		d.scalar(n, v, key, line)
@@ -84,7 +84,7 @@ func (d *decoder) decode(n ast.Node, v reflect.Value, key string) {
 	}
 }
 
-// object fills a struct; a key that it does not have is a fault.
+// object decodes a struct. An unknown key is a fault.
 func (d *decoder) object(n ast.Node, v reflect.Value, key string, line int) {
 	names := fieldNames(v.Type())
 	d.pairs(n, key, line, func(name, sub string, value ast.Node) {
@@ -116,7 +116,7 @@ func (d *decoder) pairs(n ast.Node, key string, line int, each func(name, sub st
 			sub = key + "." + sub
 		}
 		if first, ok := lineOf[token.Value]; ok {
-			d.fault(sub, token.Position.Line, fmt.Sprintf("stands on line %d already", first), "keep one of the two")
+			d.fault(sub, token.Position.Line, fmt.Sprintf("is already set on line %d", first), "keep one of the two")
 			continue
 		}
 		lineOf[token.Value] = token.Position.Line
@@ -137,16 +137,16 @@ func (d *decoder) scalar(n ast.Node, v reflect.Value, key string, line int) {
 	}
 }
 
-// parse sets v to the value that text says. An error comes with the problem and its fix.
+// parse sets v to the value of text. If it fails, it returns the problem and its fix.
 func parse(v reflect.Value, text string) (problem, fix string, err error) {
-	problem = fmt.Sprintf("%q cannot be read", text)
+	problem = fmt.Sprintf("%q is not valid", text)
 	u, ok := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {
 	case ok:
 		if err = u.UnmarshalText([]byte(text)); err == nil {
 			return "", "", nil
 		}
-		problem, fix = "cannot be read", err.Error()
+		problem, fix = "is not valid", err.Error()
 		if p, f, ok := strings.Cut(fix, ": "); ok && v.Type() == reflect.TypeFor[Ref]() {
 			problem, fix = p, f
 		} else if v.Type() == reflect.TypeFor[time.Time]() {
@@ -170,12 +170,12 @@ func parse(v reflect.Value, text string) (problem, fix string, err error) {
 		fix = "write a whole number"
 		v.SetInt(i)
 	default:
-		panic("config: no reader for a field of type " + v.Type().String())
+		panic("config: cannot parse a field of type " + v.Type().String())
 	}
 	return problem, fix, err
 }
 
-// scalarText returns the text of a scalar as it stands in the file, without quotes.
+// scalarText returns the text of a scalar without quotes.
 func scalarText(n ast.Node) (string, bool) {
 	switch s := n.(type) {
 	case *ast.StringNode:
@@ -188,7 +188,7 @@ func scalarText(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// ParseDuration reads a duration with its units, days among them: "30s", "21d", "1d12h". A day has 24 hours.
+// ParseDuration parses a duration, which may contain days: "30s", "21d", "1d12h". A day has 24 hours.
 func ParseDuration(text string) (time.Duration, error) {
 	if text == "0" {
 		return 0, nil
@@ -197,7 +197,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	if !found {
 		return time.ParseDuration(text)
 	}
-	n, err := strconv.ParseInt(days, 10, 16) // 89 years of days
+	n, err := strconv.ParseInt(days, 10, 16) // at most 89 years
 	if err != nil || rest == "" {
 		return time.Duration(n) * day, err
 	}
@@ -205,7 +205,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return time.Duration(n)*day + more, err
 }
 
-// fieldNames maps the yaml names of a struct to its fields, those of structs that stand inline among them.
+// fieldNames maps the YAML names of a struct to its fields, including the fields of inline structs.
 func fieldNames(t reflect.Type) map[string][]int {
 	names := make(map[string][]int, t.NumField())
 	for _, f := range reflect.VisibleFields(t) {
@@ -216,9 +216,9 @@ func fieldNames(t reflect.Type) map[string][]int {
 	return names
 }
 
-// suggest names the known key that is nearest to name, or lists them all.
+// suggest returns the most similar known key, or a list of all known keys.
 func suggest[V any](name string, known map[string]V) string {
-	best, at := "", 3 // three edits away is another word
+	best, at := "", 3 // with three edits or more, it is a different word
 	all := slices.Sorted(maps.Keys(known))
 	for _, k := range all {
 		if n := distance(name, k); n < at {
@@ -259,7 +259,7 @@ var units = []struct {
 	size   int64
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}}
 
-// UnmarshalText reads "1MiB", "512KiB" or "1048576".
+// UnmarshalText parses "1MiB", "512KiB" or "1048576".
 func (b *Bytes) UnmarshalText(text []byte) error {
 	s, size := strings.TrimSpace(string(text)), int64(1)
 	for _, u := range units {

@@ -13,40 +13,38 @@ var devSource string
 
 var devTemplate = template.Must(template.New("dev.yaml").Parse(devSource))
 
-// DevParams is what `pawl dev` knows when it writes its configuration. Addresses are host:port,
-// URLs are whole.
+// DevParams are the parameters of the configuration of `pawl dev`. Addresses are host:port; URLs are complete.
 type DevParams struct {
 	Ingress, Console, Ops, WorkerOps string
-	// Day is how long a day lasts, "" for 24 hours.
+	// Day is the length of a day, or "" for 24 hours.
 	Day                                         string
 	WorkspacesURL, FinanceURL, SMTP, Subscriber string
-	// SubscriberTypes are the internal events that the subscriber takes, with commas; "" for all.
+	// SubscriberTypes lists the internal events of the subscriber, separated by commas; "" means all.
 	SubscriberTypes string
-	// TemporalUI is the URL of the Temporal UI, "" for none.
+	// TemporalUI is the URL of the Temporal UI, or "".
 	TemporalUI string
-	// StripeAPI is the stand-in for Stripe's API, "" for none.
+	// StripeAPI is the URL of the sandbox's Stripe API, or "".
 	StripeAPI string
-	// Consumer is the URL that the events of Sources are relayed to, "" for none.
+	// Consumer is the URL to which events of Sources are relayed, or "".
 	Consumer string
-	// Sources are those beside Stripe's.
+	// Sources lists the sources in addition to Stripe.
 	Sources []DevSource
 }
 
-// DevSource is a source that has its provider's name.
+// DevSource is a source with the name of its provider.
 type DevSource struct {
 	Provider string
-	// Mode is "" where the provider's events say theirs.
+	// Mode is "" if the provider's events contain the mode.
 	Mode    webhook.Mode
 	Options map[string]string
 }
 
-// Dev returns the configuration that `pawl dev` runs with, for STATE/pawl.yaml: Load accepts it once
-// STATE/database.url, STATE/temporal.toml, STATE/secrets/consumer, STATE/secrets/stripe-api and STATE/secrets/NAME of
-// each source are there.
+// Dev returns the configuration of `pawl dev`, for STATE/pawl.yaml. Load accepts it once STATE/database.url,
+// STATE/temporal.toml, STATE/secrets/consumer, STATE/secrets/stripe-api and STATE/secrets/NAME of each source exist.
 func Dev(p DevParams) []byte {
 	var b bytes.Buffer
 	if err := devTemplate.Execute(&b, p); err != nil {
-		panic("config: " + err.Error()) // the template and its parameters are both ours
+		panic("config: " + err.Error()) // cannot happen: template and parameters are fixed
 	}
 	return b.Bytes()
 }

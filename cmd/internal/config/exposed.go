@@ -2,27 +2,91 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"net/url"
+	"reflect"
 	"regexp"
 	"strings"
+
+	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// exposed warns of connections that others on the way could read or forge, and of a proxy that is not trusted: pawl
-// speaks plain HTTP, so there is one if the public URL is https. In dev nothing leaves the machine.
+// exposed warns of connections that could be read or forged on the network, and of a missing trusted proxy: pawl
+// serves plain HTTP, so an https public URL implies a proxy. In dev, no connection leaves the machine.
 func (c *checker) exposed() {
 	if strings.HasPrefix(c.cfg.Ingress.PublicURL, "https:") && len(c.cfg.Ingress.Limits.TrustedProxies) == 0 {
-		c.warn("ingress.limits.trusted_proxies", "is empty, and ingress.public_url is https, which a proxy must end: all that it forwards counts as one sender",
+		c.warn("ingress.limits.trusted_proxies", "is empty, but ingress.public_url is https, so a proxy terminates TLS: all forwarded requests count as one sender",
 			"write the proxy's network")
 	}
 	if c.cfg.Dev {
 		return
 	}
 	c.databaseInClear()
-	for i, n := range c.cfg.Ingress.Limits.TrustedProxies {
-		if n.IsValid() && n.Bits() == 0 {
-			c.warn(fmt.Sprintf("ingress.limits.trusted_proxies[%d]", i), "trusts every address: any sender may write X-Forwarded-For and pass for another",
-				"write the proxy's network")
+	c.trusted()
+	c.twoPeople()
+	console := &c.cfg.Console
+	if u, err := url.Parse(console.OIDC.Issuer); err == nil && u.Scheme == "http" && !loopback(u.Hostname()) {
+		c.bad("console.oidc.issuer", "is http: keys and tokens are sent in clear text, so an attacker on the network could sign in as any person",
+			"use https")
+	}
+	if strings.HasPrefix(console.URL, "https:") && console.Users != "" && len(console.TrustedProxies) == 0 &&
+		len(console.Proxy.From) == 0 {
+		c.warn("console.trusted_proxies", "is empty, but console.url is https, so a proxy terminates TLS: sign-in limits count all people as one address",
+			"write the proxy's network")
+	}
+	walk(reflect.ValueOf(c.cfg).Elem(), "", func(v reflect.Value, key string, tag reflect.StructTag) {
+		if tag.Get("form") == "url" {
+			c.linkLocal(key, v.String())
 		}
+		if ref, is := v.Addr().Interface().(*Ref); is && secretKey.MatchString(key) {
+			if err := webhook.CheckStandIn([]byte(ref.Value())); err != nil && ref.Value() != "" {
+				c.warn(key, err.Error(), "")
+			}
+		}
+	})
+	for name, sink := range c.cfg.Notify.Sinks {
+		c.linkLocal("notify.sinks."+name+".url", sink.URL.Value())
+	}
+}
+
+// secretKey matches the keys of secrets that pawl sends, such as tokens. Secrets for verification have a rule of
+// their own.
+var secretKey = regexp.MustCompile(`\.(token|password|client_secret)$`)
+
+// trusted reports trusted-proxy networks that include almost every address.
+func (c *checker) trusted() {
+	const fix = "write the proxy's network"
+	for key, networks := range map[string][]Network{
+		"ingress.limits.trusted_proxies": c.cfg.Ingress.Limits.TrustedProxies,
+		"console.trusted_proxies":        c.cfg.Console.TrustedProxies,
+		"console.proxy.from":             c.cfg.Console.Proxy.From,
+	} {
+		for i, n := range networks {
+			switch at := fmt.Sprintf("%s[%d]", key, i); {
+			case !everybody(n):
+			case key == "console.proxy.from":
+				c.bad(at, "trusts every address: any client can sign in as any person", fix)
+			default:
+				c.warn(at, "trusts every address: any client can forge X-Forwarded-For", fix)
+			}
+		}
+	}
+}
+
+// everybody reports whether a network contains so many public addresses that it cannot identify a proxy.
+func everybody(n Network) bool {
+	return n.IsValid() && (n.Addr().Is4() && n.Bits() < 8 || n.Addr().Is6() && n.Bits() < 7)
+}
+
+// linkLocal warns of a URL with a link-local address, where cloud providers serve the machine's credentials.
+func (c *checker) linkLocal(key, raw string) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return
+	}
+	if addr, err := netip.ParseAddr(u.Hostname()); err == nil && addr.Unmap().IsLinkLocalUnicast() {
+		c.warn(key, "is a link-local address, where cloud providers serve the machine's credentials",
+			"write the address of the system")
 	}
 }
 
@@ -30,10 +94,10 @@ func (c *checker) exposed() {
 func (c *checker) inClear(key, raw string, token Ref) {
 	u, err := url.Parse(raw)
 	if err != nil || c.cfg.Dev {
-		return // it is a fault already, or never leaves the machine
+		return // already a fault, or never sent over the network
 	}
 	if _, given := u.User.Password(); given {
-		c.warn(key+".url", "holds a password, which whoever reads this file knows",
+		c.warn(key+".url", "contains a password in clear text",
 			"send a token instead, by reference: token: env:NAME")
 	}
 	if u.Scheme == "http" && token.Value() != "" && !loopback(u.Hostname()) {
@@ -41,10 +105,10 @@ func (c *checker) inClear(key, raw string, token Ref) {
 	}
 }
 
-// setting finds a setting of a DSN of the form "host=db user=pawl".
+// setting matches a setting in a DSN of the form "host=db user=pawl".
 var setting = regexp.MustCompile(`(?:^|\s)(host|sslmode)\s*=\s*'?([^\s']*)`)
 
-// databaseInClear warns of a database on another host whose certificate is not checked.
+// databaseInClear warns of a database on another host without a verified certificate.
 func (c *checker) databaseInClear() {
 	dsn, found := c.cfg.Database.Value(), map[string]string{}
 	if u, err := url.Parse(dsn); err == nil && u.Host != "" {
@@ -61,6 +125,25 @@ func (c *checker) databaseInClear() {
 	if host == "" || strings.HasPrefix(host, "/") || loopback(host) || found["sslmode"] == "verify-full" {
 		return
 	}
-	c.warn("database", "is on "+host+", and nothing checks that it is that host which answers: events and the password could be read on the way",
-		"add sslmode=verify-full, and sslrootcert for an authority of your own")
+	c.warn("database", "is on "+host+" without verification of its certificate: an attacker on the network could read events and the password",
+		"add sslmode=verify-full, and sslrootcert for your own certificate authority")
+}
+
+// twoPeople warns if one person can sign in as two, or if two people cannot sign in.
+func (c *checker) twoPeople() {
+	ways := 0
+	for _, way := range []string{c.cfg.Console.Users, c.cfg.Console.OIDC.Issuer, c.cfg.Console.Proxy.Header} {
+		if way != "" {
+			ways++
+		}
+	}
+	switch {
+	case !c.cfg.Policy.FourEyes:
+	case ways > 1:
+		c.warn("policy.four_eyes", "needs exactly one way to sign in: with two of them, one person counts as two",
+			"keep one of console.users, console.oidc and console.proxy")
+	case ways == 0:
+		c.warn("policy.four_eyes", "needs people who can sign in to the console, but no way to sign in is configured",
+			"write console.oidc, console.proxy or console.users")
+	}
 }

@@ -1,9 +1,12 @@
 package config_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
 // What others on the way could read or forge is told, once each; what stays on this machine, or is encrypted, is not.
@@ -13,6 +16,9 @@ func TestLoad_Exposed_Warned(t *testing.T) {
 		yaml, dsn string
 		want      string // the keys, "" for none
 	}{
+		"two people, one way in":     {yaml: "policy: {four_eyes: true}\nconsole: {users: people}"},
+		"two people, two ways in":    {yaml: "policy: {four_eyes: true}\nconsole: {users: people, proxy: {header: X-User, from: [10.0.0.0/8]}, roles: {oncall: operator}}", want: "policy.four_eyes"},
+		"two people, no way in":      {yaml: "policy: {four_eyes: true}", want: "policy.four_eyes"},
 		"a token in clear":           {yaml: "sinks: {finance: {url: 'http://f.example.com', token: env:STRIPE}}", want: "sinks.finance.token"},
 		"to this machine":            {yaml: "sinks: {finance: {url: 'http://127.0.0.1:1', token: env:STRIPE}}"},
 		"encrypted":                  {yaml: "sinks: {finance: {url: 'https://f.example.com', token: env:STRIPE}}"},
@@ -20,6 +26,14 @@ func TestLoad_Exposed_Warned(t *testing.T) {
 		"a subscriber's":             {yaml: "sinks: {subscribers: [{name: a, url: 'http://s.example.com', token: env:STRIPE}]}", want: "sinks.subscribers[0].token"},
 		"a password in a URL":        {yaml: "sinks: {workspaces: {url: 'https://ann:hush@w.example.com'}}", want: "sinks.workspaces.url"},
 		"every proxy":                {yaml: "ingress: {limits: {trusted_proxies: [10.0.0.0/8, 0.0.0.0/0]}}", want: "ingress.limits.trusted_proxies[1]"},
+		"every proxy, in halves":     {yaml: "ingress: {limits: {trusted_proxies: [0.0.0.0/1, '::/0', 'fc00::/7', 10.0.0.0/8]}}", want: "ingress.limits.trusted_proxies[0] ingress.limits.trusted_proxies[1]"},
+		"every proxy of the console": {yaml: "console: {trusted_proxies: [0.0.0.0/0]}", want: "console.trusted_proxies[0]"},
+		"no proxy of the console":    {yaml: "console: {url: 'https://pawl.example.com', users: users}", want: "console.trusted_proxies"},
+		"a proxy of the console":     {yaml: "console: {url: 'https://pawl.example.com', users: users, trusted_proxies: [10.0.0.1]}"},
+		"a link-local sink":          {yaml: "sinks: {finance: {url: 'http://169.254.169.254/x'}}", want: "sinks.finance.url"},
+		"a link-local consumer":      {yaml: "sinks: {subscribers: [{name: a, url: 'http://[fe80::1]/x'}]}", want: "sinks.subscribers[0].url"},
+		"a placeholder for a token":  {yaml: "sinks: {finance: {url: 'https://f.example.com', token: env:PLACEHOLDER}}", want: "sinks.finance.token"},
+		"an issuer on this machine":  {yaml: "console: {url: 'https://pawl.example.com', oidc: {issuer: 'http://127.0.0.1:1', client_id: pawl}, roles: {oncall: admin}}"},
 		"mail in clear":              {yaml: "sinks: {email: {address: 'm.example.com:25', from: a@example.com, tls: none}}", want: "sinks.email.tls"},
 		"mail to this machine":       {yaml: "sinks: {email: {address: 'localhost:25', from: a@example.com, tls: none}}"},
 		"a database far away":        {dsn: "postgres://pawl:hush@db.example.com/pawl?sslmode=require", want: "database"},
@@ -37,6 +51,8 @@ func TestLoad_Exposed_Warned(t *testing.T) {
 					return "", false
 				case key == "DATABASE_URL" && tt.dsn != "":
 					return tt.dsn, true
+				case key == "PLACEHOLDER":
+					return "your-token-here", true
 				}
 				return environment(key)
 			})
@@ -54,6 +70,23 @@ func TestLoad_Exposed_Warned(t *testing.T) {
 				t.Errorf("warned of %q, want %q", keys, tt.want)
 			}
 		})
+	}
+}
+
+// A setting by which any sender could sign in is refused.
+func TestLoad_AnySenderSignsIn_Refused(t *testing.T) {
+	t.Parallel()
+	for yaml, want := range map[string]string{
+		"console: {url: 'https://pawl.example.com', oidc: {issuer: 'http://login.example.com', client_id: pawl}, roles: {oncall: admin}}": "console.oidc.issuer",
+		"console: {proxy: {header: X-User, from: [0.0.0.0/0]}, roles: {oncall: admin}}":                                                   "console.proxy.from[0]",
+		"console: {proxy: {header: X-User, from: [10.0.0.1]}, roles: {'': admin}}":                                                        "console.roles.",
+		"console: {proxy: {header: X-User, from: [10.0.0.1]}, roles: {' ': admin}}":                                                       "console.roles. ",
+	} {
+		_, err := load(t, only(yaml))
+		faults, _ := errors.AsType[config.Faults](err)
+		if len(faults) != 1 || faults[0].Key != want {
+			t.Errorf("%s: %v, want a fault of %s", yaml, err, want)
+		}
 	}
 }
 

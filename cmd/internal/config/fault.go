@@ -6,15 +6,17 @@ import (
 	"strings"
 )
 
-// Fault is one thing that is wrong with the configuration.
+// Fault is one problem of the configuration.
 type Fault struct {
 	// Key is the path of the setting: sources.stripe.secrets[0].value.
 	Key string `json:"key"`
-	// Line is the setting's line in the file, 0 if the file does not set it.
+	// Line is the line of the setting, or 0 if the file does not set it.
 	Line int `json:"line,omitempty"`
-	// Problem describes the fault, Fix says what to write instead. Neither holds a secret.
+	// Problem describes the fault, and Fix the correction. Neither contains a secret.
 	Problem string `json:"problem"`
 	Fix     string `json:"fix"`
+	// FileMode is set on the warning that others can read a secret's file.
+	FileMode bool `json:"-"`
 }
 
 func (f Fault) String() string {
@@ -35,7 +37,7 @@ func (f Fault) String() string {
 	return text
 }
 
-// Faults is everything that is wrong, in the order of the file.
+// Faults contains all problems, in the order of the file.
 type Faults []Fault
 
 func (f Faults) Error() string {
@@ -46,7 +48,7 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sort puts faults in the order of the file; those without a line come last.
+// sort orders faults by line. Faults without a line come last.
 func (f Faults) sort() {
 	slices.SortStableFunc(f, func(a, b Fault) int {
 		if (a.Line == 0) != (b.Line == 0) {

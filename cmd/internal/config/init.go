@@ -13,30 +13,32 @@ import (
 var initSource string
 
 var initTemplate = template.Must(template.New("init.yaml").Funcs(template.FuncMap{
-	"join": func(list []string) string { return strings.Join(list, ", ") },
+	"rights": KeyRights,
+	"join":   func(list []string) string { return strings.Join(list, ", ") },
 }).Parse(initSource))
 
-// InitParams is what `pawl init` asks for.
+// InitParams are the parameters of `pawl init`.
 type InitParams struct {
-	// PublicURL is how Stripe reaches the ingress, "" where that is not known yet.
+	// PublicURL is the URL of the ingress for Stripe, or "" if unknown.
 	PublicURL string
 	Mode      webhook.Mode
-	// Plans are the plans, the lowest first, Prices the price IDs that buy them.
+	// Thin is set if the endpoint sends thin events. pawl then fetches the objects with an API key.
+	Thin bool
+	// Plans lists the plans, lowest first. Prices lists the prices that buy them.
 	Plans  []string
 	Prices []InitPrice
-	// WorkspacesURL, FinanceURL, SMTP and From are where effects go, "" for nowhere yet.
+	// WorkspacesURL, FinanceURL, SMTP and From configure the sinks. "" leaves a sink out.
 	WorkspacesURL, FinanceURL, SMTP, From string
 }
 
 // InitPrice is a price ID and the plan that it buys.
 type InitPrice struct{ Price, Plan string }
 
-// Init returns a configuration with comments, to be edited by a person. Load accepts it once the variables that it
-// names are set.
+// Init returns a configuration with comments for a person to edit. Load accepts it once the variables in it are set.
 func Init(p InitParams) []byte {
 	var b bytes.Buffer
 	if err := initTemplate.Execute(&b, p); err != nil {
-		panic("config: " + err.Error()) // the template and its parameters are both ours
+		panic("config: " + err.Error()) // cannot happen: template and parameters are fixed
 	}
 	return b.Bytes()
 }

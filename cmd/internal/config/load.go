@@ -16,20 +16,20 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Load reads the file at path, fills in the defaults, resolves every reference through env and the
-// files beside it, and checks the whole. providers are those there are, by name; without any, what a
-// source says of its provider is not checked. The error is a [Faults] when the file could be read.
+// Load reads the file at path, applies defaults, resolves every reference through env and the files next to it, and
+// checks the result. providers contains the known providers by name; if it is empty, the provider settings of sources
+// are not checked. If the file could be read, the error is a [Faults].
 func Load(path string, env func(string) (string, bool), providers map[string]webhook.Provider) (*Config, error) {
 	return load(path, checker{env: env, providers: providers})
 }
 
-// LoadToAsk is [Load] for a command that asks the database only: any other secret that cannot be read is a warning.
+// LoadToAsk is [Load] for a command that only reads the database: any other unreadable secret is a warning.
 func LoadToAsk(path string, env func(string) (string, bool), providers map[string]webhook.Provider) (*Config, error) {
 	return load(path, checker{env: env, providers: providers, asks: true})
 }
 
-// Check is [Load] that also asks the provider of each source whether the source would start, so that
-// what only the provider can tell stands beside every other fault.
+// Check is [Load] that also queries the provider of each source, so that faults which only the provider can detect
+// are reported with the others.
 func Check(path string, env func(string) (string, bool), providers map[string]webhook.Provider) (*Config, error) {
 	return load(path, checker{env: env, providers: providers, ask: true})
 }
@@ -45,12 +45,12 @@ func load(path string, c checker) (*Config, error) {
 
 // parse reads and checks content, the text of a file.
 func (c checker) parse(content []byte) (*Config, error) {
-	file, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey()) // the decoder tells them, with all else
+	file, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey()) // the decoder reports duplicates
 	if err != nil {
 		return nil, Faults{syntaxFault(err)}
 	}
 	if len(file.Docs) > 1 {
-		return nil, Faults{{Problem: "the file holds several YAML documents", Fix: "keep one"}}
+		return nil, Faults{{Problem: "the file contains several YAML documents", Fix: "keep one"}}
 	}
 	c.cfg, c.decoder = new(Config), &decoder{lines: map[string]int{}, written: map[string]bool{}}
 	if len(file.Docs) == 1 && len(bytes.TrimSpace(content)) > 0 {
@@ -68,8 +68,8 @@ func (c checker) parse(content []byte) (*Config, error) {
 	return c.cfg, nil
 }
 
-// syntaxFault turns the parser's error into one line: its own shows a picture of the source, which
-// may hold a secret that was written there by mistake.
+// syntaxFault converts the parser's error to one line. The original error quotes the source, which may contain a
+// secret that was written there by mistake.
 func syntaxFault(err error) Fault {
 	f := Fault{Problem: "the file is not YAML", Fix: "check the indentation and the colons"}
 	var se yaml.Error
@@ -82,7 +82,7 @@ func syntaxFault(err error) Fault {
 	return f
 }
 
-// setDefaults fills in the settings whose default depends on others.
+// setDefaults sets defaults that depend on other settings.
 func (c *Config) setDefaults() {
 	c.Temporal.fileOnly = c.Dev && c.Temporal.ConfigFile != ""
 	or(&c.Ingress.Limits.PerSource.Burst, c.Ingress.Limits.PerSource.PerSecond)

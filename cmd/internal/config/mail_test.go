@@ -43,7 +43,7 @@ func TestLoad_Mail(t *testing.T) {
 func TestLoad_Mail_Faults(t *testing.T) {
 	t.Parallel()
 	wantFaults(t, faultsOf(t, noSinks+"mail: {language: de, letters: {invoice: off, receipt: never, correction: off}}\n"), map[string]string{
-		"mail.letters.invoice": "is no letter",
+		"mail.letters.invoice": "is not an e-mail",
 		"mail.letters.receipt": "on or off",
 		"mail.templates":       "subscription-ended.de.txt is missing",
 	})

@@ -10,8 +10,8 @@ import (
 // Network is an address range, written as a CIDR prefix or as one address.
 type Network struct{ netip.Prefix }
 
-// UnmarshalText reads "10.0.0.0/8" or "192.0.2.7". IPv4 as a listener for both families shows it,
-// "::ffff:192.0.2.7", is the IPv4 network: addresses are compared as such.
+// UnmarshalText parses "10.0.0.0/8" or "192.0.2.7". An IPv4 network in the form of a dual-stack listener,
+// "::ffff:192.0.2.7", is converted to IPv4, because addresses are compared in that form.
 func (n *Network) UnmarshalText(text []byte) error {
 	if p, err := netip.ParsePrefix(string(text)); err == nil {
 		if p.Addr().Is4In6() && p.Bits() >= 96 {
@@ -29,8 +29,8 @@ func (n *Network) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Reachable turns a listen address into one that can be dialled from this machine: what listens on every
-// address is reached by loopback.
+// Reachable converts a listen address to an address that can be dialled on this machine. A listener on every address
+// is dialled through loopback.
 func Reachable(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -6,24 +6,24 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	_ "time/tzdata" // quiet hours are those of a place, and the container's image knows none
+	_ "time/tzdata" // quiet hours have a time zone, and the container image contains none
 
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Notify says which people are told of faults, and how.
+// Notify configures the notifications to operators.
 type Notify struct {
 	Sinks map[string]NotifySink `yaml:"sinks"`
 	Quiet Quiet                 `yaml:"quiet"`
-	// Heartbeat is a URL that each process calls while it works. {process} in it stands for ingress or worker.
+	// Heartbeat is a URL that each process calls while it works. {process} is replaced by ingress or worker.
 	Heartbeat Ref `yaml:"heartbeat"`
-	// Financial are the types of events that money hangs on: a type, or all of a noun ("invoice.*").
+	// Financial lists event types that involve money: a type, or a prefix ("invoice.*").
 	Financial []string `yaml:"financial" default:"charge.* checkout.* credit_note.* invoice.* payment_intent.* refund.*"`
-	// Runbooks is where docs/operations.md can be read.
-	Runbooks string `yaml:"runbooks" default:"https://github.com/pawlhq/pawl/blob/main/docs/operations.md" form:"url"`
+	// Runbooks is the base URL of docs/operations.
+	Runbooks string `yaml:"runbooks" default:"https://github.com/pawlhq/pawl/blob/main/docs/operations" form:"url"`
 }
 
-// FinancialLike returns the types of events that money hangs on, as patterns of SQL's like.
+// FinancialLike returns the types of Financial as patterns for SQL's like.
 func (n *Notify) FinancialLike() []string {
 	patterns := []string{}
 	for _, pattern := range n.Financial {
@@ -32,32 +32,33 @@ func (n *Notify) FinancialLike() []string {
 	return patterns
 }
 
-// NotifySink is one way to tell people.
+// NotifySink is a recipient of notifications.
 type NotifySink struct {
 	// Kind is "slack", "webhook" or "mail".
 	Kind string `yaml:"kind" oneof:"slack webhook mail"`
-	// Only is "pages" for a sink that wakes somebody.
+	// Only is "pages" for a sink that gets only pages.
 	Only string `yaml:"only" oneof:"pages"`
-	// URL is a reference, since who has a Slack webhook's URL may post there. Token is sent as a bearer token.
+	// URL is a reference, because anybody who knows a Slack webhook's URL can post to it. Token is sent as a bearer
+	// token.
 	URL   Ref `yaml:"url"`
 	Token Ref `yaml:"token"`
-	// To is the address that mails go to.
+	// To is the recipient's address.
 	To         string `yaml:"to"`
 	MailServer `yaml:",inline"`
-	// Timeout bounds one try.
+	// Timeout bounds one attempt.
 	Timeout time.Duration `yaml:"timeout" default:"10s" min:"0s"`
 	Retries Retries       `yaml:"retries"`
 	Owner   string        `yaml:"owner"`
 }
 
-// The kinds of a [NotifySink].
+// Kinds of a [NotifySink].
 const (
 	NotifySlack   = "slack"
 	NotifyWebhook = "webhook"
 	NotifyMail    = "mail"
 )
 
-// NotifyPrefix begins the name of a sink that tells people.
+// NotifyPrefix is the prefix of a notification sink's name.
 const NotifyPrefix = "notify:"
 
 func (s NotifySink) sink(name string) Sink {
@@ -67,20 +68,20 @@ func (s NotifySink) sink(name string) Sink {
 	}
 	return Sink{
 		Name: NotifyPrefix + name, Key: "notify.sinks." + name,
-		// One place: its messages go one after the other.
+		// With one slot, notifications are sent one after the other.
 		Sending:     Sending{Timeout: s.Timeout, Retries: s.Retries, Bounds: Bounds{Places: 1}, Owner: s.Owner},
 		Credentials: map[string]string{string(webhook.Live): with, string(webhook.Test): with}, Notify: &s,
 	}
 }
 
-// Quiet are the hours of each day in which people are told of pages alone.
+// Quiet are the hours of each day in which only pages are sent.
 type Quiet struct {
 	From string `yaml:"from"`
 	To   string `yaml:"to"`
 	Zone string `yaml:"zone" default:"UTC"`
 }
 
-// At reports whether t is in the quiet hours.
+// At reports whether t is within the quiet hours.
 func (q Quiet) At(t time.Time) bool {
 	zone, err := time.LoadLocation(q.Zone)
 	if err != nil || q.From == "" {
@@ -96,7 +97,7 @@ func (q Quiet) At(t time.Time) bool {
 
 func (s *NotifySink) check(c *checker, key string) {
 	if !sourceName.MatchString(strings.TrimPrefix(key, "notify.sinks.")) {
-		c.bad(key, "is no name of a sink", "use lower-case letters, digits, - and _")
+		c.bad(key, "is not a valid sink name", "use lower-case letters, digits, - and _")
 	}
 	s.Retries.check(c, key, 0)
 	switch {
@@ -105,7 +106,7 @@ func (s *NotifySink) check(c *checker, key string) {
 	case s.Kind == NotifyMail:
 		s.MailServer.check(c, key)
 		if _, err := mail.ParseAddress(s.To); err != nil {
-			c.bad(key+".to", fmt.Sprintf("%q is no address", s.To), "write whom to mail: on-call@example.com")
+			c.bad(key+".to", fmt.Sprintf("%q is not an address", s.To), "write the recipient: on-call@example.com")
 		}
 	case s.URL.from == "":
 		c.bad(key+".url", "is missing", fixRef)
@@ -118,26 +119,26 @@ func (s *NotifySink) check(c *checker, key string) {
 func (n *Notify) check(c *checker, _ string) {
 	n.Heartbeat.checkURL(c, "notify.heartbeat")
 	if v := n.Heartbeat.Value(); v != "" && !strings.Contains(v, "{process}") {
-		c.warn("notify.heartbeat", "has no {process}: while one process calls it, nobody sees that the other is down",
-			"write {process} into the URL, and watch that of ingress and that of worker")
+		c.warn("notify.heartbeat", "has no {process}: while one process calls it, the failure of the other goes unnoticed",
+			"write {process} into the URL, and monitor both ingress and worker")
 	}
 }
 
-// checkURL checks a URL that stands in the file by reference, without repeating it.
+// checkURL checks a URL that the file contains by reference, without repeating it.
 func (r Ref) checkURL(c *checker, key string) {
 	u, err := url.Parse(r.Value())
 	if r.Value() != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		c.bad(key, "does not refer to an http or https URL", "have "+r.String()+" hold it whole: https://host/path")
+		c.bad(key, "does not refer to an http or https URL", "set "+r.String()+" to a complete URL: https://host/path")
 	}
 }
 
 func (q Quiet) check(c *checker, _ string) {
 	for name, at := range map[string]string{"from": q.From, "to": q.To} {
 		if _, err := time.Parse("15:04", at); (q.From != "" || q.To != "") && (err != nil || len(at) != len("15:04")) {
-			c.bad("notify.quiet."+name, fmt.Sprintf("%q is no time of a day", at), `write "22:00"`)
+			c.bad("notify.quiet."+name, fmt.Sprintf("%q is not a time of day", at), `write "22:00"`)
 		}
 	}
 	if _, err := time.LoadLocation(q.Zone); err != nil {
-		c.bad("notify.quiet.zone", fmt.Sprintf("%q is no time zone", q.Zone), "write one such as Europe/Berlin")
+		c.bad("notify.quiet.zone", fmt.Sprintf("%q is not a time zone", q.Zone), "write a name such as Europe/Berlin")
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// The sections that `pawl dev` takes from a user's file: always ownRules, and on request ownWorld, too.
+// Sections that `pawl dev` takes from a user's file: always ownRules, and with --real also ownWorld.
 var (
 	ownRules = []string{"plans", "policy", "mail"}
-	ownWorld = []string{"sources", "consumers", "sinks", "notify"}
+	ownWorld = []string{"sources", "consumers", "sinks", "notify", "effects"}
 )
 
-// DevOf returns the configuration of `pawl dev` with sections of the user's file own, which was read from path:
-// plans, policy and mail; with world, also its sources, consumers, sinks and notify, so that events come from the
-// provider and effects reach real systems. Relative paths in those sections still refer to the user's file.
+// DevOf returns the configuration of `pawl dev` with sections of the user's file own, read from path: plans, policy
+// and mail. If world is set, it also takes sources, consumers, sinks, notify and effects, so that events come from
+// the provider and effects reach real systems. Relative paths in these sections still refer to the user's file.
 func DevOf(p DevParams, path string, own []byte, world bool) ([]byte, error) {
 	own = bytes.TrimPrefix(own, []byte(byteOrderMark))
 	if _, err := parser.ParseBytes(own, 0, parser.AllowDuplicateMapKey()); err != nil {
@@ -52,7 +52,7 @@ func DevOf(p DevParams, path string, own []byte, world bool) ([]byte, error) {
 		if !has("sources") {
 			return nil, fmt.Errorf("%s has no sources", path)
 		}
-		// the sandbox's
+		// Remove the sandbox's sections.
 		merged = slices.DeleteFunc(merged,
 			func(m section) bool { return slices.Contains(ownWorld, m.name) && !has(m.name) })
 	}
@@ -63,13 +63,13 @@ func DevOf(p DevParams, path string, own []byte, world bool) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// section is a key at the top of a file, with its value and the comments before it.
+// section is a top-level key with its value and the comments before it.
 type section struct{ name, text string }
 
-// topKey is a key at the beginning of a line.
+// topKey matches a key at the beginning of a line.
 var topKey = regexp.MustCompile(`^["']?([a-z_]+)["']?\s*:`)
 
-// sections takes a file apart at its top keys; what stands before the first one has no name.
+// sections splits a file at its top-level keys. Text before the first key has no name.
 func sections(content []byte) []section {
 	list := []section{{}}
 	var comments string
@@ -89,7 +89,7 @@ func sections(content []byte) []section {
 	return list
 }
 
-// A reference to a file, and the directory of templates, which are the places in these sections that are relative.
+// Relative paths in these sections: references to files, and the directory of templates.
 var (
 	fileReference = regexp.MustCompile(`\bfile:([^\s"'},\]/][^\s"'},\]]*)`)
 	templatesKey  = regexp.MustCompile(`(?m)(\btemplates:\s*["']?)([^\s"'},/#][^\s"'},#]*)`)

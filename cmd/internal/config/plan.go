@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// Plans describes the plans, and the prices that buy them.
+// Plans configures the plans and the prices that buy them.
 type Plans struct {
-	// Prices says what a price ID, lookup key or product ID means.
+	// Prices maps price IDs, lookup keys and product IDs to their meaning.
 	Prices map[string]Price `yaml:"prices"`
-	// Ignore lists prices and products that belong to something else than our plans.
+	// Ignore lists prices and products that do not belong to your plans.
 	Ignore []string `yaml:"ignore"`
-	// Features lists what a plan enables; its keys are the plans there are.
+	// Features lists the features of each plan. Its keys are the plans.
 	Features map[string][]string `yaml:"features"`
-	// Order lists the plans, lowest first. One plan alone needs none.
+	// Order lists the plans, lowest first. It may be omitted for a single plan.
 	Order []string `yaml:"order"`
-	// Onboarding lists the plans whose customers get an onboarding task.
+	// Onboarding lists the plans with an onboarding task for new customers.
 	Onboarding []string `yaml:"onboarding"`
 }
 
-// Price is what a price means. In the file it is the name of a plan, or these.
+// Price is the meaning of a price. In the file it is the name of a plan, or a mapping.
 type Price struct {
 	Plan string `yaml:"plan"`
 	// Adds lists the features that a price without a plan adds to a subscription.
 	Adds []string `yaml:"adds"`
-	// For is how long a price that is paid once grants its plan; zero for a price of subscriptions.
+	// For is how long a one-off price grants its plan. Zero means a subscription price.
 	For time.Duration `yaml:"for" min:"0s"`
-	// Seats says whether its quantity counts the seats of the plan.
+	// Seats defines whether the quantity counts the seats of the plan.
 	Seats string `yaml:"seats" oneof:"quantity none"`
 }
 
-// UnmarshalText reads the name of a plan.
+// UnmarshalText parses the name of a plan.
 func (p *Price) UnmarshalText(text []byte) error {
 	p.Plan = string(text)
 	return nil
@@ -53,26 +53,26 @@ func (p *Plans) check(c *checker, _ string) {
 			fix += ", or use one of " + strings.Join(plans, ", ")
 		}
 		if !slices.Contains(plans, plan) {
-			c.bad(key, fmt.Sprintf("%q is a plan without features", plan), fix)
+			c.bad(key, fmt.Sprintf("plan %q is not in plans.features", plan), fix)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Prices)) {
 		price, key := p.Prices[name], "plans.prices."+name
 		switch {
 		case price.Plan != "" && len(price.Adds) > 0:
-			c.bad(key, "has a plan, and adds features", "write a plan, or what it adds to the plan of another price")
+			c.bad(key, "has both a plan and added features", "write either plan or adds")
 		case price.Plan == "" && len(price.Adds) == 0:
-			c.bad(key, "means nothing", "write a plan, or {adds: [FEATURE]}")
+			c.bad(key, "has no plan and no features", "write a plan, or {adds: [FEATURE]}")
 		case price.Plan == "" && price.Seats != "":
-			c.bad(key+".seats", "is of a price without a plan, which counts no seats", "leave it out")
+			c.bad(key+".seats", "belongs to a price without a plan, which has no seats", "remove it")
 		case price.Plan != "":
 			known(key, price.Plan)
 		}
 	}
 	for i, name := range p.Ignore {
 		if _, mapped := p.Prices[name]; mapped {
-			c.bad(fmt.Sprintf("plans.ignore[%d]", i), fmt.Sprintf("%q has a meaning in plans.prices", name),
-				"leave it out here, or there")
+			c.bad(fmt.Sprintf("plans.ignore[%d]", i), fmt.Sprintf("%q is also in plans.prices", name),
+				"remove it here or there")
 		}
 	}
 	for i, plan := range p.Onboarding {
@@ -83,11 +83,11 @@ func (p *Plans) check(c *checker, _ string) {
 	}
 	for _, plan := range plans {
 		if len(p.Order) == 0 {
-			c.bad("plans.order", "is missing", "list the plans, the lowest first, since who has two gets the highest; by name they are "+strings.Join(plans, ", "))
+			c.bad("plans.order", "is missing", "list the plans, lowest first: an account with two plans gets the highest. By name they are "+strings.Join(plans, ", "))
 		}
 		if !slices.Contains(p.Order, plan) {
-			c.bad("plans.order", fmt.Sprintf("does not tell where %q stands", plan),
-				"list every plan, the lowest first")
+			c.bad("plans.order", fmt.Sprintf("does not contain %q", plan),
+				"list every plan, lowest first")
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// walk calls visit for every setting below v, which stands at key, with its field's tags. The elements of a list or a
-// mapping have none.
+// walk calls visit for every setting below v, which is at key, with the tags of its field. Elements of lists and
+// mappings have no tags.
 func walk(v reflect.Value, key string, visit func(v reflect.Value, key string, tag reflect.StructTag)) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -49,15 +49,15 @@ func elements(v reflect.Value, key string, each func(v reflect.Value, key string
 	}
 }
 
-// setting fills in the default of one setting, reads the secret that it refers to, and holds it against its tags. Those
-// of a list or a mapping are for its elements.
+// setting applies the default, resolves a reference, and checks a setting against its tags. The tags of a list or a
+// mapping apply to its elements.
 //
-//	default   the value where the file has none; of a list, its elements
-//	oneof     the words that it may be
-//	min, max  its bounds; a 0 that min forbids is a fault where it is written
+//	default   the value of an unset key; for a list, its elements
+//	oneof     the allowed words
+//	min, max  its bounds; an explicit 0 below min is a fault
 //	form      url, address (host:port), or path (relative to the configuration file)
-//	repeats   lets a list have a text twice
-//	fix       what a fault tells to write, in place of what the other tags say
+//	repeats   allows duplicates in a list
+//	fix       the fix of a fault, instead of the one derived from the other tags
 func (c *checker) setting(v reflect.Value, key string, tag reflect.StructTag) {
 	switch standard, ok := tag.Lookup("default"); {
 	case v.Kind() == reflect.Map, !v.IsZero():
@@ -98,7 +98,7 @@ func (c *checker) hold(v reflect.Value, key string, tag reflect.StructTag) {
 		c.bad(key, problem, fix)
 	}
 	if words := strings.Fields(tag.Get("oneof")); len(words) > 0 && !slices.Contains(words, v.String()) {
-		fault(fmt.Sprintf("%q is not known", v.String()), "write "+strings.Join(words, " or "))
+		fault(fmt.Sprintf("%q is not a known value", v.String()), "write "+strings.Join(words, " or "))
 	}
 	switch least, most := tag.Get("min"), tag.Get("max"); {
 	case most != "" && (v.Int() < bound(v.Type(), least) || v.Int() > bound(v.Type(), most)):
@@ -112,12 +112,12 @@ func (c *checker) hold(v reflect.Value, key string, tag reflect.StructTag) {
 	switch tag.Get("form") {
 	case "url":
 		if u, err := url.Parse(v.String()); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			fault("is no http or https URL", "write it whole: https://host/path")
+			fault("is not an http or https URL", "write a complete URL: https://host/path")
 		}
 	case "address":
 		_, port, err := net.SplitHostPort(v.String())
 		if n, portErr := strconv.Atoi(port); err != nil || portErr != nil || n < 0 || n > 65535 {
-			fault(fmt.Sprintf("%q is no address", v.String()), "write host:port, such as 127.0.0.1:8080")
+			fault(fmt.Sprintf("%q is not an address", v.String()), "write host:port, such as 127.0.0.1:8080")
 		}
 	case "path":
 		if !filepath.IsAbs(v.String()) {
@@ -137,6 +137,6 @@ func bound(t reflect.Type, text string) int64 {
 
 func mustParse(v reflect.Value, text string) {
 	if _, _, err := parse(v, text); err != nil {
-		panic("config: tag " + text + ": " + err.Error()) // in every test
+		panic("config: tag " + text + ": " + err.Error()) // every test would find it
 	}
 }

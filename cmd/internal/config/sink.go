@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Sinks are the outside systems that effects reach. None is required: the effects of one that is not configured are
-// left out.
+// Sinks are the outside systems that effects reach. None is required: effects of a sink that is not configured are
+// skipped.
 type Sinks struct {
 	Workspaces  HTTPSink     `yaml:"workspaces"`
 	Finance     HTTPSink     `yaml:"finance"`
@@ -20,61 +20,61 @@ type Sinks struct {
 	Subscribers []Subscriber `yaml:"subscribers"`
 }
 
-// Sending says how effects are sent to a sink or a consumer, and how often.
+// Sending configures how effects are sent to a sink or a consumer.
 type Sending struct {
-	// Timeout bounds one request. Mail has another default.
+	// Timeout bounds one request. E-mail has another default.
 	Timeout time.Duration `yaml:"timeout" default:"10s" min:"0s"`
 	Retries Retries       `yaml:"retries"`
-	// Bounds keep what the sink does from other sinks.
+	// Bounds isolate the sink from other sinks.
 	Bounds `yaml:",inline"`
 	// Effects is "local" (try as a local activity first) or "activity".
 	Effects string `yaml:"effects" default:"local" oneof:"local activity"`
-	// Owner is whom to turn to about the sink.
+	// Owner is the contact for problems of the sink.
 	Owner string `yaml:"owner"`
 }
 
-// Bounds say how much of a worker's work one sink, or one consumer, can hold.
+// Bounds limit how much of a worker one sink or consumer can use.
 type Bounds struct {
-	// Places is how many effects are in flight at once from each worker process. For each mode, where the sink is per
-	// mode. The default is more than a sink needs that answers: at 100 ms each, 16 are 160 effects a second from one
-	// process, and an engine on two cores runs about a hundred events. It is few enough for a mail server, and for a
-	// small API that is met by all that had waited.
+	// Places is the maximum number of effects in flight per worker process (and per mode, if the sink is separate per
+	// mode). The default is sufficient for a responsive sink: at 100 ms per request, 16 are 160 effects per second in
+	// one process, and a worker on two cores runs about a hundred events. It is low enough for a mail server, and for
+	// a small API that recovers with many waiting effects.
 	Places int `yaml:"places" default:"16" min:"1" max:"1000"`
-	// Rate is how many may begin each second in each worker process; default any number.
-	Rate int `yaml:"rate" min:"1" fix:"write how many may begin each second, or leave it out for any number"`
+	// Rate is the maximum number of effects that start per second in each worker process; default unlimited.
+	Rate int `yaml:"rate" min:"1" fix:"write the number of effects per second, or leave it out for no limit"`
 }
 
-// emailTimeout is the default of mail. RFC 5321 §4.5.3.2 grants minutes; a worker does not wait that long.
+// emailTimeout is the default for e-mail. RFC 5321 §4.5.3.2 allows minutes, but a worker does not wait that long.
 const emailTimeout = 30 * time.Second
 
-// Sink is a sink or a consumer of any protocol. Gates, settings, reports and checks are built from it.
+// Sink is a sink or a consumer of any protocol. Gates, settings, reports and checks are derived from it.
 type Sink struct {
-	// Name is the catalogue's; that of a consumer begins with "consumers:", that of a sink for people with "notify:".
+	// Name is the name in the catalogue. The name of a consumer begins with "consumers:", and of a notification sink
+	// with "notify:".
 	Name string
-	// Key is where it stands in the file.
+	// Key is its key in the file.
 	Key string
 	Sending
-	// KeyLifetime is how long it remembers a key, zero for one to which that means nothing.
+	// KeyLifetime is how long it remembers an idempotency key. Zero means that it has no such keys.
 	KeyLifetime time.Duration
-	// Credentials say with what pawl is let in, in words, for each mode that it serves. It is empty where the sink is
-	// not configured.
+	// Credentials describes the credentials of pawl for each served mode. It is empty if the sink is not configured.
 	Credentials map[string]string
-	// PerMode is set where live and test are served apart, each under a name, a gate and a breaker of its own.
+	// PerMode is set if live and test are served separately, each with a name, gate and breaker of its own.
 	PerMode bool
-	// One of these is set: what the sink speaks.
+	// Exactly one of these is set, according to the protocol of the sink.
 	HTTP     *HTTPSink
 	Email    *EmailSink
 	Consumer *Consumer
 	Notify   *NotifySink
 }
 
-// Served is a sink under the name of its gate, breaker, pause and reports: the sink's, with the mode where it is per
-// mode.
+// Served is a sink under the name of its gate, breaker, pause and reports: the name of the sink, with the mode if it
+// is separate per mode.
 type Served struct {
 	Name string
-	// Mode is one that is served under the name.
+	// Mode is one of the modes served under the name.
 	Mode string
-	// Credentials say with what pawl is let in, in words.
+	// Credentials describes the credentials of pawl.
 	Credentials string
 	Sink        Sink
 }
@@ -87,11 +87,11 @@ func (s Sink) ForMode(mode string) string {
 	return s.Name
 }
 
-// Served are the configured sinks and consumers by name.
+// Served returns the configured sinks and consumers by name.
 func (c *Config) Served() (served []Served) {
 	for _, s := range c.AllSinks() {
 		for _, mode := range slices.Sorted(maps.Keys(s.Credentials)) {
-			if s.PerMode || mode == string(webhook.Test) { // where one serves both, it is asked about test
+			if s.PerMode || mode == string(webhook.Test) { // a sink for both modes is checked with test
 				served = append(served, Served{s.ForMode(mode), mode, s.Credentials[mode], s})
 			}
 		}
@@ -99,7 +99,7 @@ func (c *Config) Served() (served []Served) {
 	return served
 }
 
-// sections are the sinks by name. A sink that does not stand here has no effects.
+// sections lists the sinks by name. A sink that is not listed has no effects.
 func (s *Sinks) sections() []sinkSection {
 	return []sinkSection{{"workspaces", &s.Workspaces}, {"finance", &s.Finance}, {"email", &s.Email}}
 }
@@ -112,7 +112,7 @@ type sinkSection struct {
 	}
 }
 
-// AllSinks are the sinks, configured or not, the consumers, and those that tell people.
+// AllSinks returns all sinks, configured or not, the consumers, and the notification sinks.
 func (c *Config) AllSinks() (all []Sink) {
 	for _, s := range c.Sinks.sections() {
 		all = append(all, s.of.sink(s.name))
@@ -122,6 +122,38 @@ func (c *Config) AllSinks() (all []Sink) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Notify.Sinks)) {
 		all = append(all, c.Notify.Sinks[name].sink(name))
+	}
+	return all
+}
+
+// Unconfigured is a sink without an address for some modes. Its effects in these modes are skipped.
+type Unconfigured struct {
+	// Name is the sink's name. Key is its key in the file.
+	Name, Key string
+	Modes     []string
+}
+
+// UnconfiguredSinks returns the sinks without an address for a mode in which a source delivers billing events.
+func (c *Config) UnconfiguredSinks() (all []Unconfigured) {
+	delivers := map[string]bool{}
+	for _, s := range c.Sources {
+		if s.Provider == billing {
+			for _, mode := range []webhook.Mode{webhook.Live, webhook.Test} {
+				delivers[string(mode)] = delivers[string(mode)] || s.Mode == mode || s.Mode == ""
+			}
+		}
+	}
+	for _, section := range c.Sinks.sections() {
+		sink := section.of.sink(section.name)
+		missing := Unconfigured{Name: sink.Name, Key: sink.Key}
+		for _, mode := range slices.Sorted(maps.Keys(delivers)) {
+			if _, served := sink.Credentials[mode]; delivers[mode] && !served {
+				missing.Modes = append(missing.Modes, mode)
+			}
+		}
+		if missing.Modes != nil {
+			all = append(all, missing)
+		}
 	}
 	return all
 }
@@ -139,27 +171,27 @@ func perMode[E any](both E, live, test *E, configured func(E) bool) map[string]E
 	return modes
 }
 
-// bothServed reports whether what serves both modes is to be checked: not if they are served apart, nor if the sink
-// has no setting, and so is not configured.
+// bothServed reports whether the settings for both modes must be checked: not if the modes are separate, and not if
+// the sink has no settings.
 func (c *checker) bothServed(key string, apart bool, settings ...string) bool {
-	if apart && slices.ContainsFunc(settings, func(name string) bool { return c.stands(key + "." + name) }) {
+	if apart && slices.ContainsFunc(settings, func(name string) bool { return c.isSet(key + "." + name) }) {
 		for _, part := range []string{key + ".live", key + ".test"} {
-			if c.stands(part) {
-				c.bad(part, "stands beside settings for both modes", "move "+strings.Join(settings, ", ")+
+			if c.isSet(part) {
+				c.bad(part, "cannot be combined with settings for both modes", "move "+strings.Join(settings, ", ")+
 					" into live and test")
 			}
 		}
 	}
-	return !apart && c.stands(key)
+	return !apart && c.isSet(key)
 }
 
-// Retries say how long the effects of a sink, or of a consumer, are tried before their run parks and a person decides.
+// Retries configures how long effects are retried before their run parks.
 type Retries struct {
-	// First is the wait after the first failure on the other side, doubled up to Max; default 10m.
+	// First is the delay after the first failure. It doubles up to Max; default 10m.
 	First time.Duration `yaml:"first" default:"1s" min:"1ns"`
 	Max   time.Duration `yaml:"max" min:"1ns"`
-	// For is how long an effect is tried, counted from its first try; default 24h, or the sink's key lifetime where
-	// that is less. Trouble of our own (the database is down, a worker died) uses up no tries.
+	// For is the retry time, counted from the first attempt; default 24h, or the sink's key lifetime if that is
+	// shorter. Failures of pawl itself (database down, worker died) use up no attempts.
 	For time.Duration `yaml:"for" min:"1ns"`
 }
 
@@ -168,8 +200,7 @@ const (
 	retryFor = 24 * time.Hour
 )
 
-// setDefaults fills in the times that depend on others. A sink that forgets keys is tried no longer than it remembers
-// them.
+// setDefaults sets times that depend on other settings. Retries end before the sink forgets the key.
 func (r *Retries) setDefaults(keyLifetime time.Duration) {
 	or(&r.Max, max(retryMax, r.First))
 	or(&r.For, min(retryFor, cmp.Or(keyLifetime, retryFor)))
@@ -189,7 +220,7 @@ func (r Retries) check(c *checker, sink string, keyLifetime time.Duration) {
 			"write a for that is not less than first")
 	}
 	if keyLifetime > 0 && r.For > keyLifetime {
-		c.bad(key+".for", fmt.Sprintf("is %s, and the sink forgets keys after %s", r.For, keyLifetime),
-			"write a for that is not more than "+sink+".key_lifetime: a later try could be applied twice")
+		c.bad(key+".for", fmt.Sprintf("is %s, but the sink forgets keys after %s", r.For, keyLifetime),
+			"write a for that is not more than "+sink+".key_lifetime: a later attempt could be applied twice")
 	}
 }

@@ -9,30 +9,29 @@ import (
 	"time"
 )
 
-// HTTPSink is an API that remembers idempotency keys.
+// HTTPSink configures an API that remembers idempotency keys.
 type HTTPSink struct {
-	// Endpoint serves both modes, unless Live or Test is given: then each serves its own, and none the other.
+	// Endpoint serves both modes, unless Live or Test is set: each of them then serves only its own mode.
 	Endpoint `yaml:",inline"`
 	Live     *Endpoint `yaml:"live"`
 	Test     *Endpoint `yaml:"test"`
 	Sending  `yaml:",inline"`
-	// KeyLifetime is how long the sink remembers a key. Automatic retries stop there, because a
-	// retry after it could be applied a second time. Its default is what Stripe and those who copied its
-	// Idempotency-Key keep.
+	// KeyLifetime is how long the sink remembers a key. Automatic retries end there, because a later retry could be
+	// applied twice. The default is the lifetime in Stripe's API, which many APIs have adopted.
 	KeyLifetime time.Duration `yaml:"key_lifetime" default:"24h" min:"0s"`
-	// Refusals are the answers that say something about the customer. An empty list refuses nothing.
+	// Refusals lists responses that concern the customer. With an empty list, no response is a refusal.
 	Refusals []Refusal `yaml:"refusals" default:"402 422 451"`
 }
 
-// Endpoint is where an API is.
+// Endpoint configures an API.
 type Endpoint struct {
-	// URL is the base that paths are added to; it is kept without a slash at its end.
+	// URL is the base URL, stored without a trailing slash.
 	URL string `yaml:"url" form:"url"`
-	// Token, when set, is sent as a bearer token.
+	// Token, if set, is sent as a bearer token.
 	Token Ref `yaml:"token"`
 }
 
-// Modes returns the endpoint of each mode that has one.
+// Modes returns the endpoint for each configured mode.
 func (s *HTTPSink) Modes() map[string]Endpoint {
 	return perMode(s.Endpoint, s.Live, s.Test, func(e Endpoint) bool { return e.URL != "" })
 }
@@ -54,21 +53,21 @@ func (s *HTTPSink) sink(name string) Sink {
 func (s *HTTPSink) setDefaults() {
 	for _, e := range []*Endpoint{&s.Endpoint, s.Live, s.Test} {
 		if e != nil {
-			e.URL = strings.TrimRight(e.URL, "/") // each path begins with one
+			e.URL = strings.TrimRight(e.URL, "/") // paths begin with a slash
 		}
 	}
 	s.Retries.setDefaults(s.KeyLifetime)
 }
 
-// Refusal is a sink's answer that this customer cannot have the requested change. In the file it is a status, or a
+// Refusal matches a response that refuses the requested change for this customer. In the file it is a status, or a
 // status and a code.
 type Refusal struct {
 	Status int `yaml:"status"`
-	// Code is what the JSON body must say as "code" or "error.code"; "" for any answer of the status.
+	// Code is the value of "code" or "error.code" in the JSON body. "" matches every response with the status.
 	Code string `yaml:"code"`
 }
 
-// UnmarshalText reads a status.
+// UnmarshalText parses a status.
 func (r *Refusal) UnmarshalText(text []byte) (err error) {
 	if r.Status, err = strconv.Atoi(string(text)); err != nil {
 		return errors.New("write a status such as 422, or {status: 403, code: not_entitled}")
@@ -86,21 +85,21 @@ func (s *HTTPSink) check(c *checker, key string) {
 func (e *Endpoint) check(c *checker, key string) {
 	c.needed(key+".url", e.URL)
 	if strings.ContainsAny(e.URL, "?#") {
-		c.bad(key+".url", "has a query or a fragment, and a path is written at its end",
-			"write the base alone: https://host/path")
+		c.bad(key+".url", "has a query or a fragment, but a path is appended to it",
+			"write only the base URL: https://host/path")
 	}
 	c.inClear(key, e.URL, e.Token)
 }
 
-// check refuses what would take back payments by an answer that says nothing about the customer.
+// check rejects refusals that would compensate payments because of a response that does not concern the customer.
 func (r *Refusal) check(c *checker, key string) {
 	switch {
 	case r.Status < 400 || r.Status > 499:
-		c.bad(key, fmt.Sprintf("%d is no status that refuses", r.Status), "write one from 400 to 499")
+		c.bad(key, fmt.Sprintf("%d is not a status of a refusal", r.Status), "write a status from 400 to 499")
 	case slices.Contains([]int{408, 409, 425, 429}, r.Status):
-		c.bad(key, fmt.Sprintf("%d can pass, and is tried again", r.Status), "remove it")
+		c.bad(key, fmt.Sprintf("%d is transient and is retried", r.Status), "remove it")
 	case slices.Contains([]int{401, 403, 404, 405, 407, 413, 415}, r.Status) && r.Code == "":
-		c.bad(key, fmt.Sprintf("%d is also what an expired token or a wrong path gets, which must not take back what was paid for", r.Status),
-			fmt.Sprintf("name the code that the body says: {status: %d, code: not_entitled}", r.Status))
+		c.bad(key, fmt.Sprintf("%d is also the response to an expired token or a wrong path, which must not compensate payments", r.Status),
+			fmt.Sprintf("add the code in the body: {status: %d, code: not_entitled}", r.Status))
 	}
 }

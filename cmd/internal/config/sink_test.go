@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -55,6 +56,34 @@ func TestLoad_NoSinkConfigured_NoneIsRequired(t *testing.T) {
 	}
 	if got := len(cfg.Sinks.Workspaces.Modes()) + len(cfg.Sinks.Finance.Modes()) + len(cfg.Sinks.Email.Modes()); got != 0 {
 		t.Errorf("%d modes have a sink, want none", got)
+	}
+}
+
+// Every sink without an address is named for each mode in which billing events arrive, and for no other.
+func TestUnconfiguredSinks_ModesThatArrive(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ yaml, want string }{
+		"none":          {noSinks, "workspaces[live] finance[live] email[live]"},
+		"both modes":    {strings.Replace(noSinks, "sources: {", "sources: {stripe-test: {provider: stripe, mode: test, secrets: [{value: env:STRIPE}]}, ", 1), "workspaces[live test] finance[live test] email[live test]"},
+		"one is set":    {noSinks + "sinks: {finance: {url: \"https://finance.test\"}}\n", "workspaces[live] email[live]"},
+		"only for test": {noSinks + "sinks: {finance: {test: {url: \"https://finance.test\"}}}\n", "workspaces[live] finance[live] email[live]"},
+		"no billing":    {strings.ReplaceAll(noSinks, "provider: stripe, mode: live", "provider: github"), ""},
+	} {
+		cfg, err := load(t, tt.yaml)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for _, s := range cfg.UnconfiguredSinks() {
+			got = append(got, s.Name+fmt.Sprint(s.Modes))
+			if s.Key != "sinks."+s.Name {
+				t.Errorf("%s: %s has the key %s", name, s.Name, s.Key)
+			}
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%s: %v, want %s", name, got, tt.want)
+		}
 	}
 }
 
@@ -117,7 +146,7 @@ func TestLoad_Refusals(t *testing.T) {
 	}
 	wantFaults(t, faultsOf(t, noSinks+"sinks: {finance: {url: 'https://f.example.com', refusals: [401, 409, 500, no, {status: 404}, {status: 404, code: gone}, {state: 1}]}}\n"), map[string]string{
 		"sinks.finance.refusals[0]":       "expired token",
-		"sinks.finance.refusals[1]":       "tried again",
+		"sinks.finance.refusals[1]":       "is retried",
 		"sinks.finance.refusals[2]":       "400 to 499",
 		"sinks.finance.refusals[3]":       "write a status",
 		"sinks.finance.refusals[4]":       "{status: 404, code: not_entitled}",
@@ -143,11 +172,25 @@ func TestLoad_Accounts(t *testing.T) {
 		}
 	}
 	for accounts, want := range map[string]map[string]string{
-		"[acct_9, acct_9]":                 {"sources.stripe.accounts[1]": "stands twice"},
+		"[acct_9, acct_9]":                 {"sources.stripe.accounts[1]": "is listed twice"},
 		"acct_9":                           {"sources.stripe.accounts": "is not a mapping"},
 		"{table: acme}":                    {"sources.stripe.accounts.table": "neither true nor false"},
-		`{acct_9: "", a: "..", b: "x\ny"}`: {"sources.stripe.accounts.acct_9": "no account", "sources.stripe.accounts.a": "is no account", "sources.stripe.accounts.b": "is no account"},
+		`{acct_9: "", a: "..", b: "x\ny"}`: {"sources.stripe.accounts.acct_9": "no account", "sources.stripe.accounts.a": "is not a valid account ID", "sources.stripe.accounts.b": "is not a valid account ID"},
 	} {
 		wantFaults(t, faultsOf(t, strings.Replace(noSinks, "mode: live", "mode: live, accounts: "+accounts, 1)), want)
+	}
+}
+
+// The header of a relay is a header's name, and none of the headers that a mail has anyway.
+func TestLoad_KeyHeader_AHeaderOfTheRelay(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]bool{
+		"Resend-Idempotency-Key": true, "X-EE-Idempotency-Key": true,
+		"message-id": false, "Bcc": false, "A: b": false, "Schlüssel": false,
+	} {
+		_, err := load(t, "sinks: {email: {address: 'mail.test:587', from: billing@pawl.test, key_header: '"+header+"'}}")
+		if refused := err != nil && strings.Contains(err.Error(), "sinks.email.key_header"); refused == want {
+			t.Errorf("%q: refused is %t, %v", header, refused, err)
+		}
 	}
 }

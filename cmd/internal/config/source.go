@@ -12,19 +12,20 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// billing is the provider whose events are billing events.
+// billing is the provider with billing events.
 const billing = "stripe"
 
-// sourceName is what may stand in /hooks/{source}, in metrics and in file names.
+// sourceName matches names that can be used in /hooks/{source}, in metrics and in file names.
 var sourceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,62})$`)
 
-// correlation is empty, a header's name, or a JSON pointer (RFC 6901).
+// correlation matches "", a header name, or a JSON pointer (RFC 6901).
 var correlation = regexp.MustCompile(`^([A-Za-z0-9-]{0,64}|(/[^/\s]+)+)$`)
 
 func (s *Source) check(c *checker, key string) {
 	name := strings.TrimPrefix(key, "sources.")
 	if !sourceName.MatchString(name) {
-		c.bad(key, "is no source name", "use lower-case letters, digits, - and _: it is the last part of the URL")
+		c.bad(key, "is not a valid source name",
+			"use lower-case letters, digits, - and _: it is the last part of the URL")
 	}
 	provider, known := c.providers[s.Provider]
 	switch {
@@ -35,8 +36,8 @@ func (s *Source) check(c *checker, key string) {
 	}
 	s.Contract = provider.Contract
 	if s.Mode == "" && s.Provider == billing && !c.cfg.Dev {
-		c.bad(key+".mode", "is missing: what is billed in test mode must not reach a live customer",
-			"write live or test, and a source for each that you use")
+		c.bad(key+".mode", "is missing: events of test mode must not affect live customers",
+			"write live or test, with one source per mode")
 	}
 	if _, ok := s.Options[webhook.AllowShortSecrets]; ok && !c.cfg.Dev {
 		c.bad(key+".options."+webhook.AllowShortSecrets, "is for dev only",
@@ -49,7 +50,7 @@ func (s *Source) check(c *checker, key string) {
 	s.checkAccounts(c, key+".accounts")
 	for i, consumer := range s.Relay {
 		if _, ok := c.cfg.Consumers[consumer]; !ok {
-			c.bad(fmt.Sprintf("%s.relay[%d]", key, i), fmt.Sprintf("%q is no consumer", consumer),
+			c.bad(fmt.Sprintf("%s.relay[%d]", key, i), fmt.Sprintf("%q is not a consumer", consumer),
 				"add it under consumers, or correct the name")
 		}
 	}
@@ -67,8 +68,20 @@ func (s *Source) check(c *checker, key string) {
 	}
 }
 
-// checkAPI holds the key of the provider's API against the source: a key of the other mode finds nothing, and one that
-// may write is more than is needed.
+// keyRights lists the objects of Stripe's API that pawl reads.
+var keyRights = []string{"customers", "subscriptions", "invoices", "charges", "refunds", "balance transactions",
+	"disputes", "early fraud warnings", "credit notes", "checkout sessions", "events",
+	"webhook endpoints", "event destinations"}
+
+// KeyRights returns the read permissions that an api_key needs, as text. Messages, `pawl init` and the documentation
+// use it.
+func KeyRights() string {
+	last := len(keyRights) - 1
+	return strings.Join(keyRights[:last], ", ") + " and, for thin events, " + keyRights[last]
+}
+
+// checkAPI checks the provider's API key: a key of the other mode finds no objects, and a key with write permissions
+// is more than pawl needs.
 func (s *Source) checkAPI(c *checker, key string) {
 	if s.Provider != billing && (s.APIKey.from != "" || s.APIURL != "") {
 		c.bad(key+".api_key", "is for provider "+billing+" only", "remove api_key and api_url")
@@ -76,30 +89,31 @@ func (s *Source) checkAPI(c *checker, key string) {
 	}
 	if s.APIKey.from == "" {
 		if s.APIURL != "" {
-			c.bad(key+".api_url", "has no api_key beside it", "add api_key, or remove it")
+			c.bad(key+".api_url", "has no effect without api_key", "add api_key, or remove it")
 		}
 		return
 	}
 	switch value := s.APIKey.Value(); {
 	case value == "":
 	case !strings.HasPrefix(value, "rk_") && !strings.HasPrefix(value, "sk_"):
-		c.bad(key+".api_key", "is no key of Stripe's API", "make a restricted key that may read customers, subscriptions, invoices, charges, refunds, disputes, credit notes, checkout sessions, events and webhook endpoints: rk_…")
+		c.bad(key+".api_key", "is not a key of Stripe's API",
+			"create a restricted key with read permission for "+KeyRights()+": rk_…")
 	case s.Mode == webhook.Live && strings.HasPrefix(value[2:], "_test_"), s.Mode == webhook.Test &&
 		strings.HasPrefix(value[2:], "_live_"):
-		c.bad(key+".api_key", fmt.Sprintf("is of the other mode than the source, which is %s", s.Mode),
+		c.bad(key+".api_key", fmt.Sprintf("is a key of the other mode: the source is %s", s.Mode),
 			"use the key of the source's mode")
 	case strings.HasPrefix(value, "sk_"):
-		c.warn(key+".api_key", "is a secret key, which may change everything",
-			"make a restricted key that may only read: rk_…")
+		c.warn(key+".api_key", "is a secret key with all permissions",
+			"create a restricted key with read permissions: rk_…")
 	}
 }
 
-// provider adds the faults that the source's provider finds. It leaves out the settings that are faulty already, so
-// that nothing is reported twice, and asks nothing if no secret could be right.
+// provider adds the faults that the source's provider detects. It leaves out settings that already have a fault, so
+// that nothing is reported twice, and does not query the provider without a valid secret.
 func (c *checker) provider(name string, s Source, p webhook.Provider) {
 	key := "sources." + name
 	if s.Mode == "" && p.Contract.Mode == "" {
-		c.bad(key+".mode", fmt.Sprintf("is missing, and events of %s do not say theirs", p.Name), "write live or test")
+		c.bad(key+".mode", fmt.Sprintf("is missing, and events of %s do not contain it", p.Name), "write live or test")
 	}
 	set := c.cfg.Settings(name)
 	set.Options = maps.Clone(set.Options)
@@ -118,14 +132,14 @@ func (c *checker) provider(name string, s Source, p webhook.Provider) {
 		return
 	}
 	if _, err := p.New(set); err != nil {
-		// Joined errors are a line each; the key says the source already.
+		// Joined errors have one line each. The key already names the source.
 		for line := range strings.Lines(err.Error()) {
 			c.fault(key, c.lines[key], strings.TrimPrefix(strings.TrimSpace(line), "source "+name+": "), "")
 		}
 	}
 }
 
-// options reports those that p does not know: a misspelt one would be without effect.
+// options reports options that p does not know, because a misspelt option would have no effect.
 func (c *checker) options(key string, given map[string]string, p webhook.Provider) {
 	fix := p.Name + " has no options: remove it"
 	if len(p.Contract.Options) > 0 {
@@ -133,7 +147,7 @@ func (c *checker) options(key string, given map[string]string, p webhook.Provide
 	}
 	for name := range given {
 		if !knows(p, name) {
-			c.bad(key+"."+name, "is no option of "+p.Name, fix)
+			c.bad(key+"."+name, "is not an option of "+p.Name, fix)
 		}
 	}
 }
@@ -166,24 +180,28 @@ func (c *checker) secrets(key string, secrets []Secret, least int) {
 			c.bad(at+".value", "is missing", fixRef)
 			continue
 		}
-		if n := len(s.Value.Value()); n > 0 && n < least && !c.cfg.Dev {
+		n := len(s.Value.Value())
+		if n == 0 {
+			continue
+		}
+		c.standIn(at+".value", []byte(s.Value.Value()))
+		if n < least && !c.cfg.Dev {
 			c.bad(at+".value", fmt.Sprintf("the secret has %d bytes", n),
 				fmt.Sprintf("use one of at least %d, such as the provider generates", least))
 		}
-		c.standIn(at+".value", []byte(s.Value.Value()))
 	}
 	c.activeSecret(key, secrets)
 }
 
-// standIn refuses a secret that only stands where one should be. The key on a developer's machine may be anything.
+// standIn rejects a placeholder secret. On a developer's machine any secret is accepted.
 func (c *checker) standIn(key string, secret []byte) {
 	if err := webhook.CheckStandIn(secret); err != nil && !c.cfg.Dev {
 		c.bad(key, err.Error(), "")
 	}
 }
 
-// activeSecret warns of a source that takes nothing now. It is no fault: a window that ends must not keep
-// a process from starting that was fine before.
+// activeSecret warns of a source without an active secret. It is not a fault, because an expired secret must not
+// prevent a process from starting.
 func (c *checker) activeSecret(key string, secrets []Secret) {
 	problem := ""
 	for _, s := range secrets {
@@ -191,20 +209,20 @@ func (c *checker) activeSecret(key string, secrets []Secret) {
 		case s.Active(c.now):
 			return
 		case c.now.Before(s.NotBefore):
-			problem = fmt.Sprintf("no secret is active now (%s begins %s), so every delivery is refused", s.Label,
+			problem = fmt.Sprintf("no secret is active yet (%s begins %s), so every delivery is rejected", s.Label,
 				s.NotBefore.UTC().Format(time.RFC3339))
 		case problem == "":
-			problem = fmt.Sprintf("no secret is active any more (%s ended %s), so every delivery is refused", s.Label,
+			problem = fmt.Sprintf("no secret is active any more (%s ended %s), so every delivery is rejected", s.Label,
 				s.NotAfter.UTC().Format(time.RFC3339))
 		}
 	}
 	if problem != "" {
-		c.warn(key, problem, "add the secret that the provider signs with, or mend the window")
+		c.warn(key, problem, "add the current secret of the provider, or correct not_before and not_after")
 	}
 }
 
-// sharedSecrets warns of two senders with one secret. Each source of a generic provider is a sender of its own, so
-// that a delivery to one of them, sent to the other by whoever holds it, is another event.
+// sharedSecrets warns of two senders with the same secret. Each source of a generic provider is a separate sender, so
+// a delivery to one source that an attacker repeats to the other counts as a different event.
 func (c *checker) sharedSecrets() {
 	holder := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.cfg.Sources)) {
@@ -218,7 +236,7 @@ func (c *checker) sharedSecrets() {
 			case value == "":
 			case held && first != name:
 				c.warn(fmt.Sprintf("sources.%s.secrets[%d].value", name, i),
-					fmt.Sprintf("is also a secret of sources.%s: what was delivered to one of them could be sent to the other, and would run again", first),
+					fmt.Sprintf("is also a secret of sources.%s: a delivery to one of them could be repeated to the other and would run again", first),
 					"give each sender a secret of its own")
 			case !held:
 				holder[value] = name
@@ -227,7 +245,7 @@ func (c *checker) sharedSecrets() {
 	}
 }
 
-// Settings returns what the provider of the source named name needs to build its verifier.
+// Settings returns the settings with which the provider of a source builds its verifier.
 func (c *Config) Settings(name string) webhook.Settings {
 	s := c.Sources[name]
 	set := webhook.Settings{Source: name, Mode: s.Mode, URL: s.URL, Tolerance: s.Tolerance, Options: s.Options}

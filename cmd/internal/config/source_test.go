@@ -15,14 +15,14 @@ func TestLoad_APIKey_Faults(t *testing.T) {
 	}
 	for name, tt := range map[string]struct{ provider, keys, fault, warning string }{
 		"as it should be":     {"stripe", "api_key: env:LIVE, api_rate: 5", "", ""},
-		"a secret key":        {"stripe", "api_key: env:SECRET", "", "may change everything"},
+		"a secret key":        {"stripe", "api_key: env:SECRET", "", "with all permissions"},
 		"of the other mode":   {"stripe", "api_key: env:TEST", "of the other mode", ""},
-		"a signing secret":    {"stripe", "api_key: env:WHSEC", "no key of Stripe's API", ""},
+		"a signing secret":    {"stripe", "api_key: env:WHSEC", "not a key of Stripe's API", ""},
 		"none there":          {"stripe", "api_key: env:NONE", "NONE is not set", ""},
-		"in the file":         {"stripe", "api_key: rk_live_0123456789", "must not stand in this file", ""},
+		"in the file":         {"stripe", "api_key: rk_live_0123456789", "must not be written into this file", ""},
 		"another provider's":  {"github", "api_key: env:LIVE", "is for provider stripe only", ""},
-		"a URL and no key":    {"stripe", "api_url: \"http://127.0.0.1:1\"", "has no api_key beside it", ""},
-		"no URL":              {"stripe", "api_key: env:LIVE, api_url: stripe", "no http or https URL", ""},
+		"a URL and no key":    {"stripe", "api_url: \"http://127.0.0.1:1\"", "has no effect without api_key", ""},
+		"no URL":              {"stripe", "api_key: env:LIVE, api_url: stripe", "not an http or https URL", ""},
 		"more than they take": {"stripe", "api_key: env:LIVE, api_rate: 1000", "not between 1 and 100", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

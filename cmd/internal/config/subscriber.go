@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Subscriber takes internal events as CloudEvents.
+// Subscriber receives internal events as CloudEvents.
 type Subscriber struct {
 	Name  string `yaml:"name"`
 	URL   string `yaml:"url" form:"url"`
 	Token Ref    `yaml:"token"`
 	// Timeout bounds one request.
 	Timeout time.Duration `yaml:"timeout" default:"10s" min:"0s"`
-	// Types are the internal events that it takes; none means all.
+	// Types selects internal events. Empty means all types.
 	Types []string `yaml:"types" repeats:"true"`
 }
 
-// internalEvents maps the nouns of internal events to their verbs; those of a dispute are Stripe's statuses.
+// internalEvents maps the nouns of internal events to their verbs. The verbs of a dispute are Stripe's statuses.
 // docs/sinks.openapi.yaml describes them.
 var internalEvents = map[string][]string{
 	"access":       {"changed", "snapshot"},
@@ -35,7 +35,8 @@ func (s *Sinks) check(c *checker, _ string) {
 	names := map[string]bool{}
 	for i, subscriber := range s.Subscribers {
 		if name := subscriber.Name; name == "" || names[name] {
-			c.bad(fmt.Sprintf("sinks.subscribers[%d].name", i), "is missing or used twice", "give each subscriber a name of its own: what it has taken is remembered under it")
+			c.bad(fmt.Sprintf("sinks.subscribers[%d].name", i), "is missing or used twice",
+				"give each subscriber a unique name: its deliveries are recorded under it")
 		}
 		names[subscriber.Name] = true
 	}
@@ -45,10 +46,10 @@ func (s *Subscriber) check(c *checker, key string) {
 	c.needed(key+".url", s.URL)
 	c.inClear(key, s.URL, s.Token)
 	for i, t := range s.Types {
-		noun, told, _ := strings.Cut(t, ".")
+		noun, verb, _ := strings.Cut(t, ".")
 		verbs, known := internalEvents[noun]
-		if !known || told == "" || told != "*" && verbs != nil && !slices.Contains(verbs, told) {
-			c.bad(fmt.Sprintf("%s.types[%d]", key, i), fmt.Sprintf("%q is no internal event", t), "write one of docs/effects.md, such as access.changed, or invoice.* for all of a noun")
+		if !known || verb == "" || verb != "*" && verbs != nil && !slices.Contains(verbs, verb) {
+			c.bad(fmt.Sprintf("%s.types[%d]", key, i), fmt.Sprintf("%q is not an internal event", t), "write a type of docs/effects.md, such as access.changed, or a prefix such as invoice.*")
 		}
 	}
 }

@@ -12,22 +12,22 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 )
 
-// Temporal says which queue to work on and where the SDK's own configuration stands.
+// Temporal configures the task queue and the location of the SDK's own configuration.
 type Temporal struct {
-	// ConfigFile and Profile name the SDK's TOML configuration; empty means its default place and
-	// the TEMPORAL_* variables. A path is relative to the configuration file.
+	// ConfigFile and Profile select the SDK's TOML configuration. If they are empty, its default location and the
+	// TEMPORAL_* variables are used. A path is relative to the configuration file.
 	ConfigFile string `yaml:"config_file" form:"path"`
 	Profile    string `yaml:"profile"`
 	TaskQueue  string `yaml:"task_queue" default:"pawl"`
-	// UIURL is where the Temporal UI is, for links to its pages.
+	// UIURL is the URL of the Temporal UI, for links.
 	UIURL string `yaml:"ui_url" form:"url"`
 
-	// fileOnly keeps TEMPORAL_* variables out: a developer who works with another cluster must not
-	// have `pawl dev` run against it.
+	// fileOnly disables TEMPORAL_* variables: `pawl dev` must not run against another cluster for which the developer
+	// has set them.
 	fileOnly bool
 }
 
-// check refuses a file that is not there: the SDK takes it for an empty one, and dials 127.0.0.1:7233.
+// check rejects a missing file. The SDK would treat it as empty and dial 127.0.0.1:7233.
 func (t *Temporal) check(c *checker, _ string) {
 	if t.ConfigFile == "" {
 		return
@@ -40,8 +40,8 @@ func (t *Temporal) check(c *checker, _ string) {
 	}
 }
 
-// ClientOptions reads the SDK's own configuration: the named TOML file, with the TEMPORAL_*
-// variables of the process on top (not in dev).
+// ClientOptions returns the SDK's own configuration: the TOML file, overridden by the TEMPORAL_* variables of the
+// process (except in dev).
 func (t Temporal) ClientOptions() (client.Options, error) {
 	profile := t.Profile
 	if t.fileOnly && profile == "" {
@@ -55,12 +55,13 @@ func (t Temporal) ClientOptions() (client.Options, error) {
 		return client.Options{}, fmt.Errorf("temporal configuration (temporal.config_file, TEMPORAL_* variables): %w",
 			err)
 	}
-	// Messages of a kilobyte: to compress them, the SDK's default, costs both sides more than their bytes do.
+	// The messages have about a kilobyte. Compressing them, which is the SDK's default, costs both sides more than it
+	// saves.
 	opts.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 	return opts, nil
 }
 
-// Namespace is the one that the SDK's configuration names.
+// Namespace returns the namespace of the SDK's configuration.
 func (t Temporal) Namespace() (string, error) {
 	opts, err := t.ClientOptions()
 	if err != nil {
@@ -69,7 +70,8 @@ func (t Temporal) Namespace() (string, error) {
 	return cmp.Or(opts.Namespace, client.DefaultNamespace), nil
 }
 
-// Page returns the URL of a run in the Temporal UI, "" if no UI is configured. An empty runID means the latest run.
+// Page returns the URL of a run in the Temporal UI, or "" if no UI is configured. An empty runID means the latest
+// run.
 func (t Temporal) Page(workflowID, runID string) string {
 	namespace, err := t.Namespace()
 	if t.UIURL == "" || workflowID == "" || err != nil {

@@ -7,16 +7,18 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/health"
 )
 
-// The bounds beyond which a person should know. A transaction of this length keeps vacuum from rows that have died
-// since, and may hold locks; so many of all connections taken leave no room for another process of pawl.
-const (
-	longTransaction  = 5 * time.Minute
-	takenConnections = 0.8
-)
+// longTransaction is the age beyond which doctor warns about a transaction: it keeps vacuum from rows that have died
+// since, and may hold locks.
+const longTransaction = 5 * time.Minute
+
+// roomConns are what one more process of each kind and one command open. A deployment that starts new processes before
+// it stops the old ones needs them.
+const roomConns = process.IngressConns + process.WorkerConns + process.ConsoleConns + process.CommandConns
 
 // database examines the database. A developer's machine may have what no other may.
 func (d *Doctor) database(ctx context.Context, f *findings) error {
@@ -66,7 +68,7 @@ func (f *findings) migrations(version int) {
 }
 
 func (f *findings) role(ctx context.Context, db schema.DB, server health.Server, version int, dev bool) {
-	lacks, err := health.Lacks(ctx, db)
+	lacks, err := schema.LacksAsWorker(ctx, db)
 	switch {
 	case err != nil:
 		f.add(Fail, "role", "see the server's log", "%s", output.FirstLine(err))
@@ -112,11 +114,16 @@ func (f *findings) transactions(server health.Server) {
 }
 
 func (f *findings) connections(server health.Server) {
-	level := OK
-	if float64(server.Connections) > takenConnections*float64(server.Most) {
-		level = Warn
+	free := server.Most - server.Connections
+	found := fmt.Sprintf("%d of %d are free", free, server.Most)
+	if free < roomConns {
+		f.add(Warn, "connections", fmt.Sprintf("raise max_connections, put a pooler before the server, or limit the processes "+
+			"by pool_max_conns in their DSN. Up to %d are for an ingress, %d for a worker, %d for a console, %d for a command",
+			process.IngressConns, process.WorkerConns, process.ConsoleConns, process.CommandConns),
+			"%s, and one more process of each kind and a command need %d", found, roomConns)
+		return
 	}
-	f.add(level, "connections", "raise max_connections, or put a pooler before the server: an ingress takes up to 8 and a worker up to 16", "%d of %d are taken", server.Connections, server.Most)
+	f.add(OK, "connections", "", "%s", found)
 }
 
 // few names the first of a list, and how many there are besides.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/ingress/webhook"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
 // Level says how bad a finding is.
@@ -49,7 +48,7 @@ type Report struct {
 // Failed reports whether a check has failed.
 func (r *Report) Failed() bool { return !r.OK }
 
-// Doctor holds what the checks need. All but the last three are required.
+// Doctor runs the checks. All fields are required.
 type Doctor struct {
 	// File is the name of the configuration's file.
 	File      string
@@ -58,10 +57,7 @@ type Doctor struct {
 	Pool      *pgxpool.Pool
 	Temporal  client.Client
 	// Meaning is the configuration's.
-	Meaning billing.Policy
-	// Probe sends each source a signed request; Source limits that to one. URL is the base in place of the public one.
-	Probe       bool
-	URL, Source string
+	Meaning fact.Policy
 }
 
 // Within bounds each check; they run side by side.
@@ -98,26 +94,15 @@ func (d *Doctor) checks() []check {
 				d.endpoint(name)})
 		}
 	}
-	all = append(all, check{"answers", "5xx", seeDatabase, d.countdown},
+	return append(all, check{"answers", "5xx", seeDatabase, d.countdown},
 		check{"secrets", "uses", seeDatabase, d.secrets})
-	for _, name := range names {
-		if d.Probe && (d.Source == "" || d.Source == name) {
-			all = append(all, check{"probe", name, "see what stands before the ingress: a proxy, a firewall",
-				d.probe(name)})
-		}
-	}
-	return all
 }
 
 // Examine runs all checks at once and returns their findings, in their order. A check that has not answered after
 // [Within] is a finding itself.
-func (d *Doctor) Examine(ctx context.Context) (*Report, error) {
-	if _, known := d.Config.Sources[d.Source]; d.Source != "" && !known {
-		return nil, fmt.Errorf("no source %q is configured; there are: %s", d.Source,
-			strings.Join(slices.Sorted(maps.Keys(d.Config.Sources)), ", "))
-	}
+func (d *Doctor) Examine(ctx context.Context) *Report {
 	found := examine(ctx, d.checks())
-	return &Report{!slices.ContainsFunc(found, func(f Finding) bool { return f.Level == Fail }), found}, nil
+	return &Report{!slices.ContainsFunc(found, func(f Finding) bool { return f.Level == Fail }), found}
 }
 
 func examine(ctx context.Context, all []check) []Finding {

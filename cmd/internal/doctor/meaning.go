@@ -12,7 +12,7 @@ func (d *Doctor) meaning(ctx context.Context, f *findings) error {
 	if err != nil {
 		return err
 	}
-	own, err := d.Meaning.WithLinks(ctx, d.Pool)
+	own, err := billing.WithLinks(ctx, d.Pool, d.Meaning)
 	switch {
 	case err != nil:
 		return err

@@ -57,7 +57,7 @@ func judge(s report.Source, secret report.Secret, now time.Time) (level Level, d
 		return Warn, "add the next one before: its window ends " + report.Day(*secret.NotAfter), found
 	case secret.Active && secret.LastUsed == nil:
 		return Warn, "see at the provider whether it sends to " + s.Path +
-				" and with this secret; have it send a test, or try `pawl doctor --probe`",
+				" and with this secret, and have it send a test event",
 			"never used: no delivery was signed with it" + used
 	}
 	return OK, "", found

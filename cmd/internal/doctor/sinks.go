@@ -24,8 +24,9 @@ func (d *Doctor) sinks(ctx context.Context, f *findings) error {
 	for i, s := range report.Sinks(served, breakers, pauses, nil) {
 		switch s.State {
 		case "paused":
-			f.add(Warn, s.Name, "`pawl resume "+report.Resumable(pause.Sink, s.Name)+" --why REASON` when it may go on: its effects wait",
-				"%s", s.Reason)
+			resume := "pawl resume " + report.Resumable(pause.Sink, s.Name) + " --why REASON"
+			fix := "its effects wait until you run `" + resume + "`"
+			f.add(Warn, s.Name, fix, "%s", s.Reason)
 		case "out":
 			f.add(Warn, s.Name, "bring it back, or mend its token and restart the workers; what waits for it goes on by itself (`pawl sinks` and `pawl sinks check` tell more)",
 				"out since %s, after %s: %s", s.Since.UTC().Format(time.RFC3339), output.Plural(s.Probes, "probe"),
@@ -36,8 +37,9 @@ func (d *Doctor) sinks(ctx context.Context, f *findings) error {
 	}
 	for _, p := range pauses {
 		if p.Kind == pause.Source {
-			f.list = append(f.list, Finding{"sources", p.Name, Warn, p.Words(), "`pawl resume " + report.Resumable(p.Kind, p.Name) +
-				" --why REASON` when it may go on: what it delivers is kept, and not begun"})
+			resume := "pawl resume " + report.Resumable(p.Kind, p.Name) + " --why REASON"
+			fix := "its events are stored and wait until you run `" + resume + "`"
+			f.list = append(f.list, Finding{"sources", p.Name, Warn, p.Words(), fix})
 		}
 	}
 	if len(served) == 0 {

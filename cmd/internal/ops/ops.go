@@ -1,5 +1,4 @@
-// Package ops is the listener for those who run pawl: is it alive, is it ready, what does it
-// measure. It is never the public one.
+// Package ops is the listener for operators: liveness, readiness and metrics. It is never public.
 package ops
 
 import (
@@ -15,32 +14,33 @@ import (
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
-// readyWithin bounds each probe: one that hangs is an answer too.
+// readyWithin bounds each probe. A timeout counts as a failure.
 const readyWithin = time.Second
 
-// Config is what an ops server shows.
+// Config configures an ops server.
 type Config struct {
-	// Ready says why the process is not to be sent anything, whatever its parts are like: it is being stopped, say.
+	// Ready returns why the process must not receive requests, independent of its parts, for example because it is
+	// stopping.
 	Ready func() error
-	// Parts are asked at once, and what each says stands in the answer.
+	// Parts are probed concurrently. The answer contains the result of each.
 	Parts func() []Part
 	// Metrics serves /metrics.
 	Metrics http.Handler
-	// Log is told when there are too many connections.
+	// Log gets a warning if there are too many connections.
 	Log *slog.Logger
 }
 
-// mostConnections is more than probes and scrapers have. The client with the most connections loses one to the next
-// client, so that nobody keeps the others from asking.
+// mostConnections is more than probes and scrapers need. The client with the most connections loses one to a new
+// client, so that no client can block the others.
 const mostConnections = 64
 
 // Part is one part of a process.
 type Part struct {
 	Name string
-	// Probe proves that the part can do its work now. note is a remark about a part that works.
+	// Probe checks that the part can do its work now. note is a remark about a working part.
 	Probe func(context.Context) (note string, err error)
-	// Decides says that the process is not ready without this part. An ingress without Temporal, say, still takes
-	// deliveries.
+	// Decides is set if the process is not ready without this part. For example, an ingress without Temporal still
+	// receives deliveries.
 	Decides bool
 }
 
@@ -58,7 +58,6 @@ func New(cfg Config) *Server {
 	connections := throttle.NewConnections(mostConnections, cfg.Log)
 	return &Server{connections: connections, http: &http.Server{
 		Handler:           Handler(cfg),
-		ConnState:         connections.State,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
@@ -66,9 +65,9 @@ func New(cfg Config) *Server {
 	}}
 }
 
-// Handler returns the handler of cfg. /livez says 200 while the process answers at all, so that a
-// database outage restarts nothing. /readyz says 200, or 503 with the reason, and then how each part is and how long
-// it took to say so.
+// Handler returns the handler of cfg. /livez returns 200 while the process answers at all, so that an outage of the
+// database restarts nothing. /readyz returns 200, or 503 with the reason, followed by the state of each part and the
+// duration of its probe.
 func Handler(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -100,7 +99,7 @@ func Handler(cfg Config) http.Handler {
 	return mux
 }
 
-// answer is what came of one probe.
+// answer is the result of one probe.
 type answer struct {
 	part Part
 	took time.Duration
@@ -119,7 +118,7 @@ func (a answer) String() string {
 	return line
 }
 
-// probe asks all parts at once, and waits for none of them longer than readyWithin, even if it ignores its ctx.
+// probe probes all parts concurrently. It waits at most readyWithin, even for a probe that ignores its ctx.
 func probe(ctx context.Context, parts []Part) []answer {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
@@ -146,7 +145,7 @@ func probe(ctx context.Context, parts []Part) []answer {
 
 // Serve answers on l until [Server.Shutdown]; it then returns nil.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(s.connections.Listen(l)); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.connections.Serve(s.http, l); err != nil {
 		return fmt.Errorf("ops: %w", err)
 	}
 	return nil

@@ -10,13 +10,13 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// RunConsole serves the operator's pages by serve until ctx ends. The node counts as ready once serve has said where it
-// listens, and while the database answers.
+// RunConsole serves the operator's pages by serve until ctx ends. The node is ready after serve has called listens with
+// its address, and while the database answers.
 func (n *Node) RunConsole(ctx context.Context, serve func(ctx context.Context, listens func(net.Addr)) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if !n.Config.Dev {
-			_ = n.UntilDone(ctx, "see the console's database role", n.sayRole) // it ends with ctx
+			_ = n.UntilDone(ctx, "see the console's database role", n.logRole) // it ends with ctx
 		}
 		return nil
 	})
@@ -29,9 +29,9 @@ func (n *Node) RunConsole(ctx context.Context, serve func(ctx context.Context, l
 	return group.Wait()
 }
 
-// sayRole tells the log what the console may do in the database.
-func (n *Node) sayRole(ctx context.Context) error {
-	role, confined, err := schema.Confined(ctx, n.Pool)
+// logRole logs the rights of the console's database role.
+func (n *Node) logRole(ctx context.Context) error {
+	role, confined, err := schema.Console(ctx, n.Pool)
 	switch {
 	case err != nil:
 		return err

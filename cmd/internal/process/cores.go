@@ -6,10 +6,10 @@ import (
 	"runtime"
 )
 
-// leaveCore makes Go use one core less than it would where the database is on this machine. All callers of a group
-// commit wait for one turn of Postgres, and with requests on every core it waits for one first: on two cores that
-// costs a tenth of the events, and as much of the time to each answer. A GOMAXPROCS in the environment
-// holds. It reports whether it has left one.
+// leaveCore makes Go use one core less if the database is on this machine. All callers of a group commit wait for one
+// process of Postgres, which would wait for a core while requests occupy every core: on two cores that costs a tenth of
+// the events, and as much of the time of each answer. A GOMAXPROCS in the environment takes precedence. leaveCore
+// reports whether it has left a core.
 func (n *Node) leaveCore(ctx context.Context, env func(string) (string, bool)) (left bool) {
 	cores := runtime.GOMAXPROCS(0)
 	if cores == 1 || isSet(env, "GOMAXPROCS") {
@@ -17,7 +17,7 @@ func (n *Node) leaveCore(ctx context.Context, env func(string) (string, bool)) (
 	}
 	beside, err := n.besideDatabase(ctx)
 	if err != nil {
-		n.log.DebugContext(ctx, "where the database is could not be seen", "error", err)
+		n.log.DebugContext(ctx, "the location of the database is unknown", "error", err)
 	}
 	if beside {
 		runtime.GOMAXPROCS(cores - 1)
@@ -28,10 +28,10 @@ func (n *Node) leaveCore(ctx context.Context, env func(string) (string, bool)) (
 
 const fromPortSQL = `select coalesce(inet_client_port(), 0)` // null where it comes through a socket of that machine
 
-// besideDatabase reports whether the database is on this machine: the connection goes to the address that it comes
-// from, or through a socket, and the server has this very connection. The other end may be a tunnel or a proxy (Cloud
-// SQL's, say), which has a connection of its own to the server, from another port or through a socket there. A proxy
-// with sockets on both sides cannot be recognised.
+// besideDatabase reports whether the database is on this machine: the connection has the same address at both ends, or
+// is a socket, and the server itself has this connection. The other end may be a tunnel or a proxy (for example Cloud
+// SQL's), which connects to the server from another port or through a socket there. A proxy with sockets on both sides
+// cannot be detected.
 func (n *Node) besideDatabase(ctx context.Context) (bool, error) {
 	conn, err := n.Pool.Acquire(ctx)
 	if err != nil {

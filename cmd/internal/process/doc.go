@@ -1,7 +1,7 @@
-// Package process runs an ingress or a worker as a process: it opens connections, listens, watches and closes. The
-// commands of cmd/pawl say which part runs, and hand over the providers. The flows are those of [workflows.Flows];
-// this package makes their activities from the configuration.
+// Package process runs an ingress, a worker or a console as a process: it opens connections, listens, watches and
+// closes. The commands of cmd/pawl select the parts and pass the providers. The package makes the activities of
+// [workflows.Flows] from the configuration.
 //
-// Postgres and Temporal may both be down when a process starts, and go away while it runs. It waits for them, says so
-// through /readyz and its log, and is never restarted for it.
+// Postgres and Temporal may be down when a process starts, and fail while it runs. The process waits for them, reports
+// that through /readyz and its log, and needs no restart.
 package process

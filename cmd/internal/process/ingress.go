@@ -19,11 +19,10 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// drain is what requests in flight get to end when an ingress is stopped.
+// drain is the time for requests in progress when an ingress is stopped.
 const drain = 10 * time.Second
 
-// RunIngress takes webhooks and starts their workflows until ctx ends. ready, when not nil, is closed once
-// it listens.
+// RunIngress receives webhooks and starts their workflows until ctx ends. ready, if not nil, is closed when it listens.
 func (n *Node) RunIngress(ctx context.Context, ready chan<- struct{}) error {
 	dispatcher, err := dispatch.New(dispatch.Config{
 		Temporal: n.Temporal, Receipts: n.intake, Runs: n.starts, TaskQueue: n.Config.Temporal.TaskQueue,
@@ -37,7 +36,7 @@ func (n *Node) RunIngress(ctx context.Context, ready chan<- struct{}) error {
 	group.Go(func() error { dispatcher.Sample(ctx); return nil })
 	n.beat(ctx, group, Ingress)
 	group.Go(func() error {
-		// A start with an unknown search attribute is refused; receipts wait meanwhile.
+		// A start with an unknown search attribute is rejected; receipts wait meanwhile.
 		if err := n.UntilDone(ctx, "register search attributes", n.EnsureSearchAttributes); err == nil {
 			dispatcher.Run(ctx)
 		}
@@ -47,7 +46,7 @@ func (n *Node) RunIngress(ctx context.Context, ready chan<- struct{}) error {
 	return group.Wait()
 }
 
-// Listen takes webhooks until ctx ends: it commits them to receipts and hands them over to offer.
+// Listen receives webhooks until ctx ends: it commits them as receipts and passes them to offer.
 func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func([]receipt.Pending),
 	ready chan<- struct{}) error {
 	sources, err := Sources(n.Config, n.providers)
@@ -92,7 +91,7 @@ func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func
 	return group.Wait()
 }
 
-// Limits are those of the configuration.
+// Limits returns the configured limits.
 func Limits(c config.Ingress) ingress.Limits {
 	limits := ingress.Limits{
 		Body: int64(c.BodyLimit), Bodies: config.BodiesAtOnce, InFlight: c.Limits.MaxConcurrent,

@@ -18,17 +18,17 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// ownMeaning is that of the worker's file.
+// ownMeaning holds the billing rules in the worker's file.
 type ownMeaning struct {
 	*operator.Operator
 	config *config.Config
 	log    *slog.Logger
-	// said is set once the log has it that another meaning is in force.
-	said atomic.Bool
+	// warned is set after the log has a warning about other active rules.
+	warned atomic.Bool
 }
 
-// propose proposes the meaning. In an empty database it comes into force. It is called each minute, so that
-// whoever looks sees what runs now.
+// propose proposes the rules. In an empty database they become active. It is called each minute, so that the list of
+// proposals shows the workers that run now.
 func (m *ownMeaning) propose(ctx context.Context) error {
 	host, err := os.Hostname()
 	if err != nil {
@@ -39,23 +39,23 @@ func (m *ownMeaning) propose(ctx context.Context) error {
 	if err != nil || inForce == own {
 		return err
 	}
-	if !m.said.Swap(true) { // each minute would be too often
-		m.log.WarnContext(ctx, "the file says another meaning than that in force: see pawl meaning diff",
+	if !m.warned.Swap(true) { // once, not each minute
+		m.log.WarnContext(ctx, "the billing rules in the file differ from the active ones: see pawl meaning diff",
 			"in_force", inForce, "proposed", own)
 	}
 	return nil
 }
 
-// adopt proposes the file's meaning, and brings it into force where nobody is to be asked. A development world has no
-// customers and goes by its file: also where another day was shorter. Any other goes by a file that only completes the
-// one in force.
+// adopt proposes the rules in the file, and activates them if no decision of a person is needed. A development
+// environment has no customers and uses its file, even if it simulates shorter days. Any other environment activates a
+// file that only adds to the active rules.
 func (m *ownMeaning) adopt(ctx context.Context) error {
 	if err := m.propose(ctx); err != nil {
 		return err
 	}
 	if !m.config.Dev {
-		if err := m.complete(ctx); err != nil && ctx.Err() == nil { // the worker works by the one in force
-			m.log.WarnContext(ctx, "cannot see whether the file completes the meaning in force: it stays proposed",
+		if err := m.complete(ctx); err != nil && ctx.Err() == nil { // the worker uses the active rules
+			m.log.WarnContext(ctx, "cannot compare the file with the active billing rules: it stays proposed",
 				"error", err)
 		}
 		return nil
@@ -67,14 +67,17 @@ func (m *ownMeaning) adopt(ctx context.Context) error {
 	return m.switchTo(ctx, diff, operator.MostJobRate, "pawl dev", "a development world goes by its file")
 }
 
-// completing is how long a worker that starts may compare its file with the meaning in force: events wait meanwhile.
+// completing is how long a starting worker may compare its file with the active rules. Events wait meanwhile.
 const completing = 30 * time.Second
 
-// complete brings the file's meaning into force if it only adds to the one that is, and hits few accounts. One that was
-// in force before was taken back by a person.
+// complete activates the file's rules if they only add to the active ones and affect few accounts. It does not activate
+// rules that were active before, because a person replaced them.
 func (m *ownMeaning) complete(ctx context.Context) error {
 	most := m.config.Policy.AutoApply
-	own, err := BillingPolicy(m.config).WithLinks(ctx, m.DB)
+	if m.FourEyes { // two people apply each change
+		return nil
+	}
+	own, err := billing.WithLinks(ctx, m.DB, BillingPolicy(m.config))
 	if err != nil {
 		return err
 	}
@@ -107,19 +110,19 @@ func (m *ownMeaning) complete(ctx context.Context) error {
 }
 
 const (
-	// completedRate is how many accounts a second are folded anew then: as by pawl meaning apply.
+	// completedRate is how many accounts per second are then recomputed, as by pawl meaning apply.
 	completedRate = 20
-	// longestWhy bounds the names that a reason lists, in bytes.
+	// longestWhy bounds the names in a reason, in bytes.
 	longestWhy = 1000
 )
 
-// switchTo is what pawl meaning apply does.
+// switchTo does the same as pawl meaning apply.
 func (m *ownMeaning) switchTo(ctx context.Context, diff *operator.MeaningDiff, rate float64, who, why string) error {
 	_, err := m.Decide(ctx, operator.Decision{
 		Verb: operator.VerbApplyMeaning, Target: diff.To, Request: "meaning-" + uuid.NewString()[:8], Who: who,
 		Why: why, Args: operator.Args{Found: &operator.MeaningSwitch{MeaningDiff: diff, Rate: rate}},
 	})
-	if _, refused := errors.AsType[*operator.RefusedError](err); refused { // another worker was faster
+	if _, refused := errors.AsType[*operator.RefusedError](err); refused { // another worker came first
 		return nil
 	}
 	if err == nil {

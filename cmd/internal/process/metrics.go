@@ -21,10 +21,10 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// gauge is a figure that is exported. Its unit is "s" or "".
+// gauge is an exported metric. Its unit is "s" or "".
 type gauge struct{ name, unit, says string }
 
-// set gives a gauge, by its name, the value that it shows now.
+// set sets the current value of a gauge by its name.
 type set func(gauge string, value float64, labels ...attribute.KeyValue)
 
 // exporter exports a worker's gauges.
@@ -35,8 +35,8 @@ type exporter struct {
 	events *outbox.Store
 }
 
-// observe exports what stands in the database: how much is open, parked and in doubt. The state of
-// the sinks comes from this process, and is exported while Postgres is down, too.
+// observe exports the state in the database: the number of open, parked and uncertain receipts and effects. The state
+// of the sinks comes from this process, and is exported even while Postgres is down.
 func (e *exporter) observe() error {
 	var faults []error
 	for _, f := range []struct {
@@ -45,11 +45,11 @@ func (e *exporter) observe() error {
 	}{
 		{e.readReceipts, []gauge{
 			{"pawl_receipts_open", "", "Receipts that are worked on or wait for a person, by status and mode, and whether money hangs on them."},
-			{"pawl_receipts_oldest", "s", "Time since the oldest receipt that is worked on or waits for a person came in, by the same; 0 where there is none."},
-			{"pawl_runs_compensated", "", "Runs that ended within the last hour by taking back what they had done."},
-			{"pawl_due_oldest", "s", "How long what the clock does has waited for its run, what waits longest; 0 when nothing waits."},
+			{"pawl_receipts_oldest", "s", "Time since the oldest receipt that is worked on or waits for a person came in, by the same; 0 if there is no such receipt."},
+			{"pawl_runs_compensated", "", "Runs that ended within the last hour by compensating their effects."},
+			{"pawl_due_oldest", "s", "How long the oldest scheduled action has waited for its run; 0 if nothing waits."},
 		}},
-		{e.readMoney, []gauge{{"pawl_money_unclaimed", "", "Payments, refunds, disputes, credit notes and checkout sessions that are not booked since nothing has told whose they are or what was paid for, by kind."}}},
+		{e.readMoney, []gauge{{"pawl_money_unclaimed", "", "Payments, refunds, disputes, credit notes and checkout sessions that are not booked because their account or purpose is unknown, by kind."}}},
 		{func(ctx context.Context, set set) error {
 			counts, err := billing.New(e.Pool).NotOurs(ctx)
 			for mode, count := range counts {
@@ -72,15 +72,15 @@ func (e *exporter) observe() error {
 			doubtful, err := e.book.Uncertain(ctx)
 			set("pawl_effects_uncertain", float64(doubtful))
 			return err
-		}, []gauge{{"pawl_effects_uncertain", "", "Effects of which nobody knows whether they happened."}}},
+		}, []gauge{{"pawl_effects_uncertain", "", "Effects that may or may not have happened."}}},
 		{func(ctx context.Context, set set) error {
 			count, seconds, err := e.book.Owed(ctx, undos())
 			set("pawl_undos_open", float64(count))
 			set("pawl_undos_oldest", seconds)
 			return err
 		}, []gauge{
-			{"pawl_undos_open", "", "Effects that take others back and are not done."},
-			{"pawl_undos_oldest", "s", "Time since the first of them was tried; 0 where there is none."},
+			{"pawl_undos_open", "", "Compensating effects that are not done."},
+			{"pawl_undos_oldest", "s", "Time since the first of them was tried; 0 if there is no such effect."},
 		}},
 		{func(ctx context.Context, set set) error {
 			count, waits, err := e.events.Pending(ctx)
@@ -108,7 +108,7 @@ func undos() (kinds []string) {
 
 func measureCommits(meter metric.Meter) (func(groupcommit.Flushed), error) {
 	took, err1 := meter.Float64Histogram("pawl_group_commit", metric.WithUnit("s"),
-		metric.WithDescription("What a group commit takes, by its subject and outcome."))
+		metric.WithDescription("Duration of group commits, by subject and outcome."))
 	requests, err2 := meter.Int64Counter("pawl_group_commit_requests",
 		metric.WithDescription("Requests that shared group commits, by their subject."))
 	return func(f groupcommit.Flushed) {
@@ -152,7 +152,7 @@ func observePools(meter metric.Meter, pools map[string]*pgxpool.Pool) error {
 	})
 }
 
-// export has gauges read together at each collection, in two seconds at most. A reading that fails shows nothing.
+// export reads gauges together at each collection, in at most two seconds. It exports nothing after a failed read.
 func export(meter metric.Meter, read func(context.Context, set) error, gauges []gauge) error {
 	made := map[string]metric.Float64ObservableGauge{}
 	var all []metric.Observable
@@ -210,8 +210,10 @@ func (e *exporter) readReceipts(ctx context.Context, set set) error {
 func (e *exporter) readMoney(ctx context.Context, set set) error {
 	// Events that come in disorder are complete after that time; see policy.settle.
 	money, err := billing.New(e.Pool).Unclaimed(ctx, BillingPolicy(e.Config).Settle)
-	for kind, count := range map[string]int{"payment": money.Payments, "refund": money.Refunds, "dispute": money.Disputes,
-		"credit_note": money.Credits, "checkout": money.Checkouts} {
+	for kind, count := range map[string]int{
+		"payment": money.Payments, "refund": money.Refunds, "dispute": money.Disputes,
+		"credit_note": money.Credits, "checkout": money.Checkouts,
+	} {
 		set("pawl_money_unclaimed", float64(count), attribute.String("kind", kind))
 	}
 	return err
@@ -254,5 +256,5 @@ func (e *exporter) readPauses(ctx context.Context, set set) error {
 	return err
 }
 
-// sinceThen is the seconds since a time, and at once more than 0.
+// sinceThen returns the seconds since a time, and at least 1.
 func sinceThen(at time.Time) float64 { return max(time.Since(at).Seconds(), 1) }

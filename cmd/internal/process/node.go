@@ -32,53 +32,55 @@ import (
 	"github.com/pawlhq/pawl/schema/health"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/run"
+	"github.com/pawlhq/pawl/schema/withheld"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Node is one process of pawl: what the ingress and the worker have in common. `pawl dev` runs both on
-// one node.
+// Node is one process of pawl: the common parts of ingress, worker and console. `pawl dev` runs all of them on one
+// node.
 type Node struct {
 	Config *config.Config
-	// Pool, Receipts and Runs are for effects; IntakePool, intake and starts for what takes webhooks and starts their
-	// workflows.
+	// Pool, Receipts and Runs are for effects. IntakePool, intake and starts are for receiving webhooks and starting
+	// their workflows.
 	Pool, IntakePool *pgxpool.Pool
 	Receipts, intake *receipt.Store
 	Runs, starts     *run.Store
 	Temporal         client.Client
 	commits          groupcommit.Config
 
-	// Breaking says when a sink counts as out. It is set before RunWorker.
+	// Breaking configures when a sink counts as down. Set it before RunWorker.
 	Breaking effect.Breaking
 
 	gates     gates
 	resets    *resets
 	effects   *effect.Runner
+	kind      Kind // the kind of process, "" if it has all parts
 	operator  *operator.Operator
 	back      chan string
 	log       *slog.Logger
 	providers map[string]webhook.Provider
 	telemetry *telemetry.Telemetry
 	tracing   *telemetry.Tracing
-	// fits is set when the database's schema is known to be this binary's, stopping when a stop was asked for.
+	// fits is set after the database's schema was found to match this binary, and stopping when the process is to stop.
 	fits, stopping atomic.Bool
-	// auditBroken is what the last walk of the audit trail has found.
+	// auditBroken is the result of the last check of the audit trail.
 	auditBroken atomic.Bool
-	// parts are those that run; see join.
+	// parts are the running parts; see join.
 	parts   []ops.Part
 	joining sync.Mutex
 	// reaching orders the first calls to Temporal; see reach.
 	reaching sync.Mutex
 }
 
-// New connects to nothing: Postgres and Temporal may be down when a process starts, and come back
-// without it being restarted. The caller closes the node.
+// New connects to nothing: Postgres and Temporal may be down when a process starts, and recover without a restart. The
+// caller must close the node.
 func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.Provider, log *slog.Logger) (*Node,
 	error) {
-	pool, err := OpenPool(ctx, cfg, schema.Handle, effectConns)
+	pool, err := OpenPool(ctx, cfg, schema.Handle, EffectConns)
 	if err != nil {
 		return nil, err
 	}
-	intake, err := OpenPool(ctx, cfg, schema.Handle, intakeConns)
+	intake, err := OpenPool(ctx, cfg, schema.Handle, IngressConns)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +121,7 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 	return n, observePools(tel.Meter(), map[string]*pgxpool.Pool{"effects": pool, "intake": intake})
 }
 
-// Close ends what New opened.
+// Close closes everything that New opened.
 func (n *Node) Close() {
 	n.Receipts.Close()
 	n.Runs.Close()
@@ -128,7 +130,7 @@ func (n *Node) Close() {
 	n.Temporal.Close()
 	n.Pool.Close()
 	n.IntakePool.Close()
-	// Nothing is measured any more; an exporter that cannot be stopped is no fault of the run.
+	// Nothing is measured any more. An exporter that cannot be stopped does not fail the run.
 	_ = n.telemetry.Shutdown(context.Background())
 	sending, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -137,7 +139,7 @@ func (n *Node) Close() {
 	}
 }
 
-// ready says why the node is not to be sent anything, whatever its parts are like.
+// ready returns why the node must not receive requests, independent of the state of its parts.
 func (n *Node) ready() error {
 	switch {
 	case n.stopping.Load():
@@ -148,7 +150,7 @@ func (n *Node) ready() error {
 	return nil
 }
 
-// join adds a part that runs to those that /readyz asks.
+// join adds a running part to the parts that /readyz checks.
 func (n *Node) join(part ops.Part) {
 	n.joining.Lock()
 	defer n.joining.Unlock()
@@ -179,7 +181,7 @@ const (
 	temporalPart = "temporal"
 )
 
-// probeTemporal asks Temporal whether it is there, unless somebody else is asking: see reach.
+// probeTemporal checks whether Temporal answers, unless another call is in progress: see reach.
 func (n *Node) probeTemporal(ctx context.Context) (note string, err error) {
 	if !n.reaching.TryLock() {
 		return "", errors.New("it has not answered yet")
@@ -189,7 +191,7 @@ func (n *Node) probeTemporal(ctx context.Context) (note string, err error) {
 	return "", err
 }
 
-// awaitSchema checks the schema of a database that was down when the node started, as soon as it is there.
+// awaitSchema checks the schema of a database that was down when the node started, after the database has recovered.
 func (n *Node) awaitSchema(ctx context.Context) error {
 	for !n.fits.Load() {
 		select {
@@ -204,7 +206,7 @@ func (n *Node) awaitSchema(ctx context.Context) error {
 	return nil
 }
 
-// CheckSchema refuses a database that this binary does not fit, and lets one pass that is down.
+// CheckSchema returns an error for a database that does not match this binary. It returns nil if the database is down.
 func (n *Node) CheckSchema(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -224,24 +226,29 @@ func (n *Node) CheckSchema(ctx context.Context) error {
 	if err := CheckSchemaVersion(version); err != nil {
 		return err
 	}
-	// The version before works on while it is replaced, and is started anew when it has to be.
+	// The previous version continues to work while it is replaced, and may be restarted.
 	if latest := schema.Latest(); version > latest {
-		n.log.WarnContext(ctx, "the database was migrated by a newer pawl: its changes say whether this one may go on beside it",
+		n.log.WarnContext(ctx, "the database was migrated by a newer pawl: read its changes to decide whether this version may continue beside it",
 			"database", version, "binary", latest)
+	}
+	if n.kind != Console { // its role cannot write, and it causes no effects
+		if err := withheld.Begin(ctx, conn, n.Config.Modes(), n.Config.Effects.From, "the first start"); err != nil {
+			return fmt.Errorf("%w: the role of this process needs the rights that `pawl migrate` grants", err)
+		}
 	}
 	n.fits.Store(true)
 	if err := schema.CheckSession(ctx, conn.Conn()); err != nil {
-		n.log.WarnContext(ctx, "what is locked may stop what is not", "error", err)
+		n.log.WarnContext(ctx, "a locked row may block other work", "error", err)
 	}
 	if err := health.CheckDurability(ctx, conn); err != nil {
-		n.log.WarnContext(ctx, "what is acknowledged may be lost in a crash", "error", err)
+		n.log.WarnContext(ctx, "acknowledged events may be lost in a crash", "error", err)
 	}
 	return nil
 }
 
-// reach makes the client learn what the server can do, before anything uses it. The client's first call does that
-// otherwise. If that call starts a workflow, the SDK (v1.50.0) reads the answer without a lock, while another
-// goroutine, a starting worker, may be writing it.
+// reach makes the client read the capabilities of the server before anything uses it. Otherwise the client's first call
+// does that. If that call starts a workflow, the SDK (v1.50.0) reads the answer without a lock while another goroutine,
+// a starting worker, may write it.
 func (n *Node) reach(ctx context.Context) error {
 	n.reaching.Lock()
 	defer n.reaching.Unlock()
@@ -257,9 +264,9 @@ func SearchAttributes() (names []string) {
 	return names
 }
 
-// EnsureSearchAttributes registers the search attributes that runs are started with: a start with an unknown one is
-// refused. An administrator does it when pawl is not allowed to (Temporal Cloud). If pawl may not even list them, it
-// goes on as if they were registered. No run and no worker starts before this has succeeded.
+// EnsureSearchAttributes registers the search attributes of runs, because a start with an unknown one is rejected. If
+// pawl may not register them (Temporal Cloud), an administrator does it. If pawl may not even list them, it assumes
+// that they are registered. No run and no worker starts before this has succeeded.
 func (n *Node) EnsureSearchAttributes(ctx context.Context) error {
 	if err := n.reach(ctx); err != nil {
 		return err
@@ -300,7 +307,7 @@ func (n *Node) EnsureSearchAttributes(ctx context.Context) error {
 	return nil
 }
 
-// UntilDone calls f until it succeeds or ctx ends, telling the log why it waits.
+// UntilDone calls f until it succeeds or ctx ends, and logs why it waits.
 func (n *Node) UntilDone(ctx context.Context, what string, f func(context.Context) error) error {
 	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		err := f(ctx)
@@ -319,7 +326,7 @@ func (n *Node) UntilDone(ctx context.Context, what string, f func(context.Contex
 	}
 }
 
-// RunOps serves liveness, readiness and metrics where a process of this kind has them.
+// RunOps serves liveness, readiness and metrics at the address for this kind of process.
 func (n *Node) RunOps(ctx context.Context, kind Kind) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", kind.Ops(n.Config))
 	if err != nil {

@@ -67,7 +67,7 @@ func TestCheckSchema_NewerDatabase_WarnsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	var log bytes.Buffer
-	n := &Node{Pool: pool, log: slog.New(slog.NewTextHandler(&log, nil)), Receipts: receipt.NewStore(pool, receipt.Options{}), Runs: run.NewStore(pool, receipt.Options{})}
+	n := &Node{Config: &config.Config{}, Pool: pool, log: slog.New(slog.NewTextHandler(&log, nil)), Receipts: receipt.NewStore(pool, receipt.Options{}), Runs: run.NewStore(pool, receipt.Options{})}
 	t.Cleanup(n.Receipts.Close)
 	for _, newer := range []bool{false, true} {
 		if newer {

@@ -22,15 +22,16 @@ import (
 )
 
 const (
-	// noticePass is how often a worker looks for causes.
+	// noticePass is how often a worker compares conditions with notifications.
 	noticePass = 15 * time.Second
-	// noticeSend is how often it looks for messages: a pass of another worker writes them, too.
+	// noticeSend is how often a worker reads messages to send, which the pass of another worker may have written.
 	noticeSend = 2 * time.Second
-	// heartbeat is how often a process says that it works.
+	// heartbeat is how often a process calls the heartbeat URL.
 	heartbeat = time.Minute
 )
 
-// notify tells people of causes, until ctx ends. Each sink has its own sender: one that hangs holds up itself.
+// notify sends notifications until ctx ends. Each sink has its own sender, so that a sink that does not answer delays
+// no other.
 func (n *Node) notify(ctx context.Context, group *errgroup.Group) {
 	n.beat(ctx, group, Worker)
 	sinks := NotifySinks(n.Config)
@@ -38,7 +39,7 @@ func (n *Node) notify(ctx context.Context, group *errgroup.Group) {
 		return
 	}
 	group.Go(func() error {
-		n.every(ctx, noticePass, "look for what people are told", func(ctx context.Context) error {
+		n.every(ctx, noticePass, "update notifications", func(ctx context.Context) error {
 			return n.pass(ctx, n.operator, sinks, notice.Quiescence)
 		})
 		return nil
@@ -59,8 +60,8 @@ func (n *Node) notify(ctx context.Context, group *errgroup.Group) {
 	}
 }
 
-// pass compares the causes with those that people were told of. A kind of causes that cannot be read keeps no other
-// from being told.
+// pass compares the conditions with the notifications. If one kind of conditions cannot be read, the other kinds are
+// still notified.
 func (n *Node) pass(ctx context.Context, o *operator.Operator, sinks []NotifySink, quiescence time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, quiescence)
 	defer cancel()
@@ -70,7 +71,7 @@ func (n *Node) pass(ctx context.Context, o *operator.Operator, sinks []NotifySin
 	p.Found, unread = report.Causes(ctx, n.Config, o)
 	if n.auditBroken.Load() {
 		p.Found = append(p.Found, notice.Cause{Name: "audit:broken", Severity: notice.Page, Count: 1,
-			What: "the audit trail was tampered with", Command: "audit verify", Runbook: "the-audit-trail"})
+			What: "the audit trail was tampered with", Command: "audit verify", Runbook: "audit-trail"})
 	}
 	for kind, err := range unread {
 		p.Unread = append(p.Unread, kind)
@@ -86,13 +87,13 @@ func (n *Node) pass(ctx context.Context, o *operator.Operator, sinks []NotifySin
 	return errors.Join(append(faults, notice.New(n.Pool).Run(ctx, p))...)
 }
 
-// A NotifySink is one of the configuration.
+// NotifySink is a configured sink for notifications.
 type NotifySink struct {
 	activities.NotifySink
 	of config.Sink
 }
 
-// NotifySinks makes the configured sinks that tell people. They have no policy: a worker's goes through its gates.
+// NotifySinks makes the configured sinks for notifications, without a policy: a worker adds its gates.
 func NotifySinks(c *config.Config) (list []NotifySink) {
 	client := activities.NewHTTPClient()
 	for _, s := range c.AllSinks() {
@@ -110,8 +111,8 @@ func NotifySinks(c *config.Config) (list []NotifySink) {
 	return list
 }
 
-// beat calls the heartbeat each minute while the process works: whoever is down tells nobody, and the other side
-// misses the call.
+// beat calls the heartbeat URL each minute while the process works. If the process is down, the receiver misses the
+// call and alerts.
 func (n *Node) beat(ctx context.Context, group *errgroup.Group, kind Kind) {
 	if n.Config.Notify.Heartbeat.Value() == "" {
 		return
@@ -126,8 +127,8 @@ func (n *Node) beat(ctx context.Context, group *errgroup.Group, kind Kind) {
 	})
 }
 
-// beatOnce calls the heartbeat if the process works: its main part, and a worker's Temporal. The error has nothing of
-// the URL, which may be a secret.
+// beatOnce calls the heartbeat URL if the process works: its main part, and for a worker also Temporal. The error does
+// not contain the URL, which may be a secret.
 func (n *Node) beatOnce(ctx context.Context, client *http.Client, to string, kind Kind) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -148,7 +149,7 @@ func (n *Node) beatOnce(ctx context.Context, client *http.Client, to string, kin
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, to, nil)
 	if err != nil {
-		return errors.New("no request can be made of the URL")
+		return errors.New("the URL is invalid")
 	}
 	resp, err := client.Do(req)
 	if failed, ok := errors.AsType[*url.Error](err); ok {

@@ -23,6 +23,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/schema/notice"
+	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -228,7 +229,7 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 		what, _, _ := strings.Cut(m.What, ", due by ")
 		got = append(got, m.Severity+" "+what)
 		if strings.HasPrefix(m.What, "dead: effect_failed: 1 financial event (live)") && (m.Money["usd"] != 49900 ||
-			m.Command != "pawl events list --status dead --reason effect_failed" || !strings.HasSuffix(m.Runbook, "operations.md#a-run-is-parked")) {
+			m.Command != "pawl events list --status dead --reason effect_failed" || !strings.HasSuffix(m.Runbook, "operations/parked-event.md")) {
 			t.Errorf("told %+v", m)
 		}
 	}
@@ -255,7 +256,7 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 	}
 	one.exec(t, `update notices set seen_at = now() - interval '2 minutes'`)
 	together()
-	over, once := 0, 2
+	over, once := 0, 3
 	for _, body := range hook.bodies {
 		if strings.Contains(body, `"over":`) {
 			over++
@@ -273,8 +274,8 @@ func TestNotify_SecondPerson_OnceADay_OverWhenNoneWaits(t *testing.T) {
 	hook := newPeople(t)
 	w := tells(t, schematest.NewDSN(t), hook.URL, "  sinks: {team: {kind: webhook, url: env:URL}}\n")
 	w.exec(t, receiptRow+`('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'processed', '', now(), now())`,
-		`insert into pending_decisions (id, subject, receipt_id, event_at, verb, target, args, asked_by, why, money, state, asked_at, until)
-		select n, n, case n when '4' then '00000000-0000-0000-0000-000000000001'::uuid end, now() - interval '1 minute', verb, 'ada', '{"mode":"ada"}', 'ada', 'ada asked', money, sha256(''),
+		`insert into pending_decisions (id, subject, receipt_id, event_at, verb, target, args, asked_by, asked_issuer, asked_subject, why, money, state, asked_at, until)
+		select n, n, case n when '4' then '00000000-0000-0000-0000-000000000001'::uuid end, now() - interval '1 minute', verb, 'ada', '{"mode":"ada"}', 'ada', 'local', 'ada', 'ada asked', money, sha256(''),
 			'2026-11-20T08:00:00Z'::timestamptz + n::int * interval '1 hour', until
 		  from (values ('1', 'approve', '{"usd":240000,"eur":5}'::jsonb, '2036-11-20T08:00:00Z'::timestamptz), ('2', 'approve', '{"usd":1}', '2036-11-21T08:00:00Z'),
 			('3', 'skip', '{}', '2036-11-20T08:00:00Z'), ('4', 'claim', '{}', '2036-11-20T08:00:00Z'), ('5', 'claim', '{}', now())) p (n, verb, money, until)`)
@@ -312,6 +313,67 @@ func TestNotify_SecondPerson_OnceADay_OverWhenNoneWaits(t *testing.T) {
 	told()
 	w.exec(t, `update notices set seen_at = seen_at - interval '2 minutes'`)
 	told("over "+one, "over "+skip)
+}
+
+// A provider keeps delivering an event that is parked. People get one message with the command that shows the event, and
+// one when the event is no longer parked. Duplicates of an event that is done, and a provider's own retries, send none.
+func TestNotify_ParkedEventDeliveredAgain_ToldOnceAndOver(t *testing.T) {
+	t.Parallel()
+	hook := newPeople(t)
+	w := tells(t, schematest.NewDSN(t), hook.URL, "  sinks: {team: {kind: webhook, url: env:URL}}\n")
+	receipts := receipt.NewStore(w.Pool, receipt.Options{Timeout: 20 * time.Second})
+	t.Cleanup(receipts.Close)
+	deliver := func(id string) {
+		t.Helper()
+		_, err := receipts.Insert(t.Context(), receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Events: []receipt.New{
+			{Mode: "live", EventID: id, Identity: "id", Type: "invoice.paid", Status: receipt.Received, Body: []byte("{}")}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// repeated returns the messages about repeated deliveries since the last call.
+	repeated := func() (found []notice.Message) {
+		t.Helper()
+		w.tell(t)
+		w.tell(t)
+		for _, body := range hook.bodies {
+			var m notice.Message
+			if err := json.Unmarshal([]byte(body), &m); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(m.What, "keeps delivering") {
+				found = append(found, m)
+			}
+		}
+		hook.bodies = nil
+		return found
+	}
+	for range 4 {
+		deliver("evt_done")
+	}
+	deliver("evt_1")
+	w.exec(t, `update receipts set status = 'processed' where event_id = 'evt_done'`, `update receipts set status = 'dead', reason = 'effect_failed: x' where event_id = 'evt_1'`)
+	deliver("evt_1")
+	deliver("evt_1")
+	if got := repeated(); len(got) != 0 {
+		t.Errorf("told of two later deliveries: %+v", got)
+	}
+	deliver("evt_1")
+	got := repeated()
+	if len(got) != 1 || got[0].What != "source stripe keeps delivering 1 parked event: 3 deliveries within an hour (live)" || got[0].Severity != notice.Ticket ||
+		got[0].Command != "pawl events show evt_1" || !strings.HasSuffix(got[0].Runbook, "parked-event.md") {
+		t.Errorf("told %+v", got)
+	}
+	deliver("evt_1")
+	if got := repeated(); len(got) != 0 {
+		t.Errorf("told again: %+v", got)
+	}
+	w.exec(t, `update receipts set status = 'processed', reason = '' where event_id = 'evt_1'`)
+	repeated()
+	w.exec(t, `update notices set seen_at = seen_at - interval '2 minutes'`)
+	if got := repeated(); len(got) != 1 || got[0].Over == nil {
+		t.Errorf("told %+v, want that it is over", got)
+	}
 }
 
 // A worker dies after a sink has taken a message and before that is recorded: it is sent again, under the same key.

@@ -16,8 +16,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Outlook returns a function that begins the preview of a run under the configuration. Its caller ends the preview
-// with done. A preview sends nothing, and rolls back its writes.
+// Outlook returns a function that begins the preview of a run with the configuration. The caller must call done. A
+// preview sends nothing and rolls back its writes.
 func Outlook(cfg *config.Config, pool *pgxpool.Pool,
 	receipts *receipt.Store) func(context.Context) (outlook workflows.Outlook, done func(), err error) {
 	n := &Node{Config: cfg, Pool: pool, Receipts: receipts, gates: newGates(cfg)}
@@ -34,7 +34,7 @@ func Outlook(cfg *config.Config, pool *pgxpool.Pool,
 	}
 }
 
-// NewOperator returns the operator of a process: it decides, and previews, under the configuration.
+// NewOperator returns the operator of a process, which decides and previews with the configuration.
 func NewOperator(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store, temporal client.Client,
 	log *slog.Logger) (*operator.Operator, error) {
 	namespace, err := cfg.Temporal.Namespace()
@@ -44,7 +44,7 @@ func NewOperator(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store
 	return &operator.Operator{
 		DB: pool, Audit: audit.New(pool, log), Temporal: temporal, TaskQueue: cfg.Temporal.TaskQueue,
 		Unstick: operator.Unstick(temporal, namespace), Outlook: Outlook(cfg, pool, receipts), Relays: Relays(cfg),
-		Policy: BillingPolicy(cfg), FourEyes: FourEyes(cfg), Insert: receipts.Insert,
+		Policy: BillingPolicy(cfg), FourEyes: cfg.Policy.FourEyes, Insert: receipts.Insert,
 	}, nil
 }
 
@@ -55,7 +55,7 @@ func DialTemporal(cfg *config.Config, log *slog.Logger, metrics client.MetricsHa
 	if err != nil {
 		return nil, err
 	}
-	// The SDK logs its own retries at warning level and above; a timeline of every start is ours.
+	// The SDK logs its own retries at warning level and above. pawl logs each start itself.
 	options.Logger, options.MetricsHandler, options.Interceptors = newSDKLogger(log), metrics, interceptors
 	lazy, err := client.NewLazyClient(options)
 	if err != nil {

@@ -2,36 +2,22 @@ package process
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/activities"
-	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/ingress/webhook"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// FourEyes are the limits of [operator.Operator], nil for none.
-func FourEyes(c *config.Config) map[string]int64 {
-	if len(c.Policy.FourEyes) == 0 {
-		return nil
-	}
-	limits := map[string]int64{}
-	for currency, units := range c.Policy.FourEyes {
-		limits[strings.ToLower(currency)] = stripe.Minor(int64(units), currency)
-	}
-	return limits
-}
-
-// BillingPolicy is what the configuration makes of facts.
-func BillingPolicy(c *config.Config) billing.Policy {
+// BillingPolicy returns the configured policy for billing.
+func BillingPolicy(c *config.Config) fact.Policy {
 	dunning := make([]time.Duration, len(c.Policy.Dunning))
 	for i, after := range c.Policy.Dunning {
 		dunning[i] = c.Lasts(after)
 	}
-	p := billing.Policy{
-		Prices: map[string]billing.Price{}, Accounts: map[billing.Connected]string{},
+	p := fact.Policy{
+		Prices: map[string]fact.Price{}, Accounts: map[fact.Connected]string{},
 		Order: c.Plans.Order, Features: c.Plans.Features,
 		Grace: c.Lasts(c.Policy.Grace), Renewal: c.Lasts(c.Policy.Renewal), Notice: c.Lasts(c.Policy.Notice),
 		Apart:           c.Lasts(c.Policy.Apart),
@@ -42,11 +28,11 @@ func BillingPolicy(c *config.Config) billing.Policy {
 		Keep: c.Lasts(c.Policy.Keep), LeaveUnknown: c.Policy.Unknown == "leave",
 	}
 	for name, price := range c.Plans.Prices {
-		p.Prices[name] = billing.Price{Plan: price.Plan, AddOn: price.Adds, For: c.Lasts(price.For),
+		p.Prices[name] = fact.Price{Plan: price.Plan, AddOn: price.Adds, For: c.Lasts(price.For),
 			NoSeats: price.Seats == "none"}
 	}
 	for _, name := range c.Plans.Ignore {
-		p.Prices[name] = billing.Price{NotOurs: true}
+		p.Prices[name] = fact.Price{NotOurs: true}
 	}
 	for _, s := range c.Sources {
 		for _, mode := range []webhook.Mode{webhook.Live, webhook.Test} {
@@ -57,7 +43,7 @@ func BillingPolicy(c *config.Config) billing.Policy {
 				p.Linked = append(p.Linked, string(mode))
 			}
 			for theirs, ours := range s.Accounts.Ours {
-				p.Accounts[billing.Connected{Mode: string(mode), ID: theirs}] = ours
+				p.Accounts[fact.Connected{Mode: string(mode), ID: theirs}] = ours
 			}
 		}
 	}
@@ -72,6 +58,6 @@ func planning(c *config.Config) activities.Planning {
 	return activities.Planning{
 		WaitForName: wait,
 		Onboarding:  c.Plans.Onboarding, BookZero: c.Policy.ZeroInvoices == "book",
-		CancelCompensates: c.Policy.Cancel == "compensate",
+		CancelCompensates: c.Policy.Cancel == "compensate", SellsOnce: BillingPolicy(c).SellsOnce(),
 	}
 }

@@ -11,15 +11,27 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// The connections of a process: those that take webhooks and start their workflows, and those that run effects. Each
-// part has its own, also where both are one process, so that nothing that effects wait for stops a webhook. Group
-// commit needs few.
+// The maximum number of connections of each process, unless the URL of the database limits them. Each part has its own
+// pool, even if several parts share one process, so that waiting effects never block a webhook. Group commit needs few
+// connections. `pawl doctor` compares the sum with the server's max_connections.
 const (
-	intakeConns = 8
-	effectConns = 16
+	IngressConns = 8
+	// EffectConns are for the effects of a worker, RequestConns for the requests of consoles that it executes.
+	EffectConns  = 16
+	RequestConns = 8
+	// WorkerConns is the sum for a worker.
+	WorkerConns = EffectConns + RequestConns
+	// PageConns are for the pages of a console, AccessConns for the tokens and lookups of the API, since pages may take
+	// long.
+	PageConns   = 8
+	AccessConns = 4
+	// ConsoleConns is the sum for a console.
+	ConsoleConns = PageConns + AccessConns
+	// CommandConns are for one call of the command line.
+	CommandConns = 4
 )
 
-// OpenPool returns a pool of up to conns connections on the configured database, unless the URL says how many.
+// OpenPool returns a pool on the configured database with up to conns connections, unless the URL sets the number.
 func OpenPool(ctx context.Context, cfg *config.Config, use schema.Use, conns int32) (*pgxpool.Pool, error) {
 	options, err := poolOptions(cfg.Database.String(), cfg.Database.Value(), use, conns)
 	if err != nil {
@@ -44,18 +56,18 @@ func poolOptions(name, dsn string, use schema.Use, conns int32) (*pgxpool.Config
 	return options, nil
 }
 
-// ParseDSN reads the DSN that name refers to. Its error holds no part of the DSN, as pgx's own do: where a
-// password is not encoded, what they leave visible is a piece of it.
+// ParseDSN reads the DSN that name refers to. Its error contains no part of the DSN. The errors of pgx do, and
+// reveal a part of a password that is not encoded.
 func ParseDSN(name, dsn string) (*pgxpool.Config, error) {
 	options, err := pgxpool.ParseConfig(dsn)
-	// After a password with "@" and "/" in it, the rest of it would be told as the database's name.
+	// After a password with "@" and "/", the rest of the password would be parsed as the database's name and be shown.
 	if err != nil || strings.Contains(options.ConnConfig.Database, "@") {
 		return nil, fmt.Errorf("database: %s is no Postgres DSN: write postgres://user:password@host:5432/database, with %%40 for @ and %%2F for / in the password", name)
 	}
 	return options, nil
 }
 
-// CheckSchemaVersion refuses a schema that lacks migrations.
+// CheckSchemaVersion returns an error for a schema that lacks migrations.
 func CheckSchemaVersion(version int) error {
 	if latest := schema.Latest(); version < latest {
 		return fmt.Errorf("the database's schema is at version %d and this pawl needs %d: run `pawl migrate`", version, latest)

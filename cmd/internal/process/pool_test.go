@@ -15,7 +15,7 @@ import (
 // poolOn returns a pool as every process has it.
 func poolOn(t *testing.T, dsn string) *pgxpool.Pool {
 	t.Helper()
-	options, err := poolOptions("env:DSN", dsn, schema.Handle, effectConns)
+	options, err := poolOptions("env:DSN", dsn, schema.Handle, EffectConns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +93,8 @@ func TestNode_PlansByKey(t *testing.T) {
 func TestPool_MaxConns(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
-	if n := poolOn(t, dsn).Config().MaxConns; n != effectConns {
-		t.Errorf("a pool of %d connections, want %d", n, effectConns)
+	if n := poolOn(t, dsn).Config().MaxConns; n != EffectConns {
+		t.Errorf("a pool of %d connections, want %d", n, EffectConns)
 	}
 	if n := poolOn(t, dsn+"&pool_max_conns=8").Config().MaxConns; n != 8 {
 		t.Errorf("a pool of %d connections, want the 8 that the DSN says", n)

@@ -13,8 +13,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// receivers makes the receivers of the catalogue's activities from the configuration. A worker registers them, and a
-// preview, which has no effects and nothing to announce, reads them.
+// receivers makes the receivers of the catalogue's activities from the configuration. A worker registers them. A
+// preview, which has no effects and publishes nothing, reads them.
 func (n *Node) receivers(effects *effect.Runner, announced func()) (*activities.Outlooks, error) {
 	c, state, sinks := n.Config, billing.New(n.Pool), n.sinks()
 	objects, err := n.objects(effects, state)
@@ -44,7 +44,7 @@ func (n *Node) receivers(effects *effect.Runner, announced func()) (*activities.
 	}, nil
 }
 
-// forRuns makes the receivers that do no effect: what runs and jobs need.
+// forRuns makes the receivers for runs and jobs, which do no effects.
 func (n *Node) forRuns(book *ledger.Store) ([]any, error) {
 	measures, err := activities.NewMeasures(n.telemetry.Meter(), workflows.Written)
 	if err != nil {
@@ -55,7 +55,7 @@ func (n *Node) forRuns(book *ledger.Store) ([]any, error) {
 	}
 	return []any{
 		&activities.Runs{Log: n.log, Receipts: n.Receipts, Runs: n.Runs, Ledger: book, Audit: n.operator.Audit,
-			Measures: measures},
+			DB: n.Pool, Measures: measures},
 		&operator.JobWorker{Jobs: job.New(n.Pool), Log: n.log, Operator: n.operator},
 		&operator.Scheduled{Operator: n.operator, Log: n.log},
 	}, nil

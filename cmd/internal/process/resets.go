@@ -16,17 +16,18 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// resets records the runs that resets in Temporal make, and why they were made. A worker notices such a run at its
-// first task, whatever state it was reset to: the run itself cannot say anything there that its copied history has
-// not said. So this stands beside the workflows and changes nothing in them.
+// resets records runs that were made by a reset in Temporal, with the reason. A worker notices such a run at its first
+// workflow task. The run cannot record it itself, because it replays a copied history. So this is an interceptor and
+// does not change workflows.
 type resets struct {
 	interceptor.WorkerInterceptorBase
 	histories intervention.Histories
 	record    func(context.Context, run.Intervention) error
 	log       *slog.Logger
 
-	mu sync.Mutex // guards what follows
-	// noticed are the runs that this process has noticed: a run is begun anew whenever it has left the worker's cache.
+	mu sync.Mutex // guards the fields below
+	// noticed are the runs that this process has noticed: a run replays from the start each time it has left the
+	// worker's cache.
 	noticed map[string]struct{}
 	waiting []run.Intervention
 	wake    chan struct{}
@@ -41,7 +42,7 @@ func newResets(histories intervention.Histories, record func(context.Context, ru
 // mostNoticed bounds the remembered runs. A forgotten run is recorded again, which changes nothing.
 const mostNoticed = 100_000
 
-// notice has a run recorded soon. It does not wait.
+// notice queues a run to be recorded. It does not wait.
 func (r *resets) notice(receiptID string, made workflow.Execution) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +60,7 @@ func (r *resets) notice(receiptID string, made workflow.Execution) {
 	}
 }
 
-// resetPause is how long a run waits that could not be recorded: Temporal or the database may be away.
+// resetPause is the wait after a failed record: Temporal or the database may be down.
 const resetPause = 5 * time.Second
 
 // run records the noticed runs until ctx ends.
@@ -81,7 +82,7 @@ func (r *resets) run(ctx context.Context) {
 					break
 				}
 				if tries == 1 {
-					r.log.WarnContext(ctx, "a run was reset, and that is not recorded yet", "workflow_id",
+					r.log.WarnContext(ctx, "the reset of a run is not recorded yet", "workflow_id",
 						made.WorkflowID, "run_id", made.RunID, "error", err)
 				}
 				select {
@@ -98,10 +99,10 @@ func (r *resets) note(ctx context.Context, made run.Intervention) error {
 	defer cancel()
 	found, ok, err := intervention.Find(ctx, r.histories, run.WasReset, made.WorkflowID, made.RunID)
 	if gone := new(serviceerror.NotFound); errors.As(err, &gone) {
-		return nil // with its retention
+		return nil // the retention has ended
 	}
 	if err != nil || !ok {
-		return err // without an error, no reset has made it: another cluster has taken it over, say
+		return err // without an error, the run was not made by a reset (a failover to another cluster, for example)
 	}
 	found.ReceiptID = made.ReceiptID
 	return r.record(ctx, found)

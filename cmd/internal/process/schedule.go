@@ -18,16 +18,16 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// gapsBack is how far back the hourly search goes: Stripe tries to deliver for three days.
+// gapsBack is the range of the hourly search: Stripe retries for three days.
 const gapsBack = 72 * time.Hour
 
-// endpointEvery is how often endpoints are looked at: an endpoint that is off loses nothing yet.
+// endpointEvery is how often endpoints are checked. A disabled endpoint does not lose events at once.
 const endpointEvery = 15 * time.Minute
 
-// jitter keeps the schedules of a full hour apart.
+// jitter spreads schedules of the same full hour.
 const jitter = 5 * time.Minute
 
-// Schedules are what the configuration asks for, by ID. A source without a key has none.
+// Schedules returns the configured schedules by ID. A source without a key has no schedule.
 func Schedules(c *config.Config) map[string]client.ScheduleOptions {
 	all := map[string]client.ScheduleOptions{}
 	add := func(name string, every, catchUp time.Duration, flow, in any) {
@@ -59,12 +59,12 @@ func Schedules(c *config.Config) map[string]client.ScheduleOptions {
 	return all
 }
 
-// EnsureSchedules brings Temporal's schedules to what the configuration asks for, and deletes the others of pawl. One
-// that a person has paused stays so.
+// EnsureSchedules creates and updates Temporal's schedules as configured, and deletes other schedules of pawl. A
+// schedule that a person paused stays paused.
 func (n *Node) EnsureSchedules(ctx context.Context) error {
 	wanted, schedules, queue := Schedules(n.Config), n.Temporal.ScheduleClient(), n.Config.Temporal.TaskQueue
 	unwanted := map[string]bool{workflows.ScheduleID(queue, workflows.ScheduleReconcile): true}
-	for name := range fetches(n.Config) { // the list may be seconds old
+	for name := range fetches(n.Config) { // the list may be a few seconds old
 		unwanted[workflows.ScheduleID(queue, workflows.ScheduleGaps+name)] = true
 		unwanted[workflows.ScheduleID(queue, workflows.ScheduleEndpoint+name)] = true
 	}
@@ -78,7 +78,7 @@ func (n *Node) EnsureSchedules(ctx context.Context) error {
 	switch serviceerror.ToStatus(err).Code() {
 	case codes.OK:
 	case codes.PermissionDenied, codes.Unimplemented:
-		n.log.WarnContext(ctx, "may not see schedules: accounts are compared, and gaps found, by hand alone", "error",
+		n.log.WarnContext(ctx, "no permission to list schedules: compare accounts and find gaps by hand", "error",
 			err)
 		return nil
 	default:
@@ -96,7 +96,7 @@ func (n *Node) EnsureSchedules(ctx context.Context) error {
 			return fmt.Errorf("delete schedule %s: %w", id, err)
 		}
 		if err == nil {
-			n.log.InfoContext(ctx, "a schedule was deleted: the configuration does not ask for it", "schedule", id)
+			n.log.InfoContext(ctx, "a schedule was deleted because it is not configured", "schedule", id)
 		}
 	}
 	return nil

@@ -6,8 +6,8 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 )
 
-// sdkLogger writes what Temporal's SDK says. At ERROR a person has to act, and nobody has to where an activity has
-// failed: it is tried again, or its run parks and says so itself.
+// sdkLogger writes the log of Temporal's SDK. It lowers the level of failed activities: a person must act on an ERROR,
+// but a failed activity is retried, or its run is parked and reported.
 type sdkLogger struct{ sdklog.Logger }
 
 func newSDKLogger(log *slog.Logger) sdkLogger {

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Setup is what a process is made of.
+// Setup holds the parts of a process.
 type Setup struct {
 	Config    *config.Config
 	Providers map[string]webhook.Provider
@@ -20,7 +20,7 @@ type Setup struct {
 	Log       *slog.Logger
 }
 
-// Kind is a kind of process, as the configuration calls it.
+// Kind is a kind of process, as named in the configuration.
 type Kind string
 
 // The kinds of processes. An ingress may run a worker beside itself.
@@ -30,10 +30,10 @@ const (
 	Console Kind = "console"
 )
 
-// Kinds lists them.
+// Kinds lists all kinds.
 func Kinds() []Kind { return []Kind{Ingress, Worker, Console} }
 
-// Ops is where a process of this kind shows its health and metrics.
+// Ops returns the address of health and metrics for a process of this kind.
 func (k Kind) Ops(cfg *config.Config) string {
 	switch k {
 	case Worker:
@@ -44,7 +44,7 @@ func (k Kind) Ops(cfg *config.Config) string {
 	return cfg.Ops.Ingress
 }
 
-// mainPart is the part without which a process of this kind is not ready.
+// mainPart returns the part that must work for a process of this kind to be ready.
 func (k Kind) mainPart() string {
 	switch k {
 	case Worker:
@@ -55,7 +55,7 @@ func (k Kind) mainPart() string {
 	return webhooks
 }
 
-// linger is for how long a process that was asked to stop works on. No provider sends to a worker or a console.
+// linger returns how long a stopping process continues to work. Providers send only to an ingress.
 func (k Kind) linger(cfg *config.Config) time.Duration {
 	if k != Ingress {
 		return 0
@@ -63,9 +63,8 @@ func (k Kind) linger(cfg *config.Config) time.Duration {
 	return cfg.Ingress.ShutdownDelay
 }
 
-// Serve runs one part of pawl, and the ops listener beside it, until ctx ends, and an ingress for its shutdown delay
-// more. In that time it is not ready and works on, so that nothing meets a closed port while a load balancer still
-// sends.
+// Serve runs one part of pawl and the ops listener until ctx ends; an ingress continues for its shutdown delay. During
+// the delay it is not ready but still works, so that a load balancer never finds a closed port.
 func Serve(ctx context.Context, s Setup, kind Kind, part func(context.Context, *Node) error) error {
 	limitMemory(s.Env)
 	room := newHeadroom(s.Env)
@@ -75,6 +74,7 @@ func Serve(ctx context.Context, s Setup, kind Kind, part func(context.Context, *
 		return err
 	}
 	defer n.Close()
+	n.kind = kind
 	if err := n.CheckSchema(ctx); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func Serve(ctx context.Context, s Setup, kind Kind, part func(context.Context, *
 	group.Go(func() error { return n.RunOps(running, kind) })
 	err = group.Wait()
 	if coreLeft {
-		runtime.SetDefaultGOMAXPROCS() // it knows nothing of GOMAXPROCS in the environment
+		runtime.SetDefaultGOMAXPROCS() // SetDefaultGOMAXPROCS ignores the environment
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// gates are the ways to the sinks, by the name under which each is served.
+// gates maps the names of sinks to the limiters of their calls.
 type gates map[string]*effect.Gate
 
 func newGates(c *config.Config) gates {
@@ -23,12 +24,12 @@ func newGates(c *config.Config) gates {
 	return all
 }
 
-// askingPlaces is how many objects a process asks Stripe for at once. Its API is paced by the source's api_rate.
+// askingPlaces is how many objects a process fetches from Stripe at once. The source's api_rate limits the requests.
 const askingPlaces = 16
 
 func (g gates) all() []*effect.Gate { return slices.Collect(maps.Values(g)) }
 
-// slots is how many slots of a worker all sinks together can hold.
+// slots returns how many slots of a worker all sinks together can occupy.
 func (g gates) slots() (n int) {
 	for _, gate := range g {
 		n += gate.Slots()
@@ -36,7 +37,7 @@ func (g gates) slots() (n int) {
 	return n
 }
 
-// policy says how the effects of a sink are tried in a mode.
+// policy returns the timeout, gate and retries for the effects of a sink in a mode.
 func (g gates) policy(s config.Sink, mode string) effect.Policy {
 	return effect.Policy{Timeout: s.Timeout, Gate: g[s.ForMode(mode)], Retries: effect.Retries(s.Retries),
 		KeyLifetime: s.KeyLifetime}
@@ -46,13 +47,27 @@ func settings(s config.Sink) activities.SinkSettings {
 	return activities.SinkSettings{Timeout: s.Timeout, ActivityOnly: s.Effects == "activity", Owner: s.Owner}
 }
 
-// sinks are what the receivers get of the configured sinks and consumers.
+// warnOfSkippedEffects logs which effects are skipped because their sink is not configured.
+func (n *Node) warnOfSkippedEffects(ctx context.Context) {
+	for _, sink := range n.Config.UnconfiguredSinks() {
+		var effects []string
+		for _, kind := range workflows.Catalogue() {
+			if kind.Sink == sink.Name {
+				effects = append(effects, kind.Name)
+			}
+		}
+		n.log.WarnContext(ctx, "effects are skipped, since their sink is not configured", "sink", sink.Name,
+			"modes", sink.Modes, "effects", effects, "fix", "configure "+sink.Key)
+	}
+}
+
+// sinks holds the configured sinks and consumers for the receivers.
 type sinks struct {
-	// settings say how the effects of each sink are to be tried.
+	// settings maps sinks to the settings of their effects.
 	settings map[string]activities.SinkSettings
-	// http are the APIs that remember keys: by the sink's name, and by mode.
+	// http maps sink names and modes to APIs with idempotency keys.
 	http map[string]map[string]activities.Sink
-	// mail are the mail servers by mode.
+	// mail maps modes to mail servers.
 	mail      map[string]activities.MailSink
 	consumers map[string]activities.Consumer
 }
@@ -73,9 +88,9 @@ func (n *Node) sinks() sinks {
 			name := strings.TrimPrefix(s.Name, workflows.SinkConsumers+":")
 			all.consumers[name] = activities.Consumer{URL: s.Consumer.URL, Keys: s.Consumer.Keys(),
 				Policy: n.gates.policy(s, ""), Settings: settings(s)}
-			continue // a run is told of the consumers that it relays to
+			continue // a run gets the consumers that it relays to
 		case s.Notify != nil:
-			continue // no run tells people
+			continue // runs send no notifications
 		}
 		all.settings[s.Name] = settings(s)
 	}
@@ -102,7 +117,8 @@ func (g gates) mailSinks(s config.Sink) map[string]activities.MailSink {
 	for mode, m := range s.Email.Modes() {
 		modes[mode] = activities.MailSink{
 			Mailer: mailer(m), From: m.From, AtLeastOnce: s.Email.Guarantee == "at_least_once",
-			Policy: g.policy(s, mode),
+			KeyHeader: s.Email.KeyHeader,
+			Policy:    g.policy(s, mode),
 		}
 	}
 	return modes
@@ -113,7 +129,7 @@ func mailer(m config.MailServer) *activities.Mailer {
 		Password: m.Password.Value()}
 }
 
-// Relays lists the consumers of each source that relays.
+// Relays maps each source that relays to its consumers.
 func Relays(c *config.Config) map[string][]string {
 	of := map[string][]string{}
 	for name, s := range c.Sources {
@@ -122,7 +138,7 @@ func Relays(c *config.Config) map[string][]string {
 	return of
 }
 
-// Subscribers are those of internal events.
+// Subscribers returns the subscribers of internal events.
 func Subscribers(c *config.Config) []activities.Subscriber {
 	var list []activities.Subscriber
 	for _, s := range c.Sinks.Subscribers {

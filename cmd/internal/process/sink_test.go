@@ -1,7 +1,11 @@
 package process
 
 import (
+	"bytes"
+	"log/slog"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,5 +63,23 @@ func TestGates_PerMode(t *testing.T) {
 	}
 	if slices.Sort(names); !slices.Equal(names, []string{"email:test", "finance:live", "finance:test", "stripe"}) {
 		t.Errorf("gates %q", names)
+	}
+}
+
+// The log of a worker without sinks names every effect that is skipped, so that nobody waits for it.
+func TestWarnOfSkippedEffects_NamesEach(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	c := &config.Config{Sources: map[string]config.Source{"stripe": {Provider: "stripe", Mode: "live"}}}
+	c.Sinks.Finance.URL = "http://finance.test"
+	(&Node{Config: c, log: slog.New(slog.NewTextHandler(&out, nil))}).warnOfSkippedEffects(t.Context())
+	for _, kind := range workflows.Catalogue() {
+		skipped := kind.Sink == workflows.SinkWorkspaces || kind.Sink == workflows.SinkMail
+		if got := regexp.MustCompile(`[\[ ]` + kind.Name + `[\] ]`).MatchString(out.String()); got != skipped {
+			t.Errorf("%s is named: %t, want %t in\n%s", kind.Name, got, skipped, out.String())
+		}
+	}
+	if want := `fix="configure sinks.workspaces"`; !strings.Contains(out.String(), want) {
+		t.Errorf("the log has no %s:\n%s", want, out.String())
 	}
 }

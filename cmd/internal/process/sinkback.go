@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/schema/run"
 )
 
-// showWaiting shows on the receipt what an effect waits for. It informs, like showRetrying.
+// showWaiting shows on the receipt that an effect waits for a sink. It is informative, like showRetrying.
 func (n *Node) showWaiting(ctx context.Context, c effect.Call, sink, words string, why effect.Hindrance) {
 	reason := receipt.SinkBusy + ": " + sink + " " + words
 	switch why {
@@ -29,23 +29,23 @@ func (n *Node) showWaiting(ctx context.Context, c effect.Call, sink, words strin
 	n.showRetrying(ctx, c, reason)
 }
 
-// tellBack has the runs let in that wait for a sink. If nobody listens, they poll by themselves.
-func (n *Node) tellBack(sink string) {
+// notifyRecovered starts the resumption of the runs that wait for a sink. If resume is not running, the runs poll by
+// themselves.
+func (n *Node) notifyRecovered(sink string) {
 	select {
 	case n.back <- sink:
 	default:
 	}
 }
 
-// letIn tells the runs that wait for a sink that it is back, a few after the other: this process has closed its
-// breaker, or was the first to hear that its pause is over. If it dies meanwhile, they poll by themselves. It stops
-// when the sink is out again, or paused.
-func (n *Node) letIn(ctx context.Context, sink string, gate *effect.Gate) {
+// resume signals the runs that wait for a sink after the sink has recovered, a few at a time. It runs in the process
+// that closed the breaker, or that first noticed the end of the pause. If the process dies meanwhile, the runs poll by
+// themselves. resume stops if the sink is down or paused again.
+func (n *Node) resume(ctx context.Context, sink string, gate *effect.Gate) {
 	n.log.InfoContext(ctx, "sink is back", "sink", sink)
 	pace := rate.NewLimiter(rate.Limit(n.Breaking.Back), 1)
-	// More than one pass: a run may have begun to wait while this one was under way, in a process that did not know
-	// yet. Side by side, because one signal after the other takes longer than the pace allows where Temporal has much
-	// to do.
+	// More than one pass: a run may have begun to wait during this one, in a process without the new state. Several at
+	// once, because single signals take longer than the pace allows if Temporal is busy.
 	const passes, page, sideBySide = 5, 200, 8
 	for range passes {
 		told := 0
@@ -55,17 +55,17 @@ func (n *Node) letIn(ctx context.Context, sink string, gate *effect.Gate) {
 				n.log.WarnContext(ctx, "cannot list the runs that wait for a sink", "sink", sink, "error", err)
 				break
 			}
-			var telling errgroup.Group
-			telling.SetLimit(sideBySide)
+			var signals errgroup.Group
+			signals.SetLimit(sideBySide)
 			for _, workflowID := range waiting {
 				_, _, out := gate.Out()
 				if _, paused := gate.Paused(); out || paused || pace.Wait(ctx) != nil {
-					_ = telling.Wait() // tell has logged what failed
+					_ = signals.Wait() // signal has logged failures
 					return
 				}
-				telling.Go(func() error { n.tell(ctx, workflowID); return nil })
+				signals.Go(func() error { n.signal(ctx, workflowID); return nil })
 			}
-			_ = telling.Wait()
+			_ = signals.Wait()
 			if told += len(waiting); len(waiting) < page {
 				break
 			}
@@ -82,14 +82,14 @@ func (n *Node) letIn(ctx context.Context, sink string, gate *effect.Gate) {
 	}
 }
 
-// tell signals one run. One that has ended meanwhile needs nothing.
-func (n *Node) tell(ctx context.Context, run string) {
+// signal signals one run. It ignores a run that has ended meanwhile.
+func (n *Node) signal(ctx context.Context, run string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	err := n.Temporal.SignalWorkflow(ctx, run, "", activities.SignalTryAgain, nil)
 	var ended *serviceerror.NotFound
 	if err != nil && !errors.As(err, &ended) {
-		n.log.WarnContext(ctx, "cannot tell a run that its sink is back; it polls by itself later", "workflow_id", run,
+		n.log.WarnContext(ctx, "cannot signal a run after its sink recovered; it polls later", "workflow_id", run,
 			"error", err)
 	}
 }

@@ -70,7 +70,7 @@ func TestLetIn_Gradually_UntilItIsOutAgain(t *testing.T) {
 			}}
 			own := n.Temporal
 			n.Temporal = temporal
-			n.letIn(t.Context(), "finance", n.gates["finance"])
+			n.resume(t.Context(), "finance", n.gates["finance"])
 			n.Temporal = own
 
 			told := len(temporal.runs)
@@ -103,7 +103,7 @@ func wait(t *testing.T, n *Node, many int) {
 		t.Fatal(err)
 	}
 	if _, err := n.Pool.Exec(t.Context(), `update receipts set status = 'retrying', reason = $1, workflow_id = 'stripe:' || event_id`,
-		run.OutReason("finance", "is out since noon: finance answered 503")); err != nil {
+		run.OutReason("finance", "has been down since noon: finance answered 503")); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/rejected"
@@ -15,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Sources builds every configured source's verifier. It reports every fault.
+// Sources makes the verifiers of all configured sources. Its error contains every fault.
 func Sources(cfg *config.Config, providers map[string]webhook.Provider) (map[string]ingress.Source, error) {
 	sources := map[string]ingress.Source{}
 	var faults []error
@@ -30,7 +31,7 @@ func Sources(cfg *config.Config, providers map[string]webhook.Provider) (map[str
 	return sources, errors.Join(faults...)
 }
 
-// Source builds one source, whose provider config.Load has checked to be known.
+// Source makes one source. Its provider must be known, which config.Load has checked.
 func Source(cfg *config.Config, providers map[string]webhook.Provider, name string) (ingress.Source, error) {
 	s := cfg.Sources[name]
 	provider := providers[s.Provider]
@@ -40,9 +41,10 @@ func Source(cfg *config.Config, providers map[string]webhook.Provider, name stri
 		return ingress.Source{}, fmt.Errorf("sources.%s: %w", name, err)
 	}
 	source := ingress.Source{
-		Name: name, Provider: provider, Verifier: verifier, Secrets: settings.Secrets, Mode: s.Mode,
+		Name: name, Provider: provider, Verifier: verifier, Mode: s.Mode,
 		BodyLimit:   int64(s.BodyLimit),
 		Correlation: correlation(s.Correlation),
+		Written:     func(eventType string) bool { return workflows.Written(s.Provider, eventType) },
 		Wanted:      wanted(s), Relays: len(s.Relay) > 0, Accounts: s.Accounts.Routed, PublicURL: s.URL,
 	}
 	for _, network := range s.AllowFrom {
@@ -51,7 +53,7 @@ func Source(cfg *config.Config, providers map[string]webhook.Provider, name stri
 	return source, nil
 }
 
-// correlation is the place that a source's setting names.
+// correlation returns the place in a source's setting.
 func correlation(place string) ingress.Correlation {
 	pointer, found := strings.CutPrefix(place, "/")
 	if !found {
@@ -65,18 +67,22 @@ func correlation(place string) ingress.Correlation {
 	return ingress.Correlation{Path: strings.Join(path, ".")}
 }
 
-// wanted says which types a source runs: those on its allow-list that have a flow, and the others on the list when
-// the source relays. A source without a list allows all types.
+// wanted returns whether a source runs a type: the types on its allow-list that have a flow and, if the source relays,
+// the other types on the list. A source without a list allows all types.
 func wanted(s config.Source) func(string) bool {
 	return func(eventType string) bool {
-		if len(s.Events) > 0 && !slices.Contains(s.Events, eventType) {
+		snapshot := eventType
+		if s.Provider == "stripe" { // the list names a thin event, or the snapshot event of its type
+			snapshot = stripe.SnapshotType(eventType)
+		}
+		if len(s.Events) > 0 && !slices.Contains(s.Events, eventType) && !slices.Contains(s.Events, snapshot) {
 			return false
 		}
 		return len(s.Relay) > 0 || workflows.Written(s.Provider, eventType)
 	}
 }
 
-// NewDiagnoser knows every configured source.
+// NewDiagnoser returns a diagnoser for the configured sources.
 func NewDiagnoser(cfg *config.Config, providers map[string]webhook.Provider) (*rejected.Diagnoser, error) {
 	sources := map[string]rejected.Source{}
 	for name, s := range cfg.Sources {

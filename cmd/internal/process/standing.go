@@ -16,22 +16,22 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// auditWatch is how often a worker walks the audit trail.
+// auditWatch is how often a worker verifies the audit trail.
 const auditWatch = 10 * time.Minute
 
-// watchAudit logs new heads of the audit trail, and walks it now and again, until ctx ends.
+// watchAudit logs new heads of the audit trail and verifies it from time to time, until ctx ends.
 func (n *Node) watchAudit(ctx context.Context) {
 	var walks sync.WaitGroup
 	walks.Go(func() {
 		const work = "verify the audit trail"
-		n.try(ctx, work, n.checkAudit) // after a deploy, a broken one is not whole for ten minutes
+		n.try(ctx, work, n.checkAudit) // at once, so that a broken trail is reported after a deployment
 		n.every(ctx, auditWatch, work, n.checkAudit)
 	})
 	audit.New(n.Pool, n.log).Watch(ctx, headWatch)
 	walks.Wait()
 }
 
-// checkAudit walks the audit trail, and remembers whether it is broken.
+// checkAudit verifies the audit trail and stores whether it is broken.
 func (n *Node) checkAudit(ctx context.Context) error {
 	_, _, err := audit.New(n.Pool, n.log).Verify(ctx, "")
 	broken := errors.Is(err, audit.ErrBroken)
@@ -41,23 +41,23 @@ func (n *Node) checkAudit(ctx context.Context) error {
 	return err
 }
 
-// observeStanding exports how the server stands, and what goes wrong without an event that shows it.
+// observeStanding exports the state of the server, and problems that no event shows.
 func (e *exporter) observeStanding() error {
 	return errors.Join(export(e.meter, e.readServer, []gauge{
 		{"pawl_database_bytes", "", "Size of the database."},
-		{"pawl_database_oldest_transaction", "s", "Age of the oldest transaction; 0 where there is none."},
+		{"pawl_database_oldest_transaction", "s", "Age of the oldest transaction; 0 if there is no transaction."},
 		{"pawl_database_connections", "", "Open connections of the server."},
-		{"pawl_database_places", "", "How many there may be."},
+		{"pawl_database_places", "", "Maximum number of connections."},
 		{"pawl_database_standby_lag", "s", "How long the slowest standby takes to replay; nothing without one."},
 	}), export(e.meter, e.readSilent, []gauge{
 		{"pawl_source_silent", "s", "Time since the last delivery of a source that has fallen silent; nothing else."},
 	}), export(e.meter, e.readEndpoints, []gauge{
 		{"pawl_endpoint_finding", "s", "Since when an endpoint, as the provider knows it, is not as the source wants it, by kind."},
-		{"pawl_endpoint_looked", "s", "Time since an endpoint was looked at; nothing for one that nobody watches."},
+		{"pawl_endpoint_looked", "s", "Time since an endpoint was checked; nothing for an unwatched endpoint."},
 	}), export(e.meter, e.readCountdowns, []gauge{
 		{"pawl_source_countdown", "", "How far a provider has come on its way to give up on a source, by our own 5xx in a row: 1 where it does."},
 	}), export(e.meter, e.readOwn, []gauge{
-		{"pawl_audit_broken", "", "1 where the audit trail was tampered with."},
+		{"pawl_audit_broken", "", "1 if the audit trail was tampered with."},
 		{"pawl_secret_ends", "s", "Time until a source has no active secret any more; nothing where one has no end."},
 	}))
 }
@@ -108,7 +108,7 @@ func (e *exporter) readCountdowns(ctx context.Context, set set) error {
 	return err
 }
 
-// readOwn tells what this process knows by itself.
+// readOwn reads the state that this process has in memory.
 func (e *exporter) readOwn(_ context.Context, set set) error {
 	broken := 0.0
 	if e.auditBroken.Load() {

@@ -20,18 +20,18 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// fetchTimeout bounds the asking for one object: an invoice of 500 lines takes six requests.
+// fetchTimeout bounds fetching one object: an invoice of 500 lines takes six requests.
 const fetchTimeout = 20 * time.Second
 
-// asking are the retries of that: an API that is away for long is told to a person within the hour, since the event
-// that it is for waits with all its effects.
+// asking are the retries of a fetch. If the API is down for long, a person is notified within the hour, because all
+// effects of the event wait.
 var asking = effect.Retries{First: time.Second, Max: time.Minute, For: time.Hour}
 
-// objects makes the receiver of the activity that asks for objects.
+// objects makes the receiver of the activity that fetches objects.
 func (n *Node) objects(effects *effect.Runner, state *billing.Store) (*activities.Objects, error) {
 	o := &activities.Objects{
 		Effects: effects, Receipts: n.Receipts, Facts: state, APIs: map[string]*stripe.Client{}, Now: time.Now,
-		// Asking changes nothing: an attempt without an outcome has done nothing.
+		// A fetch changes nothing, so an attempt without an outcome has done nothing.
 		Policy: effect.Policy{Timeout: fetchTimeout, Gate: n.gates[workflows.SinkStripe], Retries: asking, Marks: true},
 	}
 	for name, source := range n.Config.Sources {
@@ -47,7 +47,7 @@ func (n *Node) objects(effects *effect.Runner, state *billing.Store) (*activitie
 	return o, nil
 }
 
-// StripeAPI returns the client of a source's API, whose requests are counted with those of all other processes.
+// StripeAPI returns the client of a source's API. Its rate limit is shared with all other processes.
 func StripeAPI(name string, source config.Source, requests *quota.Store) (*stripe.Client, error) {
 	client, err := stripe.NewClient(source.APIKey.Value(), source.APIURL, activities.NewHTTPClient())
 	if err != nil {
@@ -65,8 +65,8 @@ func fetches(c *config.Config) map[string]bool {
 	return able
 }
 
-// Asked returns the sources with a key, for background work. That makes at most half of a source's requests, so that an
-// event which waits for an answer has the other half.
+// Asked returns the sources with a key, for background work. It uses at most half of a source's rate limit and leaves
+// the other half to waiting events.
 func Asked(cfg *config.Config, providers map[string]webhook.Provider, pool *pgxpool.Pool,
 	receipts *receipt.Store) (map[string]operator.Asked, error) {
 	asked, requests := map[string]operator.Asked{}, quota.New(pool)
@@ -100,12 +100,17 @@ func Asked(cfg *config.Config, providers map[string]webhook.Provider, pool *pgxp
 func EndpointWatch(cfg *config.Config, name string, api *stripe.Client) *operator.EndpointWatch {
 	source := cfg.Sources[name]
 	w := &operator.EndpointWatch{API: api, Source: name, URL: source.URL, Mode: string(source.Mode),
-		Wanted: wanted(source)}
-	w.Types = slices.DeleteFunc(workflows.Types(source.Provider), func(t string) bool { return !w.Wanted(t) })
+		Thin: source.Thin(), Wanted: wanted(source)}
+	for _, t := range workflows.Types(source.Provider) {
+		if sent := stripe.SentAs(t, w.Thin); sent != "" && w.Wanted(t) {
+			w.Types = append(w.Types, sent)
+		}
+	}
 	return w
 }
 
-// Gaps finds the events that a provider has sent to a source and that never came. Its caller sets the patience.
+// Gaps returns a search for events that a provider has sent to a source but that never arrived. The caller sets the
+// patience.
 func Gaps(cfg *config.Config, providers map[string]webhook.Provider, name string, api *stripe.Client,
 	pool *pgxpool.Pool, receipts *receipt.Store) (*operator.Gaps, error) {
 	source, err := Source(cfg, providers, name)
@@ -113,13 +118,13 @@ func Gaps(cfg *config.Config, providers map[string]webhook.Provider, name string
 		return nil, err
 	}
 	return &operator.Gaps{
-		API: api, Source: name,
+		API: api, Source: name, Thin: cfg.Sources[name].Thin(),
 		Connected: func(ctx context.Context) ([]string, error) { return Connected(ctx, cfg.Sources[name], pool) },
 		Types:     cfg.Sources[name].Events, Filed: source.Filed, Held: receipts.Held, Now: time.Now,
 	}, nil
 }
 
-// Connected returns the connected accounts that a source maps, in the configuration or by links in force.
+// Connected returns the connected accounts that a source maps, by configuration or by active links.
 func Connected(ctx context.Context, s config.Source, pool *pgxpool.Pool) ([]string, error) {
 	list := slices.Collect(maps.Keys(s.Accounts.Ours))
 	if s.Accounts.Table {

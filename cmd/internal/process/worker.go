@@ -15,19 +15,17 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/ledger"
-	"github.com/pawlhq/pawl/schema/look"
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// stopGrace is what running activities get to end when a worker is stopped: an HTTP effect's time-out and
-// the recording of its outcome.
+// stopGrace is the time for running activities when a worker is stopped: the timeout of an HTTP effect, and the record
+// of its outcome.
 const stopGrace = 15 * time.Second
 
-// RunWorker runs flows, effects and the publisher of the outbox until ctx ends. It waits for Temporal for as long as
-// that takes.
+// RunWorker runs flows, effects and the publisher of the outbox until ctx ends. It waits for Temporal without a limit.
 func (n *Node) RunWorker(ctx context.Context) error {
 	book, publisher, all, err := n.Equip()
 	if err != nil {
@@ -39,7 +37,8 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	}
 	n.join(ops.Part{Name: effects,
 		Probe: func(ctx context.Context) (string, error) { return stalled(book), n.Receipts.Ready(ctx) }})
-	n.effects.Read(ctx, n.gates.all(), n.Runs.SinkWaiters) // pauses hold from the first moment on
+	n.warnOfSkippedEffects(ctx)
+	n.effects.Read(ctx, n.gates.all(), n.Runs.SinkWaiters) // pauses apply from the start
 	own := &ownMeaning{Operator: n.operator, config: n.Config, log: n.log}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { publisher.Run(ctx); return nil })
@@ -54,7 +53,6 @@ func (n *Node) RunWorker(ctx context.Context) error {
 		return receipt.TrimCounts(ctx, n.Pool)
 	})
 	repeat(jobSweep, "start waiting jobs", n.operator.SweepJobs)
-	repeat(time.Hour, "trim the looks", func(ctx context.Context) error { return look.Trim(ctx, n.Pool) })
 	repeat(time.Minute, "cannot propose the meaning of the file", own.propose)
 	n.notify(ctx, group)
 	group.Go(func() error { n.watchAudit(ctx); return nil })
@@ -64,7 +62,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 		for {
 			select {
 			case sink := <-n.back:
-				group.Go(func() error { n.letIn(ctx, sink, n.gates[sink]); return nil })
+				group.Go(func() error { n.resume(ctx, sink, n.gates[sink]); return nil })
 			case <-ctx.Done():
 				return nil
 			}
@@ -75,7 +73,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 			if err := n.EnsureSearchAttributes(ctx); err != nil {
 				return nil, err
 			}
-			// before anything is folded
+			// before any computation
 			if err := own.adopt(ctx); err != nil {
 				return nil, err
 			}
@@ -88,13 +86,13 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	return group.Wait()
 }
 
-// headWatch is how often a worker looks for a new head of the audit trail, to log it.
+// headWatch is how often a worker reads the head of the audit trail, to log a new one.
 const headWatch = 10 * time.Second
 
-// jobSweep is how often a worker searches for jobs that nobody has started.
+// jobSweep is how often a worker searches for jobs that are not started.
 const jobSweep = 5 * time.Second
 
-// every calls once now and again, until ctx ends, and logs its errors with the name of the work.
+// every calls once at an interval until ctx ends, and logs its errors with the name of the work.
 func (n *Node) every(ctx context.Context, pause time.Duration, work string, once func(context.Context) error) {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
@@ -114,7 +112,7 @@ func (n *Node) try(ctx context.Context, work string, once func(context.Context) 
 	}
 }
 
-// stalled says which effects wait for a lock that somebody else holds, "" for none.
+// stalled describes the effects that wait for a lock of another transaction, or returns "".
 func stalled(book *ledger.Store) string {
 	list := book.Stalled()
 	if len(list) == 0 {
@@ -127,24 +125,24 @@ func stalled(book *ledger.Store) string {
 	return said
 }
 
-// cachedRuns is how many runs a process keeps in memory between their workflow tasks, each at some 100 KB: those that
-// are at work, and of those that wait the newest. The others are read again from Temporal when they go on. With the
-// SDK's 10,000, 6,000 runs that waited for a sink took 800 MB.
+// cachedRuns is how many runs a process keeps in memory between their workflow tasks, at about 100 KB each: the active
+// runs, and the newest of the waiting ones. The others are read from Temporal again when they continue. With the SDK's
+// 10,000, 6,000 runs that waited for a sink took 800 MB.
 const cachedRuns = 256
 
-// keepWorking runs workers that equipped makes, one after the other, until ctx ends. A worker that has failed to
-// start, or was stopped, stays so: each try has its own.
+// keepWorking runs workers that equipped makes, one after the other, until ctx ends. A worker that failed to start, or
+// was stopped, cannot be restarted, so each attempt has a new one.
 func (n *Node) keepWorking(ctx context.Context, equipped func(context.Context, worker.Options) (worker.Worker, error)) {
 	worker.SetStickyWorkflowCacheSize(cachedRuns)
 	_ = n.UntilDone(ctx, "work for Temporal", func(ctx context.Context) error { // it fails only when ctx ends
-		// The SDK stops a worker whose polls are refused for two minutes (its namespace was lost with Temporal's
-		// database, say), and tells nobody but this hook, once.
+		// The SDK stops a worker after its polls were rejected for two minutes (for example because its namespace was
+		// lost with Temporal's database), and reports it only to this hook, once.
 		refused := make(chan error, 1)
 		options := n.WorkerOptions()
 		options.OnFatalError = func(err error) {
 			select {
 			case refused <- err:
-			default: // the pollers of one worker may all be refused
+			default: // all pollers of one worker may be rejected
 			}
 		}
 		w, err := equipped(ctx, options)
@@ -165,13 +163,14 @@ func (n *Node) keepWorking(ctx context.Context, equipped func(context.Context, w
 	})
 }
 
-// Equip makes what a worker runs: the ledger, which the caller closes, the publisher of the outbox and the activities.
+// Equip makes the parts of a worker: the ledger, which the caller must close, the publisher of the outbox, and the
+// activities.
 func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all []any, err error) {
 	book = ledger.New(n.Pool, n.commits)
 	effects, err := effect.NewRunner(effect.Config{
 		Log: n.log, Ledger: book, Meter: n.telemetry.Meter(),
 		Retrying: n.showRetrying, Waits: n.showWaiting,
-		Breakers: breaker.New(n.Pool), Breaking: n.Breaking, Pauses: pause.New(n.Pool), Back: n.tellBack,
+		Breakers: breaker.New(n.Pool), Breaking: n.Breaking, Pauses: pause.New(n.Pool), Back: n.notifyRecovered,
 	})
 	if err != nil {
 		return nil, nil, nil, err
@@ -191,23 +190,27 @@ func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all
 	}
 	all = append(forRuns, of.Billing, of.Objects, of.Workspaces, of.Finance, of.Mail, of.Consumers,
 		&activities.Tasks{Effects: effects})
+	if err := workflows.CheckReceivers(all); err != nil {
+		book.Close()
+		return nil, nil, nil, err
+	}
 	return book, publisher, all, nil
 }
 
-// ownSlots are for what a worker does in our own database. More would wait for a connection.
+// ownSlots are for effects in pawl's own database. More would wait for a connection.
 const ownSlots = 64
 
-// WorkerOptions are those of every worker.
+// WorkerOptions returns the options of every worker.
 func (n *Node) WorkerOptions() worker.Options {
-	eager := 8 // the widest fan-out of a flow: all of it may start in the worker that asked for it
+	eager := 8 // the widest fan-out of a flow: all of it may start in the requesting worker
 	// The default of two pollers each is the first bottleneck at a high rate.
 	autoscaling := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{})
 	return worker.Options{
 		WorkflowTaskPollerBehavior:                  autoscaling,
 		ActivityTaskPollerBehavior:                  autoscaling,
 		MaxEagerActivityReservationsPerWorkflowTask: &eager,
-		// Each sink's gate bounds its calls in flight and those that wait. There are slots for all of them at once,
-		// so that a sink that hangs takes none that another needs.
+		// Each sink's gate bounds its calls in progress and waiting. There are slots for all of them at once, so that a
+		// sink that does not answer takes no slot from another.
 		MaxConcurrentActivityExecutionSize:      ownSlots + n.gates.slots(),
 		MaxConcurrentLocalActivityExecutionSize: ownSlots + n.gates.slots(),
 		WorkerStopTimeout:                       stopGrace,
@@ -222,8 +225,8 @@ func register(w worker.Registry, activities []any) {
 	}
 }
 
-// showRetrying shows on the receipt that an effect failed and is tried again. It informs: when it cannot be
-// written, the run goes on all the same.
+// showRetrying shows on the receipt that an effect failed and is retried. It is informative: if it cannot be written,
+// the run continues.
 func (n *Node) showRetrying(ctx context.Context, c effect.Call, reason string) {
 	if err := n.Receipts.TransitionAsOf(ctx, c.AsOf, c.ReceiptID, receipt.Retrying, reason, reason); err != nil {
 		n.log.WarnContext(ctx, "cannot show that an effect is retried", "receipt_id", c.ReceiptID, "error", err)

@@ -1,5 +1,5 @@
-// Package telemetry exports the metrics of pawl and of the Temporal SDK for Prometheus, on a
-// registry of its own: what other libraries register globally is not ours to publish.
+// Package telemetry exports the metrics of pawl and of the Temporal SDK for Prometheus. It uses its own registry, so
+// that it does not export the global metrics of other libraries.
 package telemetry
 
 import (
@@ -25,10 +25,10 @@ var buckets = []float64{
 	.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 6 * 3600, 24 * 3600,
 }
 
-// ahead are more bounds, for the age of events whose provider's clock is ahead of ours.
+// ahead are additional bounds for the age of events, because the clock of a provider may be ahead of ours.
 var ahead = []float64{-300, -60, -5, -1, 0}
 
-// bounded is the view of histograms. One view for all: a histogram that two match is exported twice.
+// bounded is the only view of histograms: a histogram that matches two views is exported twice.
 func bounded(i sdkmetric.Instrument) (sdkmetric.Stream, bool) {
 	bounds := buckets
 	if i.Name == "pawl_event_age" {
@@ -47,7 +47,7 @@ type Telemetry struct {
 	log      *slog.Logger
 }
 
-// New returns an exporter with nothing in it but the metrics of the Go runtime and the process.
+// New returns an exporter with the metrics of the Go runtime and the process.
 func New(log *slog.Logger) (*Telemetry, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
@@ -57,13 +57,13 @@ func New(log *slog.Logger) (*Telemetry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics exporter: %w", err)
 	}
-	// Its default writes to the standard logger, in a form of its own.
+	// The default handler writes to the standard logger in another format.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("metrics are left out", "error", err) }))
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter), sdkmetric.WithView(bounded))
 	return &Telemetry{provider: provider, registry: registry, log: log}, nil
 }
 
-// Meter returns the meter that pawl's own instruments are made with.
+// Meter returns the meter for pawl's own instruments.
 func (t *Telemetry) Meter() metric.Meter { return t.provider.Meter("github.com/pawlhq/pawl") }
 
 // Handler serves /metrics.
@@ -75,9 +75,8 @@ func (t *Telemetry) Handler() http.Handler {
 	})
 }
 
-// Temporal returns the handler for client.Options.MetricsHandler. Its counters are monotonic
-// (the SDK's default would export them as gauges), and an instrument that cannot be made is logged
-// (the default panics).
+// Temporal returns the handler for client.Options.MetricsHandler. Its counters are monotonic (the SDK's default would
+// export them as gauges), and it logs an instrument that cannot be made (the default panics).
 func (t *Telemetry) Temporal() client.MetricsHandler {
 	return opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
 		Meter:                t.provider.Meter("temporal-sdk-go"),

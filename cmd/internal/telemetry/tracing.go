@@ -22,9 +22,9 @@ type Tracing struct {
 	tracer   trace.Tracer
 }
 
-// NewTracing sends to a collector (http://host:4318) the traces of one request in oneIn, under the name of a service.
-// It connects later, and a collector that is down costs spans alone. The exporter also reads headers and certificates
-// from OTEL_EXPORTER_OTLP_* in the environment (OpenTelemetry's Protocol Exporter specification).
+// NewTracing sends the traces of one request in oneIn to a collector (http://host:4318), under the name of a service.
+// It connects later, and if the collector is down, only spans are lost. The exporter also reads headers and
+// certificates from OTEL_EXPORTER_OTLP_* in the environment (OpenTelemetry's Protocol Exporter specification).
 func NewTracing(ctx context.Context, endpoint, service string, oneIn int) (*Tracing, error) {
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(endpoint+"/v1/traces"))
 	if err != nil {
@@ -36,7 +36,7 @@ func NewTracing(ctx context.Context, endpoint, service string, oneIn int) (*Trac
 	return &Tracing{provider: provider, tracer: provider.Tracer("github.com/pawlhq/pawl")}, nil
 }
 
-// Tracer makes pawl's own spans, nil if tracing is off.
+// Tracer returns the tracer for pawl's own spans, or nil if tracing is off.
 func (t *Tracing) Tracer() trace.Tracer {
 	if t == nil {
 		return nil
@@ -44,7 +44,7 @@ func (t *Tracing) Tracer() trace.Tracer {
 	return t.tracer
 }
 
-// Interceptors trace runs and activities, and carry the trace from whoever starts a run to its effects.
+// Interceptors trace runs and activities, and propagate the trace from the start of a run to its effects.
 func (t *Tracing) Interceptors() ([]interceptor.ClientInterceptor, error) {
 	if t == nil {
 		return nil, nil
@@ -58,8 +58,8 @@ func (t *Tracing) Interceptors() ([]interceptor.ClientInterceptor, error) {
 	return []interceptor.ClientInterceptor{tracing}, nil
 }
 
-// Client makes each request of c that belongs to a sampled trace a span, and sends the trace along (W3C Trace Context).
-// A span names the host alone: the path and query of a webhook may be secrets, which the common instrumentation would
+// Client makes a span of each request of c within a sampled trace, and propagates the trace (W3C Trace Context). A span
+// contains only the host: the path and query of a webhook may be secrets, which the common instrumentation would
 // export.
 func (t *Tracing) Client(c *http.Client) *http.Client {
 	if t != nil {
@@ -94,7 +94,7 @@ func (t tracedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Shutdown sends the spans that are left.
+// Shutdown sends the remaining spans.
 func (t *Tracing) Shutdown(ctx context.Context) error {
 	if t == nil {
 		return nil
