@@ -1,9 +1,10 @@
-// Package importer reads what a provider holds already, for a company that had subscribers before it had pawl:
-// customers, subscriptions and open invoices become facts of origin import. They fold like any others, and nothing
-// follows from them: no effect, no news.
+// Package importer imports existing objects from a provider, for a company that had subscribers before it had pawl:
+// customers, subscriptions and open invoices become facts of origin import. They are folded like other facts, but cause
+// no effects and publish no events.
 package importer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,46 +16,56 @@ import (
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/imports"
+	"github.com/pawlhq/pawl/schema/withheld"
 )
 
-// Config is what an import needs.
+// Config configures an import.
 type Config struct {
 	Pool *pgxpool.Pool
 	API  *stripe.Client
-	// Source is the source whose events are about the same objects. Mode is that of its events, "" for both.
+	// Source is the source for events about the same objects. Mode is the mode of its events, "" for both.
 	Source string
 	Mode   webhook.Mode
-	// Connected are the connected accounts that are read beside the key's own.
+	// Connected lists connected accounts to read in addition to the key's own account.
 	Connected []string
-	Policy    billing.Policy
-	// Began, where it is set, is told of the import before anything is read; its error ends it.
+	Policy    fact.Policy
+	// EffectsFrom is when the effects of a mode begin if no process has served it before; see [withheld.Begin].
+	EffectsFrom string
+	// Began, if set, is called with the import before anything is read. Its error ends the import.
 	Began func(ctx context.Context, i imports.Import) error
-	// Told is told after each page.
+	// Told is called after each page.
 	Told func(list string, read int)
 }
 
-// Result is what an import came to.
+// Result is the result of an import.
 type Result struct {
 	Resumed bool `json:"resumed"`
-	// Read counts the objects by list, LeftOut says of those that could not be read why not, by ID.
+	// Read counts the objects by list. LeftOut maps the IDs of objects that could not be read to the reason.
 	Read    map[string]int    `json:"read"`
 	LeftOut map[string]string `json:"left_out"`
-	// EffectsFrom is when effects began, by mode: nothing follows from what occurred before.
-	EffectsFrom map[string]time.Time `json:"effects_from"`
+	// Effects is when the effects of each mode begin.
+	Effects []withheld.From `json:"effects"`
 }
 
 const provider = "stripe"
 
-// Run reads everything. If an earlier call was broken off, it goes on from there. After an error it can be run again.
+// Run imports everything. It resumes an interrupted import. After an error it can be called again.
 func Run(ctx context.Context, c Config) (Result, error) {
 	modes := []string{"live", "test"}
 	if c.Mode != "" {
 		modes = []string{string(c.Mode)}
 	}
+	if err := withheld.Begin(ctx, c.Pool, modes, cmp.Or(c.EffectsFrom, "now"), "the first import"); err != nil {
+		return Result{}, err
+	}
+	effects, err := withheld.All(ctx, c.Pool)
+	if err != nil {
+		return Result{}, err
+	}
 	r := run{Config: c, store: imports.New(c.Pool)}
-	var err error
-	if r.Import, err = r.store.Begin(ctx, c.Source, provider, modes); err != nil {
+	if r.Import, err = r.store.Begin(ctx, c.Source, provider); err != nil {
 		return Result{}, err
 	}
 	if c.Began != nil {
@@ -63,7 +74,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 		}
 	}
 	result := func() Result {
-		return Result{Resumed: r.Resumed, Read: r.Read, LeftOut: r.LeftOut, EffectsFrom: r.EffectsFrom}
+		return Result{Resumed: r.Resumed, Read: r.Read, LeftOut: r.LeftOut, Effects: effects}
 	}
 	for _, account := range append([]string{""}, c.Connected...) {
 		for _, list := range stripe.Lists {
@@ -82,7 +93,7 @@ type run struct {
 	store *imports.Store
 }
 
-// list reads the pages of one list of an account that have not been read yet.
+// list reads the remaining pages of one list of an account.
 func (r *run) list(ctx context.Context, list stripe.List, account string) error {
 	key := list.Name
 	if account != "" {
@@ -111,8 +122,8 @@ func (r *run) list(ctx context.Context, list stripe.List, account string) error 
 	return nil
 }
 
-// page asks for the next page, again and again while that can help. If the object at the list's place was deleted
-// meanwhile, the list is read from its beginning: an object that is read twice is kept once.
+// page reads the next page, with retries while they can help. If the object at the list's position was deleted
+// meanwhile, the list is read from the beginning: an object that is read twice is stored once.
 func (r *run) page(ctx context.Context, list stripe.List, key, account string) (page []stripe.Listed, more bool,
 	err error) {
 	page, more, err = r.API.Page(ctx, list, r.Cursor[key], account)
@@ -123,9 +134,9 @@ func (r *run) page(ctx context.Context, list stripe.List, key, account string) (
 	return page, more, err
 }
 
-// object applies the facts that an object tells. One that cannot be read is left out, and said.
+// object applies the facts of an object. It omits an object that cannot be read, and records the reason.
 func (r *run) object(ctx context.Context, o stripe.Listed, account string) error {
-	subject := billing.Subject{
+	subject := fact.Subject{
 		Provider: provider, ProviderAccount: account, Mode: o.Mode,
 		EventID: "import:" + r.ID + ":" + o.ID, EventType: "import",
 	}
@@ -140,7 +151,7 @@ func (r *run) object(ctx context.Context, o stripe.Listed, account string) error
 		return nil
 	}
 	return pgx.BeginFunc(ctx, r.Pool, func(tx pgx.Tx) error {
-		if len(facts) == 0 { // a customer that names no account of ours
+		if len(facts) == 0 { // a customer without an account
 			return billing.KeepAddress(ctx, tx, o.Address(subject))
 		}
 		receipt, err := imports.Receipt(ctx, tx, imports.Object{

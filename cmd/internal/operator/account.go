@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pawlhq/pawl/cmd/internal/operator/obstacle"
 	"github.com/pawlhq/pawl/schema/account"
 )
 
@@ -15,7 +16,11 @@ func ShowAccount(ctx context.Context, db account.DB, id, mode string) (*account.
 	if err != nil {
 		return nil, err
 	}
-	return account.Show(ctx, db, name)
+	acc, err := account.Show(ctx, db, name)
+	if err == nil {
+		obstacle.Explain(acc, ShellWord)
+	}
+	return acc, err
 }
 
 // findAccount returns the one account that id names.

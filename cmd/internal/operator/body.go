@@ -28,11 +28,14 @@ type Body struct {
 // ShowBody returns the payload of the event that id names, masked by the rule that [Mask] tells. The error is one of
 // [FindEvent]'s, or says that the payload was erased.
 func (o *Operator) ShowBody(ctx context.Context, id string) (*Body, error) {
+	if o.Remote {
+		return remote[Body](ctx, o, remoteShowBody, remoteInput{ID: id})
+	}
 	r, err := FindEvent(ctx, o.DB, id)
 	if err != nil {
 		return nil, err
 	}
-	b, err := o.readBody(ctx, r, "masked")
+	b, err := o.readBody(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -41,19 +44,19 @@ func (o *Operator) ShowBody(ctx context.Context, id string) (*Body, error) {
 	return b, nil
 }
 
-// revealRule returns the payload of an event, whole, except for signatures and secrets among its headers. It is
-// recorded before it is returned.
+// revealRule returns the payload of an event, whole, except for signatures and secrets among its headers. The audit
+// trail has the view before the payload is read.
 var revealRule = rule[*timeline.Receipt, *Body]{
 	find: findEvent,
 	check: func(ctx context.Context, d *Decision, r *timeline.Receipt) (*change, error) {
-		b, err := d.o.readBody(ctx, r, VerbReveal+": "+d.Why)
+		size, err := receipt.NewReader(d.o.DB).BodySize(ctx, r.ID)
 		if err != nil {
-			return nil, err
+			return nil, noBody(r, err)
 		}
-		return &change{target: r.EventID, before: map[string]any{"receipt": r.ID, "bytes": b.Size}}, nil
+		return &change{target: r.EventID, before: map[string]any{"receipt": r.ID, "bytes": size}}, nil
 	},
 	answer: func(ctx context.Context, d *Decision, r *timeline.Receipt, _ recorded) (string, *Body, error) {
-		b, err := d.o.readBody(ctx, r, VerbReveal+": "+d.Why)
+		b, err := d.o.readBody(ctx, r)
 		if err != nil {
 			return "", nil, err
 		}
@@ -62,16 +65,18 @@ var revealRule = rule[*timeline.Receipt, *Body]{
 	},
 }
 
-func (o *Operator) readBody(ctx context.Context, r *timeline.Receipt, why string) (*Body, error) {
-	if err := o.lookAt(ctx, why, r.ID); err != nil {
-		return nil, err
-	}
-	kept, err := receipt.NewReader(o.DB).Body(ctx, r.ID)
+// noBody explains why a body could not be read.
+func noBody(r *timeline.Receipt, err error) error {
 	if errors.Is(err, schema.ErrNotFound) {
-		return nil, unknown("the body of %s is erased; its receipt, its facts and what was done remain: pawl events show %[1]s", r.EventID)
+		return unknown("the body of %s is erased; its receipt, its facts and what was done remain: pawl events show %[1]s", r.EventID)
 	}
+	return err
+}
+
+func (o *Operator) readBody(ctx context.Context, r *timeline.Receipt) (*Body, error) {
+	kept, err := receipt.NewReader(o.DB).Body(ctx, r.ID)
 	if err != nil {
-		return nil, err
+		return nil, noBody(r, err)
 	}
 	header, err := kept.Header()
 	if err != nil {

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -34,10 +36,14 @@ var correctRule = rule[account.Task, *TaskResult]{
 		if err != nil {
 			return nil, answered(d, err)
 		}
+		money := map[string]int64{}
+		for _, c := range list {
+			money[c.Currency] += cmp.Or(c.Amount, c.Tax)
+		}
 		return &change{
-			target: t.Object,
+			target: t.Object, judges: t.Mode == live, money: money,
 			before: map[string]any{"mode": t.Mode, "kind": t.Kind, "asked": t.Title},
-			after: map[string]any{"kind": t.Kind, "mode": t.Mode, "object": t.Object, "state": billing.TaskDone,
+			after: map[string]any{"kind": t.Kind, "mode": t.Mode, "object": t.Object, "state": fold.TaskDone,
 				"says": sayCorrections(list)},
 			do: func(ctx context.Context, tx pgx.Tx) error {
 				_, err := billing.Correct(ctx, tx, t.Mode, t.Object, time.Now().UTC())
@@ -52,14 +58,6 @@ var correctRule = rule[account.Task, *TaskResult]{
 		}
 		err := r.read(r.After, &after)
 		return after.Says + " is booked within seconds", &after.TaskResult, err
-	},
-	stake: func(ctx context.Context, d *Decision, t account.Task, s *stake) error {
-		list, err := billing.Corrections(ctx, d.o.DB, t.Mode, t.Object)
-		for _, c := range list {
-			s.add(c.Key, c.Currency, c.Amount)
-			s.add(c.Key, c.Currency, c.Tax)
-		}
-		return answered(d, err)
 	},
 	forecast: func(ctx context.Context, d *Decision, t account.Task, p *Preview) error {
 		list, err := billing.Corrections(ctx, d.o.DB, t.Mode, t.Object)
@@ -85,7 +83,7 @@ func answered(d *Decision, err error) error {
 }
 
 // sayCorrections says what is booked, in words.
-func sayCorrections(list []billing.Correction) string {
+func sayCorrections(list []fold.Correction) string {
 	var says []string
 	for _, c := range list {
 		amount, what := c.Amount, ""

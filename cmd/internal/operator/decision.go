@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -31,10 +33,15 @@ type Decision struct {
 	By *Person
 	// Request makes the call safe to repeat: the same verb, target and request are one decision. "" makes up a new one.
 	Request string
+	// Confirms is the ID of the pending decision that the second person confirms, "" for any other decision.
+	Confirms string
 	Args
 
 	// o is the operator that was asked.
 	o *Operator
+	// item is the item of a job that is decided, nil for any other decision. madeBy made the job.
+	item   *job.Item
+	madeBy Identity
 	// preview is set where nothing is decided. Temporal is not asked then.
 	preview bool
 	// fromRun is set where the run of a job decides, since it was cancelled in Temporal.
@@ -49,8 +56,12 @@ type Args struct {
 	Mode, Kind string
 	// Account is the one that money is given to.
 	Account string
+	// From is when the effects of a mode begin, as the command takes it.
+	From string
 	// Role, Expires and Networks are those of a new token, as the command takes them.
 	Role, Expires, Networks string
+	// Letters are the kinds of letters that a new meaning sends, with commas between them.
+	Letters string
 	// To says who is told of an account.
 	To billing.Announcement
 	// Found is what a command has shown before it asks: a [*GapReport], a [*Reconciliation], a [*Drift], a
@@ -119,8 +130,9 @@ func (d *Decision) check(preview bool) (*Verb, error) {
 		strings.ContainsFunc(d.Request, func(c rune) bool { return c <= ' ' || c >= 0x7f }):
 		return nil, invalid("request ID %.100q: use 1 to %d printable ASCII characters without spaces", d.Request,
 			MaxRequest)
-	case preview:
-		return v, nil
+	}
+	if err := d.checkText(v); err != nil || preview {
+		return v, err
 	}
 	if err := d.permit(v); err != nil {
 		return nil, err
@@ -128,8 +140,8 @@ func (d *Decision) check(preview bool) (*Verb, error) {
 	switch {
 	case strings.TrimSpace(d.Who) == "" || strings.TrimSpace(d.Why) == "":
 		return nil, invalid("who and why are required: both go into the audit trail")
-	case len(d.Who) > workflows.MaxWho || len(d.Why) > workflows.MaxWhy || strings.Contains(d.Who+d.Why, "\x00"):
-		return nil, invalid("who (%d bytes at most) and why (%d) must be text without NUL", workflows.MaxWho,
+	case len(d.Who) > workflows.MaxWho || len(d.Why) > workflows.MaxWhy || !isText(d.Who+d.Why):
+		return nil, invalid("who (%d bytes at most) and why (%d) must be UTF-8 without NUL", workflows.MaxWho,
 			workflows.MaxWhy)
 	}
 	return v, nil
@@ -142,11 +154,20 @@ func (d *Decision) check(preview bool) (*Verb, error) {
 // cannot be understood or the person may not decide it. After any other error the decision may have been recorded or
 // not: the same call again, with the same Request, finds out and is still one decision.
 func (o *Operator) Decide(ctx context.Context, d Decision) (*Answer, error) {
+	if o.Remote {
+		return remote[Answer](ctx, o, remoteDecide, remoteInput{Decision: &d})
+	}
 	v, err := d.check(false)
 	if err != nil {
 		return nil, err
 	}
+	if v.reveals() {
+		d.Request = "" // each reveal is a line of the audit trail
+	}
 	d.Request, d.o = cmp.Or(d.Request, uuid.NewString()), o
+	if j, is := d.Found.(*NewJob); is {
+		d.Confirms = j.Confirms
+	}
 	return v.rule.decide(ctx, &d)
 }
 
@@ -159,6 +180,12 @@ type change struct {
 	do func(ctx context.Context, tx pgx.Tx) error
 	// refused is called when do has refused, after its rollback; nil for nothing.
 	refused func(ctx context.Context)
+	// judges is set if the decision judges live money.
+	judges bool
+	// money is the amount of the target, in minor units by currency.
+	money map[string]int64
+	// state is everything that the decision depends on; nil for before and after.
+	state any
 	// asks is set where nothing is decided yet: the change keeps the decision for a second person.
 	asks bool
 }
@@ -191,8 +218,6 @@ type rule[T, R any] struct {
 	answer func(ctx context.Context, d *Decision, target T, r recorded) (says string, result R, err error)
 	// forecast completes a preview; nil where the check says all.
 	forecast func(ctx context.Context, d *Decision, target T, p *Preview) error
-	// stake adds what the decision is about, in money; nil for what its forecast says.
-	stake func(ctx context.Context, d *Decision, target T, s *stake) error
 }
 
 func (r rule[T, R]) decide(ctx context.Context, d *Decision) (*Answer, error) {
@@ -201,7 +226,11 @@ func (r rule[T, R]) decide(ctx context.Context, d *Decision) (*Answer, error) {
 		return nil, err
 	}
 	subject := subjectOf(target, key)
-	key += "/" + d.Request
+	key += "/" + d.requestID()
+	arguments, err := d.arguments()
+	if err != nil {
+		return nil, err
+	}
 	known, err := d.o.Audit.Recorded(ctx, key)
 	if err != nil {
 		return nil, err
@@ -212,13 +241,13 @@ func (r rule[T, R]) decide(ctx context.Context, d *Decision) (*Answer, error) {
 		if err != nil {
 			return nil, err
 		}
-		action := d.Verb
+		action, by := d.Verb, d.identity()
 		if c.asks {
 			action = asking(d.Verb)
 		}
 		added, err := d.o.Audit.AppendWith(ctx, audit.Action{
-			RequestID: key, Actor: d.Who, Action: action, Target: c.target, Reason: d.Why, Before: c.before,
-			After: c.after,
+			RequestID: key, Actor: d.Who, Issuer: by.Issuer, Subject: by.Subject, Action: action,
+			Target: c.target, Reason: d.Why, Before: c.before, After: c.after, Arguments: arguments,
 		}, c.do)
 		if err != nil {
 			if c.refused != nil {
@@ -231,13 +260,11 @@ func (r rule[T, R]) decide(ctx context.Context, d *Decision) (*Answer, error) {
 			return nil, err
 		}
 	}
-	switch known.Action {
-	case d.Verb:
-	case asking(d.Verb):
+	switch {
+	case !bytes.Equal(known.Arguments, arguments):
+		return nil, d.reused(known.Action + " of " + known.Target)
+	case known.Action == asking(d.Verb):
 		return waits(ctx, d, recorded{known, key, repeated})
-	default:
-		return nil, invalid("request ID %s stands for %s of %s by %s: a new decision needs another one", d.Request,
-			known.Action, known.Target, known.Actor)
 	}
 	answer := &Answer{Verb: d.Verb, Target: known.Target, Request: d.Request, Who: known.Actor, Repeated: repeated}
 	says, result, err := r.answer(ctx, d, target, recorded{known, key, repeated})
@@ -265,14 +292,14 @@ func shown[T any](key func(T) string) func(context.Context, *Decision) (T, strin
 // checked is the check of a decision. The change is that of the first or of the second person, if it takes two.
 func (r rule[T, R]) checked(ctx context.Context, d *Decision, target T, subject string) (*change, error) {
 	c, err := r.check(ctx, d, target)
-	if err != nil || d.o.FourEyes == nil {
-		return c, err
-	}
-	e, err := r.look(ctx, d, target, subject, c, nil)
 	if err != nil {
 		return nil, err
 	}
-	return e.change(d, target, subject, c), nil
+	t, err := d.twoPeople(ctx, target, subject, c)
+	if err != nil {
+		return nil, err
+	}
+	return t.change(d, target, subject, d.holds(c))
 }
 
 func (r rule[T, R]) preview(ctx context.Context, d *Decision) (*Preview, error) {
@@ -282,21 +309,16 @@ func (r rule[T, R]) preview(ctx context.Context, d *Decision) (*Preview, error) 
 	}
 	p := newPreview(d.Verb, target)
 	c, err := r.check(ctx, d, target)
+	if err == nil {
+		var t *twoPeople
+		t, err = d.twoPeople(ctx, target, subjectOf(target, key), c)
+		p.FourEyes, p.Pending = t.notice(), t.confirms()
+	}
 	if err == nil && c.do != nil {
 		err = rollBack(ctx, d.o.DB, c.do)
 	}
 	if err == nil && r.forecast != nil {
 		err = r.forecast(ctx, d, target, p)
-	}
-	if err == nil && d.o.FourEyes != nil {
-		var e *eyes
-		var s *stake
-		if r.stake == nil { // it is what the forecast says
-			s = newStake()
-			s.preview(p)
-		}
-		e, err = r.look(ctx, d, target, subjectOf(target, key), c, s)
-		p.FourEyes = e.says()
 	}
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		p.Refused, p.Choices = refused.Target+" "+refused.Why, refused.Try
@@ -319,8 +341,6 @@ func rollBack(ctx context.Context, db *pgxpool.Pool, do func(context.Context, pg
 type decides interface {
 	decide(ctx context.Context, d *Decision) (*Answer, error)
 	preview(ctx context.Context, d *Decision) (*Preview, error)
-	// risk adds what a decision about one of many is about, in money.
-	risk(ctx context.Context, d *Decision, s *stake) error
 	// result is the type of a rule's result.
 	result() reflect.Type
 }
@@ -342,6 +362,9 @@ func (v *Verb) Result() reflect.Type {
 // transaction that it rolls back, and follows the run that would come. A decision that would be refused is a preview,
 // too. Nobody has to say who and why. The error is one of [FindEvent]'s, or of the target's own search.
 func (o *Operator) Preview(ctx context.Context, d Decision) (*Preview, error) {
+	if o.Remote {
+		return remote[Preview](ctx, o, remotePreview, remoteInput{Decision: &d})
+	}
 	v, err := d.check(true)
 	if err != nil {
 		return nil, err

@@ -118,7 +118,7 @@ func TestDecide_RunBeginsToWait_AskedAgain(t *testing.T) {
 	asked := 0
 	_, err := over(parkedEvents(t, "evt_1"), func(context.Context) error {
 		if asked++; asked < 3 {
-			return temporal.NewApplicationError("the run waits for no decision", workflows.ErrTypeNotParked)
+			return temporal.NewApplicationError("the run is not waiting for a decision", workflows.ErrTypeNotParked)
 		}
 		return temporal.NewApplicationError("heard", workflows.ErrTypeInvalidDecision)
 	}).Decide(t.Context(), ask("retry", "evt_1"))
@@ -133,7 +133,7 @@ func TestDecide_RunDoesNotWait_NotRefused(t *testing.T) {
 	db := parkedEvents(t, "evt_1")
 	d := ask("retry", "evt_1")
 	d.Request = "req-1"
-	_, err := over(db, says(temporal.NewApplicationError("the run waits for no decision", workflows.ErrTypeNotParked))).Decide(t.Context(), d)
+	_, err := over(db, says(temporal.NewApplicationError("the run is not waiting for a decision", workflows.ErrTypeNotParked))).Decide(t.Context(), d)
 	if refused := new(operator.RefusedError); err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), "--request-id req-1 asks again") {
 		t.Errorf("got %v", err)
 	}
@@ -185,8 +185,56 @@ func TestDecide_SameRequest_OneDecision(t *testing.T) {
 		t.Errorf("answered %+v, told %d times, recorded %q; want one effect, 2 and one retry", r, told, trail(t, db))
 	}
 	d.Verb = "skip"
-	if _, err := o.Decide(t.Context(), d); err == nil || !strings.Contains(err.Error(), "stands for retry of evt_1 by ada") {
+	if _, err := o.Decide(t.Context(), d); err == nil || !strings.Contains(err.Error(), "belongs to retry of evt_1") {
 		t.Errorf("another verb: %v", err)
+	}
+}
+
+// The ID of a request with other arguments is refused: nothing is decided, and nothing is answered for the first one.
+func TestDecide_SameRequest_OtherArguments_Refused(t *testing.T) {
+	t.Parallel()
+	db := parkedEvents(t, "evt_1", "evt_2")
+	o := over(db, says(errors.New("connection lost")))
+	d := ask("retry", "evt_1")
+	d.Request = "req-1"
+	_, _ = o.Decide(t.Context(), d)
+	for name, change := range map[string]func(*operator.Decision){
+		"effect": func(d *operator.Decision) { d.Effect = "finance-export:x" }, "why": func(d *operator.Decision) { d.Why = "another reason" },
+		"verb": func(d *operator.Decision) { d.Verb = "skip" },
+	} {
+		other := d
+		change(&other)
+		if _, err := o.Decide(t.Context(), other); !operator.IsFault(err, operator.Reused) {
+			t.Errorf("another %s: %v, want that the request is reused", name, err)
+		}
+	}
+	d.Target = "evt_2" // another target is another request
+	if _, err := o.Decide(t.Context(), d); err == nil || !strings.Contains(err.Error(), "connection lost") {
+		t.Errorf("another event: %v", err)
+	}
+	if got := trail(t, db); !slices.Equal(got, []string{"retry", "retry"}) {
+		t.Errorf("the trail has %q", got)
+	}
+}
+
+// A reveal is never repeated: under a used request ID it shows what is kept now, and the trail has a line for each.
+func TestDecide_Reveal_NeverRepeated(t *testing.T) {
+	t.Parallel()
+	db := parkedEvents(t, "evt_1")
+	if _, err := db.Exec(t.Context(), `insert into receipt_bodies (receipt_id, headers, body) select id, '{}', '{"a":1}' from receipts`); err != nil {
+		t.Fatal(err)
+	}
+	o := over(db, says(nil))
+	requests := map[string]bool{}
+	for range 2 {
+		a, err := o.Decide(t.Context(), operator.Decision{Verb: "reveal", Target: "evt_1", Why: "the customer asks", By: admin, Request: "req-1"})
+		if err != nil || a.Repeated {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		requests[a.Request] = true
+	}
+	if got := trail(t, db); !slices.Equal(got, []string{"reveal", "reveal"}) || len(requests) != 2 {
+		t.Errorf("the trail has %q, requests %v", got, requests)
 	}
 }
 

@@ -6,18 +6,19 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities/stripe"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
 // kindWords name the kinds of objects in a [Difference].
-var kindWords = map[billing.Kind]string{
-	billing.SubscriptionSeen: "subscription", billing.InvoiceSeen: "invoice", billing.CheckoutSeen: "checkout",
-	billing.PaymentSeen: "payment", billing.RefundSeen: "refund", billing.DisputeSeen: "dispute",
-	billing.WarningSeen: "fraud warning", billing.CreditSeen: "credit note",
+var kindWords = map[fact.Kind]string{
+	fact.SubscriptionSeen: "subscription", fact.InvoiceSeen: "invoice", fact.CheckoutSeen: "checkout",
+	fact.PaymentSeen: "payment", fact.RefundSeen: "refund", fact.DisputeSeen: "dispute",
+	fact.WarningSeen: "fraud warning", fact.CreditSeen: "credit note",
 }
 
 // differencesOf names the fields of a change that tell a person something.
-func differencesOf(object string, kind billing.Kind, c billing.Change) (list []Difference) {
+func differencesOf(object string, kind fact.Kind, c fold.Change) (list []Difference) {
 	if kindWords[kind] == "" {
 		for _, left := range c.Others {
 			list = append(list, Difference{Object: object, Kind: "customer", Field: "account", Ours: left.Account,
@@ -26,7 +27,7 @@ func differencesOf(object string, kind billing.Kind, c billing.Change) (list []D
 		return list
 	}
 	was, is := fieldsOf(object, kind, c.Before), fieldsOf(object, kind, c.After)
-	if kind == billing.PaymentSeen && is != nil {
+	if kind == fact.PaymentSeen && is != nil {
 		object = c.After.Payment.ID // a charge tells of its payment intent
 	}
 	for n, f := range is {
@@ -48,28 +49,28 @@ type field struct {
 }
 
 // fieldsOf are the fields of an object that are shown, nil where the state does not have it.
-func fieldsOf(id string, kind billing.Kind, in billing.State) []field {
-	if s := in.Subscription; kind == billing.SubscriptionSeen && s != nil {
+func fieldsOf(id string, kind fact.Kind, in fold.State) []field {
+	if s := in.Subscription; kind == fact.SubscriptionSeen && s != nil {
 		return []field{
 			{"status", s.Status}, {"plan", s.Plan}, {"quantity", s.Quantity}, {"add-ons", s.AddOns},
 			{"period start", s.PeriodStart}, {"period end", s.PeriodEnd}, {"trial end", s.TrialEnd},
 			{"planned end", s.PlannedEnd}, {"ended", s.EndedAt}, {"account", s.Account}, {"customer", s.Customer},
 		}
 	}
-	if i := in.Invoice; kind == billing.InvoiceSeen && i != nil {
+	if i := in.Invoice; kind == fact.InvoiceSeen && i != nil {
 		return []field{
 			{"status", i.Status}, {"due", money(i.Due, i.Currency)}, {"paid", money(i.Paid, i.Currency)},
 			{"attempts", i.Attempts}, {"next attempt", i.NextAttempt}, {"due at", i.DueAt}, {"plan", i.Plan},
 			{"subscription", i.Subscription}, {"account", i.Account}, {"not finalized", i.Stuck},
 		}
 	}
-	if c := in.Checkout; kind == billing.CheckoutSeen && c != nil {
+	if c := in.Checkout; kind == fact.CheckoutSeen && c != nil {
 		return []field{
 			{"status", c.Status}, {"payment", c.PaymentStatus}, {"amount", money(c.Amount, c.Currency)},
 			{"plan", c.Plan}, {"account", c.Account}, {"customer", c.Customer},
 		}
 	}
-	if p := in.Payment; kind == billing.PaymentSeen && p != nil {
+	if p := in.Payment; kind == fact.PaymentSeen && p != nil {
 		refunded := ""
 		if p.Refunded > 0 {
 			refunded = money(p.Refunded, p.Currency)
@@ -77,12 +78,12 @@ func fieldsOf(id string, kind billing.Kind, in billing.State) []field {
 		return []field{{"customer", p.Customer}, {"invoice", p.Invoice}, {"refunded", refunded}}
 	}
 	for _, r := range in.Refunds {
-		if kind == billing.RefundSeen && r.ID == id {
+		if kind == fact.RefundSeen && r.ID == id {
 			return []field{{"status", r.Status}, {"amount", money(r.Amount, r.Currency)}, {"payment", r.Payment}}
 		}
 	}
 	for _, d := range in.Disputes {
-		if kind == billing.DisputeSeen && d.ID == id {
+		if kind == fact.DisputeSeen && d.ID == id {
 			var moved int64
 			for _, m := range d.Movements {
 				moved += m.Amount
@@ -92,12 +93,12 @@ func fieldsOf(id string, kind billing.Kind, in billing.State) []field {
 		}
 	}
 	for _, w := range in.Warnings {
-		if kind == billing.WarningSeen && w.ID == id {
+		if kind == fact.WarningSeen && w.ID == id {
 			return []field{{"actionable", w.Actionable}, {"charge", w.Charge}}
 		}
 	}
 	for _, n := range in.Credits {
-		if kind == billing.CreditSeen && n.ID == id {
+		if kind == fact.CreditSeen && n.ID == id {
 			return []field{{"status", n.Status}, {"amount", money(n.Amount, n.Currency)}, {"invoice", n.Invoice}}
 		}
 	}

@@ -23,6 +23,8 @@ type EndpointWatch struct {
 	Source string
 	// URL is the endpoint's, "" where the configuration does not say it.
 	URL string
+	// Thin is set if the source's endpoint sends thin events. Stripe lists it as an event destination.
+	Thin bool
 	// Mode is the source's, "" for both.
 	Mode string
 	// Types are those that the source runs by flows of their own, Wanted says of any type whether it is run or relayed.
@@ -48,12 +50,26 @@ func (f *findings) add(kind endpoint.Kind, format string, args ...any) {
 	*f = append(*f, endpoint.Finding{Kind: kind, Says: says})
 }
 
+// about names the subject of a finding. Several subjects are one list.
+func (f findings) about(kind endpoint.Kind, subject string) {
+	i := slices.IndexFunc(f, func(a endpoint.Finding) bool { return a.Kind == kind })
+	if of := &f[i]; of.About == "" {
+		of.About = subject
+	} else if !slices.Contains(strings.Split(of.About, ","), subject) {
+		of.About += "," + subject
+	}
+}
+
 // Find asks the provider for the endpoint, and returns its faults.
 func (w *EndpointWatch) Find(ctx context.Context) ([]endpoint.Finding, error) {
 	var found findings
-	all, err := w.API.Endpoints(ctx)
+	list, what := w.API.Endpoints, "webhook endpoints"
+	if w.Thin {
+		list, what = w.API.Destinations, "event destinations"
+	}
+	all, err := list(ctx)
 	if errors.Is(err, stripe.ErrForbidden) {
-		found.add(endpoint.Unread, "the api_key may not read webhook endpoints: nobody watches whether Stripe has it on")
+		found.add(endpoint.Unread, "the api_key may not read %s: nobody watches whether Stripe has it on", what)
 		return found, nil
 	}
 	if err != nil {
@@ -77,8 +93,10 @@ func (w *EndpointWatch) Find(ctx context.Context) ([]endpoint.Finding, error) {
 				found.add(endpoint.Mode, "endpoint %s%s is not of %s mode, as the source is", e.ID, which, w.Mode)
 			}
 		}
-		if err := w.versions(ctx, on, which, &found); err != nil {
-			return nil, err
+		if !w.Thin { // thin events have no version
+			if err := w.versions(ctx, on, which, &found); err != nil {
+				return nil, err
+			}
 		}
 		w.types(on, which, &found)
 	}
@@ -131,6 +149,7 @@ func (w *EndpointWatch) versions(ctx context.Context, on []api.WebhookEndpoint, 
 		if version != "" && !stripe.Tested(version) {
 			found.add(endpoint.Version, "endpoint %s%s sends in API version %s%s, which no reader was tested with",
 				e.ID, which, version, whose)
+			found.about(endpoint.Version, version)
 		}
 	}
 	return nil

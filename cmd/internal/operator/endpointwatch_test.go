@@ -77,6 +77,61 @@ func TestEndpointWatch_FindsEachKind(t *testing.T) {
 	}
 }
 
+// The endpoint of thin events is an event destination. Stripe lists the other forms and destinations beside it.
+func TestEndpointWatch_ThinEvents_Destination(t *testing.T) {
+	t.Parallel()
+	type document = map[string]any
+	with := func(changes document) document {
+		d := document{"id": "ed_1", "object": "v2.core.event_destination", "event_payload": "thin", "status": "enabled", "livemode": true,
+			"events_from": []string{"@self"}, "enabled_events": []string{"v1.invoice.paid"}, "webhook_endpoint": document{"url": "https://a.test/hooks/stripe"}}
+		for name, value := range changes {
+			d[name] = value
+		}
+		return d
+	}
+	snapshot, bridge := with(document{"id": "ed_8", "event_payload": "snapshot", "status": "disabled"}), with(document{"id": "ed_9", "webhook_endpoint": nil})
+	for name, tt := range map[string]struct {
+		changes document
+		status  int
+		want    string
+	}{
+		"as it should be": {nil, 200, ""},
+		"off":             {document{"status": "disabled"}, 200, "off: Stripe has switched endpoint ed_1 off: it delivers nothing"},
+		"unsent":          {document{"enabled_events": []string{"v1.customer.created"}}, 200, "unsent: endpoint ed_1 does not send what flows are for: v1.invoice.paid\nignored: endpoint ed_1 sends what is ignored: v1.customer.created"},
+		"forbidden":       {nil, 403, "unread: the api_key may not read event destinations: nobody watches whether Stripe has it on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				answer := document{"data": []document{snapshot, bridge}, "next_page_url": "/v2/core/event_destinations?include[0]=webhook_endpoint.url&page=2"}
+				if r.URL.Query().Get("page") == "2" {
+					answer = document{"data": []document{with(tt.changes)}, "next_page_url": nil}
+				}
+				if r.URL.Path != "/v2/core/event_destinations" || r.URL.Query().Get("include[0]") != "webhook_endpoint.url" {
+					t.Errorf("asked for %s", r.URL)
+				}
+				w.WriteHeader(tt.status)
+				_ = json.NewEncoder(w).Encode(answer)
+			}))
+			t.Cleanup(server.Close)
+			api, err := stripe.NewClient("rk_live_1", server.URL, server.Client())
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := operator.EndpointWatch{API: api, Source: "stripe", URL: "https://a.test/hooks/stripe", Mode: "live", Thin: true,
+				Types: []string{"v1.invoice.paid"}, Wanted: func(t string) bool { return t == "v1.invoice.paid" }}
+			found, err := w.Find(t.Context())
+			var got []string
+			for _, f := range found {
+				got = append(got, string(f.Kind)+": "+f.Says)
+			}
+			if s := strings.Join(got, "\n"); s != tt.want || err != nil {
+				t.Errorf("found %q, %v, want %q", s, err, tt.want)
+			}
+		})
+	}
+}
+
 // The search for what an endpoint has missed begins with the deliveries that Stripe was still trying.
 func TestBackfill_FromThreeDaysBefore(t *testing.T) {
 	t.Parallel()

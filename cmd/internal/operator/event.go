@@ -44,6 +44,21 @@ var eventRule = rule[*timeline.Receipt, *EventResult]{find: findEvent, check: ch
 	forecast: forecastEvent}
 
 func checkEvent(ctx context.Context, d *Decision, r *timeline.Receipt) (*change, error) {
+	c, err := changeEvent(ctx, d, r)
+	if err == nil {
+		err = d.changed(r.UpdatedAt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.judges = judgesEvent(d.Verb, liveMoney(r), reviewed(r))
+	if r.Amount != nil {
+		c.money = map[string]int64{r.Currency: *r.Amount}
+	}
+	return c, nil
+}
+
+func changeEvent(ctx context.Context, d *Decision, r *timeline.Receipt) (*change, error) {
 	switch situationOf(d.o, r) {
 	case notEntitled:
 		// Nobody runs it by an ID: what one endpoint's secret signed would run as another one's event.
@@ -128,8 +143,8 @@ func forecastEvent(ctx context.Context, d *Decision, r *timeline.Receipt, p *Pre
 	case d.Verb == VerbReject && before:
 		p.Outcome, p.Reason = string(receipt.Ignored), receipt.Dismissed
 		return nil
-	case d.Verb == VerbReplay, d.Verb == VerbRun && situationOf(d.o, r) == closed:
-		asked.In.Replay = &workflows.ReplayInput{Request: "preview"}
+	case d.Verb == VerbReplay, d.Verb == VerbRelease, d.Verb == VerbRun && situationOf(d.o, r) == closed:
+		asked.In.Replay = &workflows.ReplayInput{Request: "preview", Release: d.Verb == VerbRelease}
 	case d.Verb != VerbRun && !before:
 		asked.Action, asked.Decision, asked.ReasonCode, asked.Reason = d.Verb, d.input(r), r.ReasonCode, r.Reason
 		asked.In.Due, _ = workflows.DueOf(r.WorkflowID)
@@ -137,7 +152,7 @@ func forecastEvent(ctx context.Context, d *Decision, r *timeline.Receipt, p *Pre
 			asked.Waits = *r.Waits
 		}
 	}
-	outlook, done, err := d.o.openOutlook(ctx, r.ID)
+	outlook, done, err := d.o.Outlook(ctx)
 	if err != nil {
 		return err
 	}

@@ -12,14 +12,14 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Evidence is everything about one event, and the conclusions: the next step, whether a replay would be safe, and the
-// verbs that work.
+// Evidence is everything about one event, with the next step, the safety of a replay, and the verbs that work.
 type Evidence struct {
 	timeline.Event
 	Next   Next   `json:"next"`
@@ -29,6 +29,8 @@ type Evidence struct {
 	Choices []Choice `json:"choices"`
 	// PendingDecisions wait for a second person.
 	PendingDecisions []pending.Decision `json:"pending_decisions"`
+	// Unbooked is the money of the event that pawl money unclaimed lists. It is nil if there is none.
+	Unbooked *billing.Money `json:"unbooked,omitempty"`
 }
 
 // Next is what happens next by itself.
@@ -71,6 +73,13 @@ const temporalPatience = 3 * time.Second
 // Examine returns the evidence about the event that id names. Temporal is asked, too. If it does not answer in time,
 // Next.Unknown names the missing parts. The error is one of [FindEvent]'s.
 func (o *Operator) Examine(ctx context.Context, id string) (*Evidence, error) {
+	if o.Remote {
+		e, err := remote[Evidence](ctx, o, remoteExamine, remoteInput{ID: id})
+		if IsFault(err, Later) {
+			return o.withoutWorker().Examine(ctx, id)
+		}
+		return e, err
+	}
 	event, err := ShowEvent(ctx, o.DB, id)
 	if err != nil {
 		return nil, err
@@ -89,8 +98,23 @@ func (o *Operator) Examine(ctx context.Context, id string) (*Evidence, error) {
 	for _, p := range e.PendingDecisions {
 		e.Choices = append(e.Choices, withdraws(p))
 	}
+	if err := o.readUnbooked(ctx, e); err != nil {
+		return nil, err
+	}
 	e.Verdict = verdict(e)
 	return e, nil
+}
+
+// readUnbooked reads whether the money of the event is booked, from the same rows as pawl money unclaimed.
+func (o *Operator) readUnbooked(ctx context.Context, e *Evidence) error {
+	found, err := billing.New(o.DB).Money(ctx, e.Receipt.Mode, e.Receipt.ObjectID)
+	for _, m := range found {
+		if m.Unclaimed {
+			e.Unbooked = &m
+			e.Choices = append(e.Choices, choose(VerbClaim, m.ID, "", "assigns its money to an account, and books it"))
+		}
+	}
+	return err
 }
 
 // Parked reports whether the event waits for a person.
@@ -133,7 +157,7 @@ func (o *Operator) next(ctx context.Context, e *timeline.Event) (n Next, err err
 
 // outlined are the effects of the event's run that are not begun.
 func (o *Operator) outlined(ctx context.Context, e *timeline.Event) (pending []workflows.PreviewedEffect, err error) {
-	outlook, done, err := o.openOutlook(ctx, e.Receipt.ID)
+	outlook, done, err := o.Outlook(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -303,9 +327,9 @@ func verdict(e *Evidence) string {
 	case receipt.NeedsReview, receipt.Dead:
 		text = "It waits for you: " + cmp.Or(r.Reason, r.LastError, r.Status)
 	case receipt.Processed:
-		text = "It is done" + because(r.Reason)
-		if r.Amount != nil && r.OurAccount == "" {
-			text += "; whose money it is, no event has told yet"
+		text = "It is done" + because(r.Open())
+		if e.Unbooked != nil {
+			text += "; its money is not booked: " + e.Unbooked.Why()
 		}
 	case receipt.Compensated:
 		text = "It was taken back" + because(strings.TrimPrefix(r.Reason, r.Status+": "))
@@ -323,10 +347,33 @@ func verdict(e *Evidence) string {
 			text += "; " + part.is + ": " + strings.Join(slices.Compact(part.kinds), ", ")
 		}
 	}
+	if len(e.Undelivered) > 0 {
+		text += "; " + undelivered(e.Undelivered)
+	}
 	for _, p := range e.PendingDecisions {
 		text += "; " + p.Verb + ", which " + p.AskedBy + " has asked for, waits for a second person"
 	}
 	return strings.TrimRight(text, ".") + "."
+}
+
+// undelivered returns which subscribers have not taken the events that a run published, and since when.
+func undelivered(list []timeline.Undelivered) string {
+	oldest := list[0]
+	types := make([]string, len(list))
+	for i, u := range list {
+		types[i] = u.Type
+		if u.Since.Before(oldest.Since) {
+			oldest = u
+		}
+	}
+	slices.Sort(types)
+	to := cmp.Or(oldest.OnlyTo, "every subscriber")
+	if name, why, found := strings.Cut(strings.TrimPrefix(oldest.Error, "subscriber "), ": "); found {
+		return fmt.Sprintf("not yet delivered to %s since %s: %s (%s)", name, oldest.Since.UTC().Format(time.RFC3339),
+			strings.Join(slices.Compact(types), ", "), why)
+	}
+	return fmt.Sprintf("not yet delivered to %s since %s: %s", to, oldest.Since.UTC().Format(time.RFC3339),
+		strings.Join(slices.Compact(types), ", "))
 }
 
 func because(reason string) string {

@@ -2,7 +2,9 @@ package operator
 
 import (
 	"testing"
+	"time"
 
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -16,6 +18,9 @@ func TestVerdict(t *testing.T) {
 		receipt timeline.Receipt
 		effects []timeline.Effect
 		next    Next
+		// undelivered are published events that wait.
+		undelivered []timeline.Undelivered
+		unbooked    *billing.Money
 	}{
 		"It is kept and has not run yet.": {receipt: timeline.Receipt{Status: "received"}},
 		"It is being worked on; done: apply-facts; not done: finance-export.": {
@@ -29,12 +34,21 @@ func TestVerdict(t *testing.T) {
 		},
 		"It waits for you: cannot read it.": {receipt: timeline.Receipt{Status: "needs_review", LastError: "cannot read it"}},
 		"It is done.":                       {receipt: timeline.Receipt{Status: "processed", OurAccount: "acme", Amount: &amount}, effects: []timeline.Effect{done}},
-		"It is done; whose money it is, no event has told yet.":           {receipt: timeline.Receipt{Status: "processed", Amount: &amount}, effects: []timeline.Effect{done}},
+		"It is done; its money is not booked: nothing tells whose it is.": {receipt: timeline.Receipt{Status: "processed", Amount: &amount}, effects: []timeline.Effect{done}, unbooked: &billing.Money{Kind: "payment"}},
 		"It is done; done: apply-facts; skipped: receipt-email.":          {receipt: timeline.Receipt{Status: "processed"}, effects: []timeline.Effect{done, skipped}},
+		"It is done; not yet delivered to crm since 2026-11-28T10:57:00Z: access.changed (503 Service Unavailable).": {
+			receipt: timeline.Receipt{Status: "processed"}, effects: []timeline.Effect{done},
+			undelivered: []timeline.Undelivered{{Type: "access.changed", Since: time.Date(2026, 11, 28, 10, 57, 0, 0, time.UTC), Attempts: 3, Error: "subscriber crm: 503 Service Unavailable"}},
+		},
+		"It is done; not yet delivered to every subscriber since 2026-11-28T10:57:00Z: access.changed, payment.recorded.": {
+			receipt: timeline.Receipt{Status: "processed"},
+			undelivered: []timeline.Undelivered{{Type: "payment.recorded", Since: time.Date(2026, 11, 28, 10, 57, 0, 0, time.UTC)},
+				{Type: "access.changed", Since: time.Date(2026, 11, 28, 10, 58, 0, 0, time.UTC)}},
+		},
 		"It was taken back: the card was stolen.":                         {receipt: timeline.Receipt{Status: "compensated", Reason: "compensated: the card was stolen"}},
 		"Nothing was done about it: type_not_allowed: the source is off.": {receipt: timeline.Receipt{Status: "ignored", Reason: "type_not_allowed: the source is off"}},
 	} {
-		e := &Evidence{Event: timeline.Event{Receipt: c.receipt, Effects: c.effects}, Next: c.next}
+		e := &Evidence{Event: timeline.Event{Receipt: c.receipt, Effects: c.effects, Undelivered: c.undelivered}, Next: c.next, Unbooked: c.unbooked}
 		if got := verdict(e); got != want {
 			t.Errorf("verdict() = %q, want %q", got, want)
 		}

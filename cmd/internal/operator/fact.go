@@ -8,22 +8,26 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/workflows"
 )
 
 // apply keeps a person's fact, which is folded like any other, at the database's time.
-func (d *Decision) apply(fact billing.Fact) func(context.Context, pgx.Tx) error {
+func (d *Decision) apply(decided fact.Fact) func(context.Context, pgx.Tx) error {
 	return func(ctx context.Context, tx pgx.Tx) error {
-		_, err := billing.Apply(ctx, tx, []billing.Fact{fact}, d.o.Policy, d.Verb+":"+fact.EventID, time.Time{})
+		_, err := billing.Apply(ctx, tx, []fact.Fact{decided}, d.o.Policy, d.Verb+":"+decided.EventID, time.Time{})
 		return err
 	}
 }
 
-// forecastFact says what an account may use once a fact is there, and what the run of the clock would do.
-func (d *Decision) forecastFact(ctx context.Context, account string, fact billing.Fact, p *Preview) error {
+// forecastFact previews a person's fact: the access that it changes, if any, and the run of the scheduled actions that
+// follow.
+func (d *Decision) forecastFact(ctx context.Context, account string, fact fact.Fact, p *Preview) error {
 	return d.forecastDue(ctx, fact.ReceiptID, p, func(outlook workflows.Outlook) (string, error) {
 		changed, err := workflows.Fold(ctx, outlook, fact)
-		p.Access = &changed.After.Access
+		if access := changed.After.Access; access.Account != "" {
+			p.Access = &access
+		}
 		return account, err
 	})
 }
@@ -36,7 +40,7 @@ func (d *Decision) forecastDue(ctx context.Context, receipt string, p *Preview,
 	if err != nil {
 		return err
 	}
-	outlook, done, err := d.o.openOutlook(ctx, r.ID)
+	outlook, done, err := d.o.Outlook(ctx)
 	if err != nil {
 		return err
 	}

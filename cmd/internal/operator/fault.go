@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,13 +30,15 @@ type Fault struct {
 // FaultKind says what a caller can do about a fault.
 type FaultKind string
 
-// The kinds of faults. A decision that is to be answered later may be recorded: the same request asks again.
+// The kinds of faults. A decision that is to be answered later may be recorded: the same request asks again. A
+// request is reused if it has the ID of another request with other arguments.
 const (
 	Invalid   FaultKind = "invalid"
 	Unknown   FaultKind = "unknown"
 	Ambiguous FaultKind = "ambiguous"
 	Forbidden FaultKind = "forbidden"
 	Later     FaultKind = "later"
+	Reused    FaultKind = "reused"
 )
 
 func (f *Fault) Error() string { return f.Says }
@@ -53,9 +57,20 @@ func invalid(format string, args ...any) error { return fault(Invalid, format, a
 
 func unknown(format string, args ...any) error { return fault(Unknown, format, args...) }
 
-// Forbids says that a person lacks the right that something needs.
-func Forbids(what string, needs role.Right) error {
-	return fault(Forbidden, "%s needs the right %q, and none of your roles has it", what, needs)
+// Forbids returns the fault of a person who has none of the rights that something needs. It names the roles that have
+// one of them.
+func Forbids(what string, needs ...role.Right) error {
+	var may, rights []string
+	for _, r := range role.All() {
+		if slices.ContainsFunc(needs, r.May) {
+			may = append(may, string(r))
+		}
+	}
+	for _, right := range needs {
+		rights = append(rights, strconv.Quote(string(right)))
+	}
+	return fault(Forbidden, "%s needs the right %s, and none of your roles has it: a person with the role %s may",
+		what, strings.Join(rights, " or "), strings.Join(may, " or "))
 }
 
 // several says that an ID names several receipts: providers, accounts and modes number their events apart, and an

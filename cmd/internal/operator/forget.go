@@ -73,10 +73,6 @@ var exportRule = rule[*account.Traces, *account.Traces]{
 		return &change{target: d.Target, before: tracesOf(t)}, nil
 	},
 	answer: func(ctx context.Context, d *Decision, t *account.Traces, _ recorded) (string, *account.Traces, error) {
-		err := d.o.lookAt(ctx, d.Verb, t.In()...)
-		if err == nil {
-			err = t.Read(ctx, d.o.DB)
-		}
-		return "it is shown", t, err
+		return "it is shown", t, t.Read(ctx, d.o.DB)
 	},
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -51,7 +52,7 @@ func TestForget_ErasesAllOfOneCustomer(t *testing.T) {
 	keep := func(second int) {
 		t.Helper()
 		for _, customer := range []string{"cus_1", "cus_12"} {
-			a := billing.Address{Subject: billing.Subject{Provider: "stripe", Mode: "live", Customer: customer, EventID: "evt_1",
+			a := billing.Address{Subject: fact.Subject{Provider: "stripe", Mode: "live", Customer: customer, EventID: "evt_1",
 				OccurredAt: time.Unix(int64(second), 0)}, Email: "ada@x.test", Name: "Ada", Invoice: "in_1", Page: "https://x.test/2"}
 			if err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error { return billing.KeepAddress(t.Context(), tx, a) }); err != nil {
 				t.Fatal(err)

@@ -2,7 +2,6 @@ package operator_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,12 +17,14 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	ingress "github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -31,7 +32,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// office is where two persons decide over 1,000.00 USD.
+// office is where two people decide about live money.
 type office struct {
 	*testing.T
 	*operator.Operator
@@ -39,11 +40,16 @@ type office struct {
 }
 
 var (
-	ada  = &operator.Person{Name: "ada", Roles: []role.Role{role.Finance}}
-	bob  = &operator.Person{Name: "bob", Roles: []role.Role{role.Admin}}
-	eve  = &operator.Person{Name: "eve", Roles: []role.Role{role.Viewer}}
-	shop = &operator.Person{Name: "token:shop", Roles: []role.Role{role.Admin}}
+	ada  = person("ada", role.Finance)
+	bob  = person("bob", role.Admin)
+	eve  = person("eve", role.Viewer)
+	shop = &operator.Person{Identity: operator.Identity{Issuer: operator.IssuerToken, Subject: "shop"}, Name: "token:shop", Roles: []role.Role{role.Admin}}
 )
+
+// person is somebody who has signed in with a password.
+func person(name string, roles ...role.Role) *operator.Person {
+	return &operator.Person{Identity: operator.Identity{Issuer: operator.IssuerLocal, Subject: name}, Name: name, Roles: roles}
+}
 
 func newOffice(t *testing.T) *office {
 	t.Helper()
@@ -53,11 +59,20 @@ func newOffice(t *testing.T) *office {
 	receipts := receipt.NewStore(db, receipt.Options{})
 	t.Cleanup(receipts.Close)
 	return &office{t, &operator.Operator{DB: db, Audit: audit.New(db, slog.New(slog.DiscardHandler)), Temporal: starting{},
-		Outlook: process.Outlook(cfg, db, receipts), FourEyes: map[string]int64{"usd": 100000}}, receipts}
+		Outlook: process.Outlook(cfg, db, receipts), FourEyes: true}, receipts}
 }
 
 // starting is a Temporal that takes the runs of jobs.
 type starting struct{ operator.Temporal }
+
+// UpdateWorkflow takes every decision.
+func (starting) UpdateWorkflow(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	return taken{}, nil
+}
+
+type taken struct{ client.WorkflowUpdateHandle }
+
+func (taken) Get(context.Context, any) error { return nil }
 
 func (starting) SignalWithStartWorkflow(context.Context, string, string, any, client.StartWorkflowOptions, any,
 	...any) (client.WorkflowRun, error) {
@@ -157,16 +172,24 @@ func request(id string) func(*operator.Decision) {
 	return func(d *operator.Decision) { d.Request = id }
 }
 
-func TestFourEyes_TwoPersons_OneDecision(t *testing.T) {
+// confirms makes a decision the second person's.
+func confirms(p *pending.Decision) func(*operator.Decision) {
+	return func(d *operator.Decision) { d.Confirms = p.ID }
+}
+
+func TestFourEyes_TwoPeople_OneDecision(t *testing.T) {
 	o := newOffice(t)
-	id := o.paid("evt_1", 240000, "usd")
+	id := o.paid("evt_1", 100, "usd") // the amount does not matter
 	p := o.asks(ada, "approve", "evt_1", request("r-1"))
-	if p.Money["usd"] != 240000 || p.AskedBy != "ada" || p.Target != "evt_1" || time.Until(p.Until) < time.Hour {
+	if p.AskedBy != "ada" || p.AskedIssuer != "local" || p.AskedSubject != "ada" || p.Target != "evt_1" || time.Until(p.Until) < time.Hour {
 		t.Errorf("waits: %+v", p)
 	}
 	o.stands(id, "needs_review", 1)
-	o.refuses(ada, "approve", "evt_1", "since you have asked for it")
-	o.refuses(&operator.Person{Name: "ADA", Roles: ada.Roles}, "approve", "evt_1", "since you have asked for it")
+	renamed := &operator.Person{Identity: ada.Identity, Name: "bob", Roles: ada.Roles}
+	for _, self := range []*operator.Person{ada, renamed} {
+		o.refuses(self, "approve", "evt_1", "since you asked for it")
+		o.refuses(self, "approve", "evt_1", "since you asked for it", confirms(p))
+	}
 	if _, err := o.by(eve, "approve", "evt_1"); err == nil || !strings.Contains(err.Error(), `needs the right "money"`) {
 		t.Errorf("a viewer as the second: %v", err)
 	}
@@ -175,16 +198,24 @@ func TestFourEyes_TwoPersons_OneDecision(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	seen, err := o.Preview(t.Context(), operator.Decision{Verb: "approve", Target: "evt_1", By: bob})
-	if err != nil || !strings.Contains(seen.FourEyes, "moves 2400.00 USD") || !strings.Contains(seen.FourEyes, "you are the second person") {
+	if err != nil || !strings.Contains(seen.FourEyes, "ada asked for it (looked at it). If you confirm, it is done") || seen.Pending == nil || seen.Pending.ID != p.ID {
 		t.Errorf("bob sees %+v, %v", seen, err)
 	}
-	if a := o.decides(bob, "approve", "evt_1", request("r-2")); a.Who != "bob" || a.Result.(*operator.EventResult).EventID != "evt_1" {
+	o.refuses(bob, "approve", "evt_1", "confirm that decision (pending "+p.ID+")")
+	// The second person has the same name, and the same request ID, as the first: only the identity counts.
+	namesake := &operator.Person{Identity: bob.Identity, Name: "ada", Roles: bob.Roles}
+	if a := o.decides(namesake, "approve", "evt_1", request("r-1"), confirms(p)); a.Who != "ada" || a.Result.(*operator.EventResult).EventID != "evt_1" {
 		t.Errorf("answered %+v", a)
 	}
 	o.stands(id, "received", 0)
 	o.trail("ask-approve", "approve")
+	var asked, decided string
+	if err := o.DB.QueryRow(t.Context(), `select before ->> 'asked_issuer' || ' ' || (before ->> 'asked_subject'), issuer || ' ' || subject
+		from operator_actions where action = 'approve'`).Scan(&asked, &decided); err != nil || asked != "local ada" || decided != "local bob" {
+		t.Errorf("the trail has %q and %q, %v", asked, decided, err)
+	}
 	shown, err := operator.ShowEvent(t.Context(), o.DB, "evt_1")
-	if err != nil || !strings.Contains(fmt.Sprint(shown.Timeline), "bob (asked by ada): looked at it") {
+	if err != nil || !strings.Contains(fmt.Sprint(shown.Timeline), "ada (asked by ada): looked at it") {
 		t.Errorf("the story does not name both: %v, %v", shown, err)
 	}
 
@@ -192,55 +223,118 @@ func TestFourEyes_TwoPersons_OneDecision(t *testing.T) {
 	if a, err := o.by(ada, "approve", "evt_1", request("r-1")); err != nil || !a.Repeated || a.Pending != nil || !strings.Contains(a.Says, "no more") {
 		t.Errorf("ada's again: %+v, %v", a, err)
 	}
-	if a, err := o.by(bob, "approve", "evt_1", request("r-2")); err != nil || !a.Repeated {
+	if a, err := o.by(bob, "approve", "evt_1", request("r-1"), confirms(p)); err != nil || !a.Repeated {
 		t.Errorf("bob's again: %+v, %v", a, err)
 	}
 	o.trail("ask-approve", "approve")
 }
 
-// A limit is of a currency; one that has none takes two persons for any amount. What moves nothing takes one.
-func TestFourEyes_Limits(t *testing.T) {
-	o := newOffice(t)
-	o.paid("evt_at", 100000, "usd")
-	o.paid("evt_yen", 1, "jpy")
-	o.paid("evt_no", 500000, "usd")
-	o.decides(ada, "approve", "evt_at")
-	o.asks(ada, "approve", "evt_yen")
-	o.asks(bob, "run", "evt_yen") // the same by another name
-	o.decides(ada, "reject", "evt_no")
-	o.asks(bob, "run", "evt_no") // which takes that back
-	o.FourEyes = nil
-	o.decides(ada, "approve", "evt_yen")
+// parked inserts a live event for each ID with a run that waits for a decision.
+func (o *office) parked(status, waits string, ids ...string) {
+	o.Helper()
+	o.exec(`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, workflow_id, waits)
+		select gen_random_uuid(), 's', 'stripe', 'live', id, 'id', 'invoice.paid', now(), '\x01', $2, 'effect_failed: x', 'stripe:' || id, $3::jsonb
+		  from unnest($1::text[]) as id`, ids, status, waits)
 }
 
-// A name that nobody has verified is neither the first nor the second.
-func TestFourEyes_CommandLineAndToken_Refused(t *testing.T) {
-	o := newOffice(t)
-	id := o.paid("evt_1", 240000, "usd")
-	for range 2 {
-		for _, p := range []*operator.Person{nil, shop} {
-			o.refuses(p, "approve", "evt_1", "neither a token nor the command line is one")
-			if seen, err := o.Preview(t.Context(), operator.Decision{Verb: "approve", Target: "evt_1", By: p}); err != nil || !strings.Contains(seen.Refused, "signed in to the console") {
-				t.Errorf("preview by %v: %+v, %v", p, seen, err)
+const (
+	failedEntry = `{"decisions":["retry","skip","done","compensate"],"effects":[{"key":"finance-export:x","kind":"finance-export","state":"failed","by_hand":true}]}`
+	doubtful    = `{"decisions":["retry","skip","resend","compensate"],"effects":[{"key":"receipt-email:x","kind":"receipt-email","state":"uncertain","uncertain":true}]}`
+	asksAtLoad  = `{"decisions":["approve","reject","retry","skip"],"effects":[]}`
+)
+
+// Each verb that judges live money, by each surface: the command line and a token are refused, the first person asks,
+// nobody is both, and a second person decides. In test mode, and for other verbs, one person decides.
+func TestFourEyes_VerbBySurface(t *testing.T) {
+	for _, tt := range []struct {
+		verb, target string
+		change       func(*operator.Decision)
+		second       *operator.Person // finance may be the second person for what becomes of an entry
+	}{
+		{verb: "approve", target: "evt_before"}, {verb: "reject", target: "evt_before"}, {verb: "run", target: "evt_before", second: ada},
+		{verb: "approve", target: "evt_review"}, {verb: "reject", target: "evt_review"}, {verb: "retry", target: "evt_review", second: person("carol", role.Operator)},
+		{verb: "skip", target: "evt_review", second: ada}, {verb: "skip", target: "evt_failed", second: ada}, {verb: "compensate", target: "evt_failed"},
+		{verb: "done", target: "evt_failed", change: func(d *operator.Decision) { d.Reference = "entry 7" }, second: ada},
+		{verb: "resend", target: "evt_doubt", change: func(d *operator.Decision) { d.Confirm = "receipt-email:x" }, second: ada},
+		{verb: "run", target: "evt_rejected", second: ada},
+		{verb: "close-task", target: "in_1", change: func(d *operator.Decision) { d.Kind = "entry_differs" }, second: ada},
+		{verb: "apply-meaning", target: "HASH", second: person("carol", role.Admin)},
+	} {
+		t.Run(tt.verb+" "+tt.target, func(t *testing.T) {
+			o := newOffice(t)
+			o.paid("evt_before", 1, "usd")
+			o.parked("needs_review", asksAtLoad, "evt_review")
+			o.parked("dead", failedEntry, "evt_failed")
+			o.parked("needs_review", doubtful, "evt_doubt")
+			o.paid("evt_rejected", 1, "usd")
+			o.exec(`update receipts set status = 'ignored', reason = 'dismissed: rejected by ada' where event_id = 'evt_rejected'`)
+			o.exec(`insert into tasks (mode, kind, object, account, state, title, effect_key) values ('live', 'entry_differs', 'in_1', 'acme', 'open', 'x', 'k')`)
+			if tt.target == "HASH" {
+				tt.target = o.proposed()
 			}
-		}
-		if got := trail(t, o.DB); len(got) == 0 {
-			o.asks(ada, "approve", "evt_1")
+			with := func(more ...func(*operator.Decision)) []func(*operator.Decision) {
+				if tt.change == nil {
+					return more
+				}
+				return append(more, tt.change)
+			}
+			for _, p := range []*operator.Person{nil, shop} {
+				o.refuses(p, tt.verb, tt.target, "sign in to the console, because this decision needs two people", with()...)
+				seen, err := o.Preview(t.Context(), operator.Decision{Verb: tt.verb, Target: tt.target, By: p})
+				if err != nil || !strings.Contains(seen.Refused, "sign in to the console") {
+					t.Errorf("preview by %v: %+v, %v", p, seen, err)
+				}
+			}
+			p := o.asks(bob, tt.verb, tt.target, with()...)
+			o.refuses(bob, tt.verb, tt.target, "since you asked for it", with(confirms(p))...)
+			for _, program := range []*operator.Person{nil, shop} {
+				o.refuses(program, tt.verb, tt.target, "sign in to the console", with(confirms(p))...)
+			}
+			second := tt.second
+			if second == nil {
+				second = ada
+			}
+			o.decides(second, tt.verb, tt.target, with(confirms(p))...)
+			o.trail("ask-"+tt.verb, tt.verb)
+		})
+	}
+}
+
+// proposed proposes a meaning beside the one in force, and returns its hash.
+func (o *office) proposed() string {
+	o.Helper()
+	for _, plan := range []string{"starter", "pro"} {
+		p := fact.Policy{Prices: map[string]fact.Price{"price_1": {Plan: plan}}}
+		if hash, inForce, err := billing.Propose(o.Context(), o.DB, p, "worker"); err != nil {
+			o.Fatal(err)
+		} else if hash != inForce {
+			return hash
 		}
 	}
-	o.stands(id, "needs_review", 1)
-	o.trail("ask-approve")
+	o.Fatal("nothing is proposed")
+	return ""
 }
 
-// A second person who sees something else than the first is the first.
-func TestFourEyes_Changed_SecondIsFirst(t *testing.T) {
+func TestFourEyes_OnePersonIsEnough(t *testing.T) {
+	o := newOffice(t)
+	o.parked("dead", failedEntry, "evt_retry", "evt_skip", "evt_relay", "evt_off")
+	o.exec(`update receipts set mode = 'test' where event_id = 'evt_skip'`)
+	o.exec(`update receipts set provider = 'github', type = 'push' where event_id = 'evt_relay'`)
+	o.exec(`insert into tasks (mode, kind, object, account, state, title, effect_key) values
+		('test', 'entry_differs', 'in_1', 'acme', 'open', 'x', 'k'), ('live', 'onboarding', 'sub_1', 'acme', 'open', 'x', 'k'), ('live', 'dispute', 'sub_2', 'acme', 'open', 'x', 'k')`)
+	for verb, target := range map[string]string{"retry": "evt_retry", "skip": "evt_skip", "compensate": "evt_relay"} {
+		o.decides(bob, verb, target)
+	}
+	o.decides(bob, "close-task", "in_1")
+	o.decides(bob, "close-task", "sub_1")
+	o.decides(bob, "take-task", "sub_2")
+	o.FourEyes = false
+	o.decides(nil, "skip", "evt_off")
+}
+
+// A second person who sees something else than the first does not confirm it. Asked afresh, it waits again.
+func TestFourEyes_Changed_NotConfirmed(t *testing.T) {
 	for name, change := range map[string]func(o *office, id string){
-		"amount": func(o *office, id string) {
-			body := o.body("evt_1", 250000, "usd")
-			sum := sha256.Sum256(body)
-			o.exec(`update receipt_bodies set body = $2 where receipt_id = $1`, id, body)
-			o.exec(`update receipts set body_hash = $2 where id = $1`, id, sum[:])
-		},
 		"state": func(o *office, id string) {
 			o.exec(`update receipts set reason = 'suspected_forgery: x' where id = $1`, id)
 		},
@@ -254,35 +348,37 @@ func TestFourEyes_Changed_SecondIsFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := newOffice(t)
 			id := o.paid("evt_1", 240000, "usd")
-			o.asks(ada, "approve", "evt_1")
+			first := o.asks(ada, "approve", "evt_1")
 			change(o, id)
-			o.asks(bob, "approve", "evt_1")
+			if _, err := o.by(bob, "approve", "evt_1", confirms(first)); err == nil {
+				t.Fatal("bob has confirmed what ada has not seen")
+			}
+			second := o.asks(bob, "approve", "evt_1")
 			o.stands(id, "needs_review", 1)
-			o.refuses(bob, "approve", "evt_1", "since you have asked for it")
-			o.decides(ada, "approve", "evt_1")
+			o.refuses(bob, "approve", "evt_1", "since you asked for it")
+			o.decides(ada, "approve", "evt_1", confirms(second))
 			o.stands(id, "received", 0)
 		})
 	}
 }
 
-// One of several second persons decides, if they come at once. If the decision fails, it goes on waiting.
-func TestFourEyes_SecondsAtOnce_OneEffect(t *testing.T) {
+// Of several second people who confirm at once, one decides, and the trail has one decision. If it fails, it still waits.
+func TestFourEyes_SecondsAtOnce_OneDecision(t *testing.T) {
 	o := newOffice(t)
-	id := o.paid("evt_1", 240000, "usd")
-	o.asks(ada, "approve", "evt_1")
+	o.parked("dead", failedEntry, "evt_1")
+	p := o.asks(bob, "skip", "evt_1")
 	o.exec(`create function stop() returns trigger language plpgsql as $$ begin raise 'stopped'; end $$`)
-	o.exec(`create trigger stop before update on receipts for each row execute function stop()`)
-	if _, err := o.by(bob, "approve", "evt_1"); err == nil || !strings.Contains(err.Error(), "stopped") {
+	o.exec(`create trigger stop before delete on pending_decisions for each row execute function stop()`)
+	if _, err := o.by(ada, "skip", "evt_1", confirms(p)); err == nil || !strings.Contains(err.Error(), "stopped") {
 		t.Errorf("%v, want it to fail", err)
 	}
-	o.stands(id, "needs_review", 1)
-	o.trail("ask-approve")
-	o.exec(`drop trigger stop on receipts`)
+	o.trail("ask-skip")
+	o.exec(`drop trigger stop on pending_decisions`)
 	var all sync.WaitGroup
-	errs := make([]error, 3)
+	errs := make([]error, 5)
 	for i := range errs {
 		all.Go(func() {
-			_, errs[i] = o.by(&operator.Person{Name: fmt.Sprint("carol ", i), Roles: ada.Roles}, "approve", "evt_1")
+			_, errs[i] = o.by(person(fmt.Sprint("carol ", i), ada.Roles...), "skip", "evt_1", confirms(p), request("same"))
 		})
 	}
 	all.Wait()
@@ -291,15 +387,36 @@ func TestFourEyes_SecondsAtOnce_OneEffect(t *testing.T) {
 		switch refused := new(operator.RefusedError); {
 		case err == nil:
 			done++
-		case !errors.As(err, &refused):
+		case !errors.As(err, &refused) || !strings.Contains(err.Error(), "waits for a second person no more"):
 			t.Errorf("got %v", err)
 		}
 	}
 	if done != 1 {
 		t.Errorf("%d have decided: %v", done, errs)
 	}
-	o.stands(id, "received", 0)
-	o.trail("ask-approve", "approve")
+	o.trail("ask-skip", "skip")
+}
+
+// Of several people who ask at once, one is the first.
+func TestFourEyes_FirstsAtOnce_OneWaits(t *testing.T) {
+	o := newOffice(t)
+	id := o.paid("evt_1", 240000, "usd")
+	var all sync.WaitGroup
+	asked := make([]bool, 5)
+	for i := range asked {
+		all.Go(func() {
+			a, err := o.by(person(fmt.Sprint("carol ", i), ada.Roles...), "approve", "evt_1")
+			if asked[i] = err == nil && a.Pending != nil; err != nil && !strings.Contains(err.Error(), "waits for a second person") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if n := slices.Index(asked, true); n < 0 || slices.Contains(asked[n+1:], true) {
+		t.Errorf("asked: %v, want one", asked)
+	}
+	o.trail("ask-approve")
+	o.stands(id, "needs_review", 1)
 }
 
 // Both the first person and any other with the right may drop a decision that waits.
@@ -307,7 +424,7 @@ func TestFourEyes_Withdrawn(t *testing.T) {
 	o := newOffice(t)
 	id := o.paid("evt_1", 240000, "usd")
 	p := o.asks(ada, "approve", "evt_1")
-	support := &operator.Person{Name: "sue", Roles: []role.Role{role.Support}}
+	support := person("sue", role.Support)
 	if _, err := o.by(support, "withdraw", p.ID); err == nil || !strings.Contains(err.Error(), `needs the right "money"`) {
 		t.Errorf("support: %v", err)
 	}
@@ -319,6 +436,7 @@ func TestFourEyes_Withdrawn(t *testing.T) {
 	if _, err := o.by(ada, "withdraw", p.ID); err == nil || !strings.Contains(err.Error(), "no decision") {
 		t.Errorf("twice: %v", err)
 	}
+	o.refuses(ada, "approve", "evt_1", "waits for a second person no more", confirms(p))
 }
 
 func jobOf(t *testing.T, db *pgxpool.Pool, action string) func(*operator.Decision) {
@@ -330,9 +448,22 @@ func jobOf(t *testing.T, db *pgxpool.Pool, action string) func(*operator.Decisio
 		t.Fatal(err)
 	}
 	return func(d *operator.Decision) {
-		d.Request = "job-of-" + d.By.Name
+		d.Request = "job-of-" + d.Who
+		if d.By != nil {
+			d.Request = "job-of-" + d.By.Name
+		}
 		d.Found = &operator.NewJob{Job: job.Job{Action: action, Rate: 100, Filter: map[string]string{"status": f.Status}}, Chosen: chosen}
 	}
+}
+
+// confirmsJob makes a decision the second person's about a job.
+func (o *office) confirmsJob(p *pending.Decision) func(*operator.Decision) {
+	o.Helper()
+	j, err := operator.ConfirmedJob(o.Context(), o.DB, p.ID)
+	if err != nil {
+		o.Fatal(err)
+	}
+	return func(d *operator.Decision) { d.Request, d.Found = "made-by-"+d.By.Name, j }
 }
 
 // works has a worker take all items of a job, and returns it then.
@@ -352,53 +483,101 @@ func (o *office) works(id string) *job.Job {
 	return j
 }
 
-// A job counts by its sum: nobody splits what the limit forbids. One that two persons have made does what it says.
-func TestFourEyes_Job_BySum(t *testing.T) {
+// A job is one decision about a fixed list. The second person approves the list of the first, whatever passes the filter
+// by then, and an item that has changed since is left out and reported.
+func TestFourEyes_Job_FixedList(t *testing.T) {
 	o := newOffice(t)
-	for i := range 3 {
-		o.paid(fmt.Sprint("evt_", i), 40000, "usd")
+	var ids []string
+	for i := range 4 {
+		ids = append(ids, o.paid(fmt.Sprint("evt_", i), 40000, "usd"))
+	}
+	for _, p := range []*operator.Person{nil, shop} {
+		o.refuses(p, "start-job", "x", "sign in to the console", jobOf(t, o.DB, "approve"))
 	}
 	p := o.asks(ada, "start-job", "x", jobOf(t, o.DB, "approve"))
-	if p.Money["usd"] != 120000 || p.Target != "3 events" || p.Does() != "approve" || p.Args["status"] != "needs_review" {
+	if p.Target != "4 events" || p.Does() != "approve" || p.Args["status"] != "needs_review" || p.Args["rate"] != "100" {
 		t.Errorf("waits: %+v", p)
 	}
-	made, err := o.PreviewJob(t.Context(), bob, newJob(jobOf(t, o.DB, "approve")))
-	if err != nil || !strings.Contains(made.FourEyes, "you are the second person") {
+	o.refuses(ada, "start-job", "x", "since you asked for it", o.confirmsJob(p))
+	o.refuses(bob, "start-job", "x", "confirm that decision", jobOf(t, o.DB, "approve"))
+	o.paid("evt_more", 1, "usd")
+	j, err := operator.ConfirmedJob(t.Context(), o.DB, p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := o.PreviewJob(t.Context(), bob, j)
+	if err != nil || made.Count != 4 || !strings.Contains(made.FourEyes, "If you confirm, it is done") || made.Pending == nil {
 		t.Errorf("bob sees %+v, %v", made, err)
 	}
-	o.paid("evt_more", 1, "usd")
-	o.asks(bob, "start-job", "x", jobOf(t, o.DB, "approve")) // of four
-	a := o.decides(ada, "start-job", "x", func(d *operator.Decision) {
-		jobOf(t, o.DB, "approve")(d)
-		d.Request = "job-2"
-	})
-	if j := a.Result.(*job.Job); j.Who != "ada" || j.AskedBy != "bob" {
+	a := o.decides(bob, "start-job", "x", o.confirmsJob(p))
+	if j := a.Result.(*job.Job); j.Who != "bob" || j.AskedBy != "ada" || j.Items != 4 || j.Subject != "bob" {
 		t.Errorf("made %+v", j)
 	}
-	if j := o.works("job-2"); j.Done != 4 {
+	o.exec(`update receipts set updated_at = clock_timestamp() where id = $1`, ids[1])
+	if j := o.works("made-by-bob"); j.Done != 3 || j.Refused != 1 {
 		t.Errorf("it has come to %+v", j)
+	}
+	items, err := job.New(o.DB).Items(t.Context(), "made-by-bob", "refused", 9)
+	if err != nil || len(items) != 1 || items[0].Target != ids[1] || !strings.Contains(items[0].Note, "after the job was decided: it is left out") {
+		t.Errorf("%+v, %v", items, err)
+	}
+	o.stands(ids[1], "needs_review", 0)
+	var by string
+	if err := o.DB.QueryRow(t.Context(), `select string_agg(distinct actor || ' ' || issuer || ' ' || subject, ', ') from operator_actions where action = 'approve'`).Scan(&by); err != nil || by != "bob local bob" {
+		t.Errorf("the items were decided by %q, %v", by, err)
 	}
 }
 
-func newJob(change func(*operator.Decision)) *operator.NewJob {
-	d := operator.Decision{By: bob}
-	change(&d)
-	return d.Found.(*operator.NewJob)
-}
-
-// A job of one person does nothing that the person may not do alone, whatever it is by then. A retry judges nothing.
-func TestFourEyes_JobOfOne_ItemOverTheLimit_Refused(t *testing.T) {
+// A job of one person does nothing to live money, also if the rule came into force since.
+func TestFourEyes_JobOfOne_Refused(t *testing.T) {
 	o := newOffice(t)
 	o.paid("evt_1", 30000, "usd")
-	o.paid("evt_2", 50000, "usd")
+	o.FourEyes = false
 	o.decides(ada, "start-job", "x", jobOf(t, o.DB, "approve"))
-	o.decides(bob, "start-job", "x", jobOf(t, o.DB, "retry"))
-	o.FourEyes = map[string]int64{"usd": 40000}
-	if j := o.works("job-of-ada"); j.Done != 1 || j.Refused != 1 {
+	o.FourEyes = true
+	if j := o.works("job-of-ada"); j.Done != 0 || j.Refused != 1 {
 		t.Errorf("it has come to %+v", j)
 	}
 	items, err := job.New(o.DB).Items(t.Context(), "job-of-ada", "refused", 9)
-	if err != nil || len(items) != 1 || !strings.Contains(items[0].Note, "a job that two persons have made") {
+	if err != nil || len(items) != 1 || !strings.Contains(items[0].Note, "two people have to make it") {
 		t.Errorf("%+v, %v", items, err)
+	}
+}
+
+// The approval of a job ends with the job: nothing that comes later is decided by it.
+func TestFourEyes_JobEnded_ApprovalEnds(t *testing.T) {
+	o := newOffice(t)
+	id := o.paid("evt_1", 30000, "usd")
+	o.decides(bob, "start-job", "x", o.confirmsJob(o.asks(ada, "start-job", "x", jobOf(t, o.DB, "approve"))))
+	made, err := job.New(o.DB).Get(t.Context(), "made-by-bob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.decides(bob, "cancel-job", made.ID)
+	w := &operator.JobWorker{Jobs: job.New(o.DB), Operator: o.Operator}
+	if _, err := w.DecideItem(t.Context(), made, job.Item{Target: id}); err == nil || !strings.Contains(err.Error(), "the job has ended") {
+		t.Errorf("an item of a job that was cancelled: %v", err)
+	}
+	o.stands(id, "needs_review", 0)
+}
+
+// A meaning that two people apply in the console comes into force by a job of the worker.
+func TestFourEyes_Meaning_AppliedByJob(t *testing.T) {
+	o := newOffice(t)
+	hash := o.proposed()
+	p := o.asks(bob, "apply-meaning", hash)
+	a := o.decides(person("carol", role.Admin), "apply-meaning", hash, confirms(p), request("rules-1"))
+	if inForce, err := billing.HashInForce(t.Context(), o.DB); err != nil || inForce == hash {
+		t.Errorf("%s is in force before the job, %v", inForce, err)
+	}
+	if j, is := a.Result.(*job.Job); !is || j.AskedBy != "bob" || j.Who != "carol" {
+		t.Errorf("answered %+v", a)
+	}
+	if j := o.works("rules-1"); j.Done != 1 {
+		items, err := job.New(o.DB).Items(t.Context(), "rules-1", "", 9)
+		t.Fatalf("it has come to %+v: %+v, %v", j, items, err)
+	}
+	if inForce, err := billing.HashInForce(t.Context(), o.DB); err != nil || inForce != hash {
+		t.Errorf("%s is in force, want %s, %v", inForce, hash, err)
 	}
 }

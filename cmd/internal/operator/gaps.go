@@ -5,30 +5,36 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// EventLister lists what the provider has sent; a *stripe.Client.
+// EventLister lists the events that the provider has sent; a *stripe.Client.
 type EventLister interface {
 	Events(ctx context.Context, q stripe.EventsQuery) (page []stripe.Event, more bool, err error)
+	ThinEvents(ctx context.Context, q stripe.ThinQuery) (page []stripe.Event, next string, err error)
 }
 
-// Gaps finds the events of a source that the provider has sent, and that never came. All of its fields but Types and
-// Told are required.
+// Gaps finds the events of a source that the provider has sent and that never came. Types, Thin and Told are optional.
+//
+// Stripe makes a snapshot event and a thin event of one change, each with an ID of its own. An event has come if either
+// of the two is held, whichever source received it.
 type Gaps struct {
 	API    EventLister
 	Source string
+	// Thin is set if the source's endpoint sends thin events.
+	Thin bool
 	// Connected returns the connected accounts whose events are listed beside those of the key's own.
 	Connected func(context.Context) ([]string, error)
-	// Types are those that the source wants, where it lists them.
+	// Types are the types that the source wants, if it lists them.
 	Types []string
 	// Filed returns the delivery of an event of the list, as the source would take it.
 	Filed func(body []byte, account string, at time.Time) receipt.Delivery
 	Held  func(context.Context, []receipt.Key) ([]bool, error)
-	// Told, where it is set, is told after each page how many events were listed.
+	// Told, if set, receives the number of listed events after each page.
 	Told func(listed int)
 	Now  func() time.Time
 }
@@ -86,8 +92,12 @@ func (g *Gaps) Find(ctx context.Context, from, to time.Time) (*GapReport, error)
 	if err != nil {
 		return nil, err
 	}
+	list := g.list
+	if g.Thin {
+		list = g.listThin
+	}
 	for _, account := range append([]string{""}, connected...) {
-		if err := g.list(ctx, account, report); err != nil {
+		if err := list(ctx, account, report); err != nil {
 			return nil, fmt.Errorf("list what Stripe has sent to %s: %w", g.Source, err)
 		}
 	}
@@ -95,9 +105,10 @@ func (g *Gaps) Find(ctx context.Context, from, to time.Time) (*GapReport, error)
 	return report, nil
 }
 
-// list reads one account's list, the newest first.
+// list reads an account's snapshot events, the newest first.
 func (g *Gaps) list(ctx context.Context, account string, report *GapReport) error {
 	q := stripe.EventsQuery{From: report.From, To: report.To, Types: g.Types, Account: account}
+	thin := sync.OnceValues(func() (map[string]string, error) { return g.thinOf(ctx, account, report.From) })
 	for more := true; more; {
 		var page []stripe.Event
 		var err error
@@ -108,7 +119,7 @@ func (g *Gaps) list(ctx context.Context, account string, report *GapReport) erro
 		if err != nil {
 			return err
 		}
-		if err := g.compare(ctx, page, account, report); err != nil {
+		if err := g.compare(ctx, page, account, report, thin); err != nil {
 			return err
 		}
 		if g.Told != nil {
@@ -125,10 +136,69 @@ func (g *Gaps) list(ctx context.Context, account string, report *GapReport) erro
 	return nil
 }
 
-// compare adds to the report which events of a page never came.
-func (g *Gaps) compare(ctx context.Context, page []stripe.Event, account string, report *GapReport) error {
+// listThin reads an account's thin events, the newest first. The list has no filters, so it begins with today.
+func (g *Gaps) listThin(ctx context.Context, account string, report *GapReport) error {
+	return g.eachThin(ctx, account, report.From, func(page []stripe.Event) (more bool, err error) {
+		bySnapshot := map[string]string{}
+		var within []stripe.Event
+		for _, e := range page {
+			if created := e.Created.Truncate(time.Second); !created.Before(report.From) && !created.After(report.To) {
+				within, bySnapshot[e.ID] = append(within, e), e.Snapshot
+			}
+		}
+		snapshots := func() (map[string]string, error) { return bySnapshot, nil }
+		if err := g.compare(ctx, within, account, report, snapshots); err != nil {
+			return false, err
+		}
+		if g.Told != nil {
+			g.Told(report.Listed)
+		}
+		if more = len(report.Missing) < mostMissing; !more {
+			report.More, report.From = true, page[len(page)-1].Created
+		}
+		return more, nil
+	})
+}
+
+// thinOf returns the thin event of each snapshot event of an account. A key that may not read thin events knows none.
+func (g *Gaps) thinOf(ctx context.Context, account string, from time.Time) (thin map[string]string, err error) {
+	thin = map[string]string{}
+	err = g.eachThin(ctx, account, from, func(page []stripe.Event) (bool, error) {
+		for _, e := range page {
+			if e.Snapshot != "" {
+				thin[e.Snapshot] = e.ID
+			}
+		}
+		return true, nil
+	})
+	if errors.Is(err, stripe.ErrForbidden) || errors.Is(err, stripe.ErrNotFound) {
+		err = nil
+	}
+	return thin, err
+}
+
+// eachThin calls do with each page of an account's thin events, until a page begins before from.
+func (g *Gaps) eachThin(ctx context.Context, account string, from time.Time,
+	do func(page []stripe.Event) (more bool, err error)) error {
+	q := stripe.ThinQuery{Account: account}
+	for more := true; more; {
+		page, next, err := g.API.ThinEvents(ctx, q)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		if more, err = do(page); err != nil {
+			return err
+		}
+		q.Next, more = next, more && next != "" && !page[len(page)-1].Created.Before(from)
+	}
+	return nil
+}
+
+// compare adds to the report the events of a page that never came. others returns, by event ID, the ID of the other
+// form of the same event.
+func (g *Gaps) compare(ctx context.Context, page []stripe.Event, account string, report *GapReport,
+	others func() (map[string]string, error)) error {
 	var gaps []Gap
-	var keys []receipt.Key
 	for _, e := range page {
 		report.Listed++
 		d := g.Filed(e.Body, account, g.Now())
@@ -137,23 +207,38 @@ func (g *Gaps) compare(ctx context.Context, page []stripe.Event, account string,
 			continue
 		}
 		n := d.Events[0]
-		keys = append(keys, receipt.Key{Provider: d.Provider, Account: n.Account, Mode: n.Mode, EventID: n.EventID})
 		gaps = append(gaps, Gap{EventID: n.EventID, Type: n.Type, Object: n.Object, Account: n.Account, Mode: n.Mode,
 			Created: e.Created, Pending: e.Pending, delivery: d})
 	}
-	if len(gaps) == 0 {
-		return nil
+	gaps, err := g.unheld(ctx, gaps, func(gap Gap) string { return gap.EventID })
+	if err != nil || len(gaps) == 0 {
+		return err
 	}
-	held, err := g.Held(ctx, keys)
+	other, err := others()
 	if err != nil {
 		return err
 	}
+	gaps, err = g.unheld(ctx, gaps, func(gap Gap) string { return other[gap.EventID] })
+	report.Missing = append(report.Missing, gaps...)
+	return err
+}
+
+// unheld returns the gaps for which no receipt has the ID. An ID of "" has none.
+func (g *Gaps) unheld(ctx context.Context, gaps []Gap, id func(Gap) string) (left []Gap, err error) {
+	keys := make([]receipt.Key, len(gaps))
+	for i, gap := range gaps {
+		keys[i] = receipt.Key{Provider: gap.delivery.Provider, Account: gap.Account, Mode: gap.Mode, EventID: id(gap)}
+	}
+	held, err := g.Held(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
 	for i, gap := range gaps {
 		if !held[i] {
-			report.Missing = append(report.Missing, gap)
+			left = append(left, gap)
 		}
 	}
-	return nil
+	return left, nil
 }
 
 // filedAtOnce is how many events are committed together.

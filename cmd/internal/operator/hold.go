@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
 const verbHold = "hold-account"
@@ -71,23 +72,23 @@ func Uses(plan string, quantity int64) string {
 }
 
 // holdFact is the fact of a decision about an account. Its effects belong to the receipt of the account's last fact.
-func holdFact(ctx context.Context, d *Decision, a *account.Account) (billing.Fact, error) {
+func holdFact(ctx context.Context, d *Decision, a *account.Account) (fact.Fact, error) {
 	last, err := billing.Scope{Mode: a.Mode, Account: a.ID}.LastFact(ctx, d.o.DB)
 	if err == nil && last == nil {
 		err = d.refuse("in mode %s has nothing to hold: no event has told anything of it", a.Mode)
 	}
 	if err != nil {
-		return billing.Fact{}, err
+		return fact.Fact{}, err
 	}
-	fact := billing.Fact{
-		Subject: last.Subject, Kind: billing.Released, Object: a.ID, Rank: billing.RankChange,
-		Origin: billing.FromOperator,
-		Data:   billing.Data{Decision: &billing.DecisionFact{By: d.Who, Why: d.Why, Account: a.ID}},
+	release := fact.Fact{
+		Subject: last.Subject, Kind: fact.Released, Object: a.ID, Rank: fact.RankChange,
+		Origin: fact.FromOperator,
+		Data:   fact.Data{Decision: &fact.Decision{By: d.Who, Why: d.Why, Account: a.ID}},
 	}
 	if d.Verb == verbHold {
-		fact.Kind = billing.Held
+		release.Kind = fact.Held
 	}
-	fact.Customer, fact.EventType, fact.EventID, fact.OccurredAt = "", "", "operator-"+uuid.NewString(),
+	release.Customer, release.EventType, release.EventID, release.OccurredAt = "", "", "operator-"+uuid.NewString(),
 		time.Now().UTC()
-	return fact, nil
+	return release, nil
 }

@@ -56,11 +56,18 @@ type ChosenEvent struct {
 	Account    string `json:"account"`
 	Amount     *int64 `json:"amount"`
 	Currency   string `json:"currency,omitempty"`
+	// LiveMoney and Reviewed decide whether a verb about the event needs two people: whether the event is about live
+	// money, and whether a person reviews it or has rejected it.
+	LiveMoney bool `json:"live_money"`
+	Reviewed  bool `json:"reviewed"`
+	// UpdatedAt is when the event had changed last. A job leaves an event out that changes later.
+	UpdatedAt time.Time `json:"updated_at"`
 }
 
 func chosenOf(r timeline.Receipt) ChosenEvent {
 	return ChosenEvent{Receipt: r.ID, EventID: r.EventID, Type: r.Type, Status: r.Status, ReasonCode: r.ReasonCode,
-		Account: r.OurAccount, Amount: r.Amount, Currency: r.Currency}
+		Account: r.OurAccount, Amount: r.Amount, Currency: r.Currency, LiveMoney: liveMoney(&r), Reviewed: reviewed(&r),
+		UpdatedAt: r.UpdatedAt}
 }
 
 // CountEvents returns how many events pass f, and what [ChooseEvents] would return, with the newest events alone.
@@ -95,7 +102,7 @@ func ChooseEvents(ctx context.Context, db timeline.DB, f Events) (Chosen, error)
 		for _, r := range page {
 			chosen.Events = append(chosen.Events, chosenOf(r))
 			if r.Amount != nil && (r.ObjectID == "" || !counted[r.ObjectID]) {
-				chosen.Money[r.Currency] += *r.Amount
+				chosen.Money[r.Currency] = schema.Plus(chosen.Money[r.Currency], *r.Amount)
 				counted[r.ObjectID] = true
 			}
 			f.OlderThan = r.ID
@@ -114,19 +121,42 @@ type NewJob struct {
 	job.Job
 	Chosen Chosen
 	Others []job.Item
+	// Confirms is the ID of the pending job that the second person makes; see [ConfirmedJob].
+	Confirms string
 }
 
 // items are what the job is about.
 func (j *NewJob) items() []job.Item {
 	items := j.Others
 	for _, e := range j.Chosen.Events {
-		items = append(items, job.Item{Target: e.Receipt, Name: e.EventID})
+		items = append(items, job.Item{Target: e.Receipt, Name: e.EventID, Seen: &e.UpdatedAt})
 	}
 	return items
 }
 
+// state is what the second person confirms: the pending job itself, with its list.
+func (j *NewJob) state(items []job.Item) any {
+	return []any{j.Action, j.Effect, j.Reference, j.Filter, j.Rate, items}
+}
+
 // what says what it is about: "12 events".
 func (j *NewJob) what() string { return fmt.Sprintf("%d %ss", len(j.items()), j.Noun()) }
+
+// makes returns a job as the person of the decision makes it.
+func (d *Decision) makes(j job.Job) job.Job {
+	by := d.identity()
+	j.Who, j.Issuer, j.Subject, j.Why = d.Who, by.Issuer, by.Subject, d.Why
+	return j
+}
+
+// makeJob makes a job in tx, and refuses an ID that another job has.
+func (d *Decision) makeJob(ctx context.Context, tx pgx.Tx, j job.Job, items []job.Item) error {
+	err := job.MakeIn(ctx, tx, j, items)
+	if errors.Is(err, job.ErrTaken) {
+		err = d.reused("another job")
+	}
+	return err
+}
 
 // checkJob refuses a decision whose job could not be made.
 func checkJob(d *Decision, rate float64, noun string) error {
@@ -157,19 +187,25 @@ func (v *Verb) CheckMany(status string, rate float64) error {
 // startJobRule makes the job of a [*NewJob] and starts it. The audit trail has who decides and why before the
 // first event is touched. The request's ID is the job's. A worker starts a job that Temporal did not take.
 var startJobRule = rule[*NewJob, *job.Job]{
-	stake: stakeOfMany,
-	find:  shown(func(*NewJob) string { return "job" }),
+	find: func(ctx context.Context, d *Decision) (j *NewJob, key string, err error) {
+		j, key, err = shown(func(*NewJob) string { return "job" })(ctx, d)
+		if err == nil && j.Confirms != "" && !d.preview {
+			return d.confirmedJob(ctx, j)
+		}
+		return j, key, err
+	},
 	check: func(_ context.Context, d *Decision, j *NewJob) (*change, error) {
-		j.ID, j.Who, j.Why, j.Money = d.Request, d.Who, d.Why, j.Chosen.Money
+		j.Job = d.makes(j.Job)
+		j.ID, j.Money = d.Request, j.Chosen.Money
 		if err := checkJob(d, j.Rate, j.Noun()); err != nil {
 			return nil, err
 		}
 		items := j.items()
 		return &change{
-			target: j.ID,
+			target: j.ID, judges: j.judges(), money: j.Money, state: j.state(items),
 			after: map[string]any{"action": j.Action, "effect": j.Effect, "reference": j.Reference,
 				"filter": j.Filter, "items": len(items), "money": j.Money, "rate": j.Rate},
-			do: func(ctx context.Context, tx pgx.Tx) error { return job.MakeIn(ctx, tx, j.Job, items) },
+			do: func(ctx context.Context, tx pgx.Tx) error { return d.makeJob(ctx, tx, j.Job, items) },
 		}, nil
 	},
 	answer: func(ctx context.Context, d *Decision, j *NewJob, _ recorded) (string, *job.Job, error) {
@@ -179,8 +215,8 @@ var startJobRule = rule[*NewJob, *job.Job]{
 		}
 		if known.Action != j.Action || known.Effect != j.Effect || known.Reference != j.Reference ||
 			!maps.Equal(known.Filter, j.Filter) || known.Who != d.Who {
-			return "", nil, fmt.Errorf("the request ID %s is taken by another job: a %s of %d %ss by %s (%s); use another ID, or none",
-				known.ID, known.Action, known.Items, known.Noun(), known.Who, known.Why)
+			return "", nil, d.reused(fmt.Sprintf("another job: a %s of %d %ss by %s (%s)", known.Action, known.Items,
+				known.Noun(), known.Who, known.Why))
 		}
 		if known.State == job.Running {
 			err = d.o.runJob(ctx, known)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -29,28 +30,40 @@ type JobPreview struct {
 	Why     string `json:"why_unknown,omitempty"`
 	// Counts and Sums are those of [Preview], of all of them.
 	Counts map[workflows.Will]int `json:"effects"`
-	Sums   []Sum                  `json:"sums"`
-	// FourEyes says why the job takes two persons; "" where one decides.
+	// Kinds counts the effects that would run, by kind.
+	Kinds map[string]int `json:"kinds"`
+	Sums  []Sum          `json:"sums"`
+	// FourEyes is set if the job needs two people: it says so, and whether the first person has asked for it.
 	FourEyes string `json:"four_eyes,omitempty"`
+	// Pending is the job of the first person that you can confirm.
+	Pending *pending.Decision `json:"pending,omitempty"`
 }
 
-// PreviewJob says what a job would do about each of its chosen events, and changes nothing. by would make it; nil is
-// the command line.
+// PreviewJob returns what a job would do about each of its chosen events, and changes nothing. by would make it; nil is
+// the command line. A person without the right to the job's verb gets no preview, because each event costs several
+// queries. For the same reason two previews run at a time, one for each person, and the others wait.
 func (o *Operator) PreviewJob(ctx context.Context, by *Person, j *NewJob) (*JobPreview, error) {
+	if v := VerbNamed(j.Action); by != nil && v != nil && !by.May(v.Rights()...) {
+		return nil, Forbids(v.Name, v.Rights()...)
+	}
+	if o.Remote {
+		return remote[JobPreview](ctx, o, remotePreviewJob, remoteInput{Job: j, By: by})
+	}
+	leave, err := jobPreviews.enter(ctx, by)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	chosen := j.Chosen
 	d := Decision{Verb: j.Action, By: by, Args: Args{Effect: j.Effect, Reference: j.Reference}}
 	made := &JobPreview{
 		Action: d.Verb, Count: len(chosen.Events), Chosen: chosen, Previewed: min(len(chosen.Events), mostPreviewed),
-		Outcomes: map[string]int{}, Refusals: map[string]int{}, Counts: map[workflows.Will]int{}, Sums: []Sum{},
+		Outcomes: map[string]int{}, Refusals: map[string]int{}, Counts: map[workflows.Will]int{},
+		Kinds: map[string]int{}, Sums: []Sum{},
 	}
-	s := newStake()
-	s.unknown = made.Previewed < made.Count && VerbNamed(j.Action).Judges
 	for _, e := range chosen.Events[:made.Previewed] {
 		d.Target = e.Receipt
 		p, err := o.Preview(ctx, d)
-		if err == nil && judges(d.Verb, &p.Receipt) {
-			s.preview(p)
-		}
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
@@ -66,15 +79,13 @@ func (o *Operator) PreviewJob(ctx context.Context, by *Person, j *NewJob) (*JobP
 			made.add(p)
 		}
 	}
-	if o.FourEyes == nil {
-		return made, nil
-	}
-	d.Verb, d.Found, d.o = VerbStartJob, j, o
-	e, err := startJobRule.look(ctx, &d, j, subjectOf(j, ""), new(change), s)
+	d.Verb, d.Found, d.Confirms, d.preview, d.o = VerbStartJob, j, j.Confirms, true, o
+	t, err := d.twoPeople(ctx, j, subjectOf(j, ""), &change{judges: j.judges(), money: j.Chosen.Money,
+		state: j.state(j.items())})
 	if refused, is := errors.AsType[*RefusedError](err); is {
 		made.FourEyes, err = "It "+refused.Why+".", nil
 	} else {
-		made.FourEyes = e.says()
+		made.FourEyes, made.Pending = t.notice(), t.confirms()
 	}
 	return made, err
 }
@@ -86,5 +97,10 @@ func (j *JobPreview) add(p *Preview) {
 	}
 	for _, s := range p.Money {
 		j.Sums = add(j.Sums, s)
+	}
+	for _, e := range p.Effects {
+		if e.Will == workflows.WillRun || e.Will == workflows.WillRunLater {
+			j.Kinds[e.Kind]++
+		}
 	}
 }

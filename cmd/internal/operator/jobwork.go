@@ -143,12 +143,13 @@ func (w *JobWorker) take(ctx context.Context, j *job.Job, item job.Item) error {
 func (w *JobWorker) decide(ctx context.Context, j *job.Job, item job.Item) (says string, err error) {
 	d := Decision{
 		Verb: j.Action, Target: item.Target, Who: j.Who, Why: j.Why + " (job " + j.ID + ")",
-		Request: requestOf(j.ID, item.Target), Args: Args{Effect: j.Effect, Reference: j.Reference, Found: j,
+		Request: requestOf(j.ID, item.Target), item: &item,
+		madeBy: Identity{j.Issuer, j.Subject},
+		Args: Args{Effect: j.Effect, Reference: j.Reference, Found: j,
 			To: billing.Announcement{OnlyTo: j.Filter["to"], Provision: j.Filter["provision"] == "true"}},
 	}
 	if j.Action == job.CloseTask {
-		task := strings.SplitN(item.Target, "/", 3)
-		d.Mode, d.Kind, d.Target = task[0], task[1], task[2]
+		d.Mode, d.Kind, d.Target = taskOf(item.Target)
 	}
 	if j.Action == job.Reconcile {
 		return w.reconcile(ctx, d, j.Filter["source"])
@@ -158,6 +159,13 @@ func (w *JobWorker) decide(ctx context.Context, j *job.Job, item job.Item) (says
 		return "", err
 	}
 	return answer.Says, nil
+}
+
+// taskOf reads the target of an item that is a task.
+func taskOf(target string) (mode, kind, object string) {
+	mode, rest, _ := strings.Cut(target, "/")
+	kind, object, _ = strings.Cut(rest, "/")
+	return mode, kind, object
 }
 
 // requestOf is the ID of the request about an item. An account's ID may be longer than a request's, or have spaces.

@@ -44,7 +44,7 @@ func (o *Operator) ShowLetters(ctx context.Context, id string) ([]PreviewedLette
 
 // letters previews a new run of an event, and returns its letters.
 func (o *Operator) letters(ctx context.Context, r *timeline.Receipt) ([]PreviewedLetter, error) {
-	outlook, done, err := o.openOutlook(ctx, r.ID)
+	outlook, done, err := o.Outlook(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,11 +12,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/job"
-	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -29,22 +28,22 @@ type MeaningDiff struct {
 	InForce string `json:"in_force"`
 	To      string `json:"to"`
 	// Settings are what the two say otherwise.
-	Settings []billing.Setting `json:"settings"`
+	Settings []fact.Setting `json:"settings"`
 	Reach
 	// Letters counts the letters that a switch calls for and does not send by itself, by their kind.
 	Letters map[string]int `json:"letters"`
 
-	to billing.Policy
+	to fact.Policy
 }
 
 // DiffMeaning compares the meaning with that hash, or own for "", with the one in force, as
 // [billing.CheckSwitch] does. It changes nothing.
-func DiffMeaning(ctx context.Context, pool *pgxpool.Pool, own billing.Policy, hash string,
+func DiffMeaning(ctx context.Context, pool *pgxpool.Pool, own fact.Policy, hash string,
 	told billing.Progress) (*MeaningDiff, error) {
-	to, err := own.WithLinks(ctx, pool)
+	to, err := billing.WithLinks(ctx, pool, own)
 	if hash != "" {
 		if to, err = billing.Named(ctx, pool, hash); errors.Is(err, billing.ErrNoMeaning) {
-			err = fmt.Errorf("no meaning %q: pawl meaning show lists those that were proposed", hash)
+			err = unknown("no meaning %q: pawl meaning show lists those that were proposed", hash)
 		}
 	}
 	if err != nil {
@@ -53,8 +52,14 @@ func DiffMeaning(ctx context.Context, pool *pgxpool.Pool, own billing.Policy, ha
 	return diffTo(ctx, pool, to, told)
 }
 
+// Propose stores the meaning, so that two people can bring it into force in the console.
+func (d *MeaningDiff) Propose(ctx context.Context, pool *pgxpool.Pool, by string) error {
+	_, _, err := billing.Propose(ctx, pool, d.to, by)
+	return err
+}
+
 // DiffLink is [DiffMeaning] for the meaning in force, in which a connected account is linked to one of ours.
-func DiffLink(ctx context.Context, pool *pgxpool.Pool, own billing.Policy, of billing.Connected, account string,
+func DiffLink(ctx context.Context, pool *pgxpool.Pool, own fact.Policy, of fact.Connected, account string,
 	told billing.Progress) (*MeaningDiff, error) {
 	switch ours, mapped := own.Accounts[of]; {
 	case mapped:
@@ -71,8 +76,8 @@ func DiffLink(ctx context.Context, pool *pgxpool.Pool, own billing.Policy, of bi
 }
 
 // diffTo compares a meaning with the one in force.
-func diffTo(ctx context.Context, pool *pgxpool.Pool, to billing.Policy, told billing.Progress) (*MeaningDiff, error) {
-	d := &MeaningDiff{to: to.Sealed(), Reach: newReach(), Settings: []billing.Setting{}, Letters: map[string]int{}}
+func diffTo(ctx context.Context, pool *pgxpool.Pool, to fact.Policy, told billing.Progress) (*MeaningDiff, error) {
+	d := &MeaningDiff{to: to.Sealed(), Reach: newReach(), Settings: []fact.Setting{}, Letters: map[string]int{}}
 	var err error
 	if d.InForce, err = billing.HashInForce(ctx, pool); err != nil {
 		return nil, err
@@ -111,14 +116,6 @@ func diffTo(ctx context.Context, pool *pgxpool.Pool, to billing.Policy, told bil
 	return d, nil
 }
 
-// MeaningSwitch is a switch to the meaning of a [MeaningDiff]. Rate is how many accounts are folded anew in a second,
-// at most. Letters are the kinds of letters that are sent: none by itself.
-type MeaningSwitch struct {
-	*MeaningDiff
-	Rate    float64
-	Letters []string
-}
-
 // CheckLetters refuses a kind of letter that no switch calls for.
 func CheckLetters(kinds []string) error {
 	known := slices.Sorted(maps.Values(workflows.RefoldLetters()))
@@ -132,7 +129,7 @@ func CheckLetters(kinds []string) error {
 }
 
 // lettersOf are the steps of the clock that send the letters which a job was made with.
-func lettersOf(j *job.Job) (list []billing.Why) {
+func lettersOf(j *job.Job) (list []fold.Why) {
 	kinds := strings.Split(j.Filter["letters"], ",")
 	for why, kind := range workflows.RefoldLetters() {
 		if slices.Contains(kinds, kind) {
@@ -142,115 +139,15 @@ func lettersOf(j *job.Job) (list []billing.Why) {
 	return list
 }
 
-// foldBegins is how long a fold that was under way when a diff began may have been so already.
-const foldBegins = 10 * time.Minute
-
-// applyMeaningRule switches to a meaning, and makes the job that folds the accounts anew which it hits, in one commit.
-// The request's ID is the job's. The job is also about accounts that were folded by the meaning before since the diff.
-var applyMeaningRule = rule[*MeaningSwitch, *job.Job]{
-	find: shown(func(*MeaningSwitch) string { return "meaning" }),
-	check: func(_ context.Context, d *Decision, s *MeaningSwitch) (*change, error) {
-		if s.To == s.InForce {
-			return nil, d.refuse("is in force already")
-		}
-		if err := cmp.Or(checkJob(d, s.Rate, "account"), CheckLetters(s.Letters)); err != nil {
-			return nil, err
-		}
-		return &change{
-			target: s.To,
-			before: map[string]any{"meaning": s.InForce},
-			after: map[string]any{"meaning": s.To, "settings": s.Settings, "counts": s.Counts,
-				"letters": s.Letters},
-			do: func(ctx context.Context, tx pgx.Tx) error { return s.apply(ctx, tx, d) },
-		}, nil
-	},
-	answer: func(ctx context.Context, d *Decision, s *MeaningSwitch, _ recorded) (string, *job.Job, error) {
-		says, result := "it is in force", (*job.Job)(nil)
-		for _, id := range []string{d.Request, d.Request + ofEvents} {
-			made, err := d.o.runMade(ctx, id)
-			if IsFault(err, Unknown) {
-				continue
-			}
-			if err != nil {
-				return "", nil, err
-			}
-			says, result = says+"; "+made.Says(), cmp.Or(result, made)
-		}
-		if result == nil {
-			says += ", and hits no account"
-		}
-		return says, result, nil
-	},
-}
-
-// apply switches, and makes the job, in tx.
-func (s *MeaningSwitch) apply(ctx context.Context, tx pgx.Tx, d *Decision) error {
-	switch err := billing.Switch(ctx, tx, s.InForce, s.to, d.Who, d.Why); {
-	case errors.Is(err, billing.ErrSwitched):
-		return d.refuse("was compared with one that is not in force any more: compare again, with pawl meaning diff")
-	case err != nil:
-		return err
-	}
-	if err := s.runIgnored(ctx, tx, d); err != nil {
-		return err
-	}
-	touched, err := billing.TouchedSince(ctx, tx, s.At.Add(-foldBegins))
-	if err != nil {
-		return err
-	}
-	for _, hit := range s.Accounts {
-		touched = append(touched, hit.Scope)
-	}
-	if len(touched) == 0 {
-		return nil
-	}
-	filter := map[string]string{"hash": s.To}
-	if len(s.Letters) > 0 {
-		filter["letters"] = strings.Join(s.Letters, ",")
-	}
-	return job.MakeIn(ctx, tx, job.Job{
-		ID: d.Request, Action: job.Refold, Filter: filter, Who: d.Who, Why: d.Why, Rate: s.Rate,
-	}, accountItems(touched))
-}
-
-// ofEvents ends the ID of the job that runs events.
-const ofEvents = "-events"
-
 // mapped are the connected accounts that settings map.
-func mapped(settings []billing.Setting) (list []billing.Connected) {
+func mapped(settings []fact.Setting) (list []fact.Connected) {
 	for _, set := range settings {
 		if theirs, of := strings.CutPrefix(set.Name, "sources.accounts."); of && set.Is != "" {
 			mode, id, _ := strings.Cut(theirs, "/")
-			list = append(list, billing.Connected{Mode: mode, ID: id})
+			list = append(list, fact.Connected{Mode: mode, ID: id})
 		}
 	}
 	return list
-}
-
-// runIgnored ends the questions about connected accounts that are mapped now, and makes a job that runs their events.
-func (s *MeaningSwitch) runIgnored(ctx context.Context, tx pgx.Tx, d *Decision) error {
-	var items []job.Item
-	for _, of := range mapped(s.Settings) {
-		task := billing.Task{Mode: of.Mode, Kind: billing.TaskAccount, Object: of.ID}
-		over := billing.CloseTask(task, billing.TaskDone)
-		if _, err := tx.Exec(ctx, over.SQL, over.Args...); err != nil {
-			return fmt.Errorf("close the task of %s: %w", of.ID, err)
-		}
-		list, err := receipt.IgnoredOf(ctx, tx, "stripe", of.Mode, of.ID, activities.CodeAccountNotMapped)
-		if err != nil {
-			return err
-		}
-		for _, r := range list {
-			items = append(items, job.Item{Target: r.ID, Name: r.EventID})
-		}
-	}
-	if len(items) == 0 {
-		return nil
-	}
-	return job.MakeIn(ctx, tx, job.Job{
-		ID: d.Request + ofEvents, Action: VerbRun, Who: d.Who, Why: d.Why, Rate: s.Rate,
-		Filter: map[string]string{"reason": activities.CodeAccountNotMapped},
-	}, items)
 }
 
 // targetOf names an account as the target of an item and of a refold.

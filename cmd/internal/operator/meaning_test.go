@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
 // A kind of letter that no switch of the meaning calls for is refused, and the refusal names the kinds.
@@ -28,8 +28,8 @@ func TestCheckLetters_UnknownKind_RefusedWithTheKinds(t *testing.T) {
 // not map it.
 func TestDiffLink_NoTableOrMapped_Refused(t *testing.T) {
 	t.Parallel()
-	own := billing.Policy{Linked: []string{"live"}, Accounts: map[billing.Connected]string{{Mode: "live", ID: "acct_9"}: "acme"}}
-	for of, want := range map[billing.Connected]string{
+	own := fact.Policy{Linked: []string{"live"}, Accounts: map[fact.Connected]string{{Mode: "live", ID: "acct_9"}: "acme"}}
+	for of, want := range map[fact.Connected]string{
 		{Mode: "test", ID: "acct_10"}: "accounts: {table: true}",
 		{Mode: "live", ID: "acct_9"}:  "the configuration maps acct_9 to acme",
 	} {

@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/pawlhq/pawl/schema/audit"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/rejection"
 	"github.com/pawlhq/pawl/workflows"
@@ -20,6 +20,9 @@ import (
 type Operator struct {
 	DB    *pgxpool.Pool
 	Audit *audit.Store
+	// Remote is set in a console. A worker then decides, previews and reads payloads for it; see
+	// [Operator.ServeConsoles]. The other fields are for the worker.
+	Remote bool
 	// Temporal takes decisions about runs, and the runs of jobs on TaskQueue. Questions do without it.
 	Temporal  Temporal
 	TaskQueue string
@@ -32,10 +35,9 @@ type Operator struct {
 	// Places lists what can be paused, by the kinds [Sink], [Consumer] and [Source].
 	Places map[string][]string
 	// Policy is what accounts are folded with.
-	Policy billing.Policy
-	// FourEyes are the amounts, in minor units by currency, over which two persons decide about money. One that is not
-	// listed is 0. nil lets one person decide about any.
-	FourEyes map[string]int64
+	Policy fact.Policy
+	// FourEyes is set if two people decide about live money.
+	FourEyes bool
 	// Verify checks a kept request again against its own receive time, as its source does, and returns the delivery
 	// that a live one would have been. Its error says why the request is still refused.
 	Verify func(context.Context, rejection.Rejection) (receipt.Delivery, error)

@@ -162,7 +162,7 @@ func (d *Decision) update(ctx context.Context, r *timeline.Receipt) error {
 // send sends the update once.
 func (d *Decision) send(ctx context.Context, r *timeline.Receipt) error {
 	handle, err := d.o.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: r.WorkflowID, UpdateID: d.Request, UpdateName: d.Verb, Args: []any{d.input(r)},
+		WorkflowID: r.WorkflowID, UpdateID: d.requestID(), UpdateName: d.Verb, Args: []any{d.input(r)},
 		WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err != nil {
@@ -191,8 +191,8 @@ func (o *Operator) stillParked(ctx context.Context, r *timeline.Receipt) bool {
 	return err == nil && now.Status == r.Status && now.Reason == r.Reason
 }
 
-// cameSecond refuses a decision about a run that was parked when the receipt was read, and waits for none now. Where the
-// receipt still says parked, nothing is known: a job tries again, and a person may.
+// cameSecond refuses a decision about a run that was parked when the receipt was read and has been decided since. If
+// the receipt is still parked, the outcome is unknown: a job tries again, and a person may.
 func (d *Decision) cameSecond(ctx context.Context, r *timeline.Receipt) error {
 	if !d.o.stillParked(ctx, r) {
 		return d.came(ctx, r, receipt.ErrMoved)

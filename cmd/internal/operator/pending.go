@@ -22,8 +22,8 @@ var withdrawRule = rule[pending.Decision, *pending.Decision]{
 	},
 	check: func(_ context.Context, d *Decision, p pending.Decision) (*change, error) {
 		needs := VerbNamed(p.Does())
-		if d.By != nil && !d.By.May(needs.Right()) {
-			return nil, Forbids(d.Verb+" of "+needs.Name, needs.Right())
+		if d.By != nil && !d.By.May(needs.Rights()...) {
+			return nil, Forbids(d.Verb+" of "+needs.Name, needs.Rights()...)
 		}
 		before := map[string]any{"pending": p.ID, "verb": p.Verb, "asked_by": p.AskedBy}
 		if p.Receipt != "" {

@@ -3,29 +3,35 @@ package operator
 import (
 	"slices"
 
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Preview is what a verb would do to its target. Nothing was changed to know it.
+// Preview describes the consequence of a decision. Computing it changes nothing.
 type Preview struct {
 	Verb string `json:"verb"`
-	// Receipt is the event's. For an account it is the one that the run of the clock would belong to.
+	// Receipt belongs to the event. For an account it is the receipt of the run that the decision starts.
 	Receipt timeline.Receipt `json:"receipt"`
-	// Says is the preview of a target that is neither an event nor an account.
+	// Says describes the consequence for a target that is neither an event nor an account.
 	Says string `json:"says,omitempty"`
-	// Access is what the account that is held or released may use then; nil for an event.
-	Access *billing.Access `json:"access,omitempty"`
-	// Refused says why the verb would not be taken, and Choices what can be done instead; the rest is then empty.
+	// Access is the access after the decision. It is nil if the decision cannot change access, as for an event.
+	Access *fold.Access `json:"access,omitempty"`
+	// Refused is the reason if the verb would be refused, and Choices are the alternatives. The rest is then empty.
 	Refused string   `json:"refused,omitempty"`
 	Choices []Choice `json:"choices,omitempty"`
 	workflows.Previewed
-	// WaitsFor says what a new run waits for before it is started, "" where it is started at once.
+	// WaitsFor is the reason why a new run starts later. It is empty if the run starts at once.
 	WaitsFor string `json:"waits_for,omitempty"`
-	// FourEyes says why it takes two persons, and whether one has asked for it; "" where one decides.
+	// Warning is a reason to check the decision once more. It is empty if there is none.
+	Warning string `json:"warning,omitempty"`
+	// FourEyes is set if the decision needs two people. It states whether the first person has asked for it.
 	FourEyes string `json:"four_eyes,omitempty"`
-	// Counts are how many effects each thing happens to, Money what their entries book, by that and currency.
+	// Pending is the decision of the first person that you can confirm.
+	Pending *pending.Decision `json:"pending,omitempty"`
+	// Counts has the number of effects by forecast. Money has the sums of their entries by forecast and currency.
 	Counts map[workflows.Will]int `json:"counts"`
 	Money  []Sum                  `json:"money"`
 }
@@ -40,7 +46,7 @@ type Sum struct {
 // Failed reports whether the verb would be refused.
 func (p *Preview) Failed() bool { return p.Refused != "" }
 
-// newPreview returns the preview of a verb about a target before anything is known.
+// newPreview returns an empty preview of a verb.
 func newPreview(verb string, target any) *Preview {
 	p := &Preview{Verb: verb, Previewed: workflows.Previewed{Effects: []workflows.PreviewedEffect{}},
 		Counts: map[workflows.Will]int{}, Money: []Sum{}}
@@ -50,7 +56,7 @@ func newPreview(verb string, target any) *Preview {
 	return p
 }
 
-// count sums up what happens to the effects.
+// count adds the effects to Counts and Money.
 func (p *Preview) count() {
 	for _, e := range p.Effects {
 		p.Counts[e.Will]++
@@ -66,6 +72,6 @@ func add(sums []Sum, one Sum) []Sum {
 	if i < 0 {
 		return append(sums, one)
 	}
-	sums[i].Amount += one.Amount
+	sums[i].Amount = schema.Plus(sums[i].Amount, one.Amount)
 	return sums
 }

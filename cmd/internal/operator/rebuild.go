@@ -9,11 +9,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
 // CheckRows folds facts anew by the meaning in force, or by p where none is, and returns how the rows differ from that.
 // An account that is not there is an error.
-func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p billing.Policy,
+func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p fact.Policy,
 	told billing.Progress) (found []billing.Difference, err error) {
 	if of != (billing.Scope{}) {
 		objects, err := of.Objects(ctx, pool)
@@ -28,7 +29,7 @@ func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p bill
 		return nil, err
 	}
 	err = foldAnew(ctx, pool, func(conn *pgx.Conn) (err error) {
-		found, err = billing.Check(ctx, conn, of, p, time.Now(), told)
+		found, err = billing.Check(ctx, conn, of, p, time.Time{}, told)
 		return err
 	})
 	return found, err

@@ -14,8 +14,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/cmd/internal/operator/cash"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -24,7 +27,7 @@ type Reconciler struct {
 	DB     *pgxpool.Pool
 	API    *stripe.Client
 	Source string
-	Policy billing.Policy
+	Policy fact.Policy
 	// Request, where it is set, is an ID of the request: a call repeated with it files nothing twice.
 	Request string
 	// Told, where it is set, is told of each customer whose objects are compared, and how many they are.
@@ -51,6 +54,8 @@ type Reconciliation struct {
 	Customers   []string     `json:"customers"`
 	Compared    int          `json:"compared"`
 	Differences []Difference `json:"differences"`
+	// Cash are the currencies in which the finance entries and Stripe's balance have different sums.
+	Cash []cash.Difference `json:"cash"`
 	// LeftOut says of objects that were not compared why not, by ID; of many, by what they are, and whose.
 	LeftOut map[string]string `json:"left_out"`
 	// Filed are the receipts whose runs bring our rows to what the provider says.
@@ -62,7 +67,9 @@ type Reconciliation struct {
 }
 
 // Failed reports whether a difference is left.
-func (r *Reconciliation) Failed() bool { return len(r.Differences) > 0 && len(r.Filed) == 0 }
+func (r *Reconciliation) Failed() bool {
+	return len(r.Differences)+len(r.Cash) > 0 && len(r.Filed) == 0
+}
 
 // drifted is an object that differs.
 type drifted struct {
@@ -73,14 +80,15 @@ type drifted struct {
 // Compare asks the provider for all that it holds of an account's customers, and returns where our rows say something
 // else. id is what [ShowAccount] takes, or the ID of a customer that no event has told of. It changes nothing.
 func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliation, error) {
-	found := &Reconciliation{Mode: mode, Customers: []string{}, Differences: []Difference{},
-		LeftOut: map[string]string{}, Filed: []Receipt{}, id: cmp.Or(r.Request, uuid.NewString()), source: r.Source}
+	found := &Reconciliation{Mode: mode, Customers: []string{}, Differences: []Difference{}, Filed: []Receipt{},
+		LeftOut: map[string]string{}, id: cmp.Or(r.Request, uuid.NewString()), source: r.Source}
 	customers, open, err := r.whom(ctx, id, found)
 	if err != nil {
 		return nil, err
 	}
+	sums := cash.Account{Settle: r.Policy.Settle, LeftOut: found.LeftOut}
 	for _, customer := range customers {
-		held, unread, err := r.API.OfCustomer(ctx, customer.ID, customer.Account)
+		all, err := r.API.OfCustomer(ctx, customer.ID, customer.Account)
 		if errors.Is(err, stripe.ErrNotFound) {
 			found.LeftOut[customer.ID] = "Stripe shows no such customer to the key of source " + r.Source +
 				": is it of the same account and mode?"
@@ -90,22 +98,22 @@ func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliat
 			return nil, fmt.Errorf("ask Stripe for what %s has: %w", customer.ID, err)
 		}
 		found.Customers = append(found.Customers, customer.ID)
-		for list, why := range unread {
-			found.LeftOut[list+" of "+customer.ID] = why
-		}
-		if held, err = r.rest(ctx, held, open, customer, found); err != nil {
+		sums.Add(customer, all)
+		if all.Objects, err = r.rest(ctx, all.Objects, open, customer, found); err != nil {
 			return nil, err
 		}
 		if r.Told != nil {
-			r.Told(customer.ID, len(held))
+			r.Told(customer.ID, len(all.Objects))
 		}
-		for _, o := range held {
+		for _, o := range all.Objects {
 			if err := r.compare(ctx, o, customer, found); err != nil {
 				return nil, fmt.Errorf("compare %s: %w", o.ID, err)
 			}
 		}
 	}
-	return found, nil
+	sums.Name = account.Name{Mode: found.Mode, ID: found.Account}
+	found.Cash, err = cash.Compare(ctx, r.DB, sums, time.Now())
+	return found, err
 }
 
 // whom returns the customers to ask about, and what can still change of the account as we know it.
@@ -172,7 +180,7 @@ func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Cu
 		return nil
 	}
 	found.Mode = o.Mode
-	subject := billing.Subject{
+	subject := fact.Subject{
 		Provider: "stripe", ProviderAccount: of.Account, Mode: o.Mode,
 		EventID: eventID, EventType: o.Type(), ReceiptID: uuid.Nil.String(),
 	}
@@ -204,7 +212,7 @@ func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Cu
 
 // addressDiffers compares how the customer is written to, and says nothing of the address itself. A customer who was
 // forgotten stays so; one who has no e-mail at Stripe may have told it at a checkout.
-func (r *Reconciler) addressDiffers(ctx context.Context, o stripe.Listed, s billing.Subject) ([]Difference, error) {
+func (r *Reconciler) addressDiffers(ctx context.Context, o stripe.Listed, s fact.Subject) ([]Difference, error) {
 	theirs := o.Address(s)
 	if !theirs.Whole || theirs.Email == "" {
 		return nil, nil
@@ -219,12 +227,12 @@ func (r *Reconciler) addressDiffers(ctx context.Context, o stripe.Listed, s bill
 }
 
 // factsDiffer compares what facts of an object would change.
-func (r *Reconciler) factsDiffer(ctx context.Context, o stripe.Listed, facts []billing.Fact,
+func (r *Reconciler) factsDiffer(ctx context.Context, o stripe.Listed, facts []fact.Fact,
 	found *Reconciliation) ([]Difference, error) {
 	if len(facts) == 0 {
 		return nil, nil // a customer that names no account of ours
 	}
-	var change billing.Change
+	var change fold.Change
 	err := rollBack(ctx, r.DB, func(ctx context.Context, tx pgx.Tx) (err error) {
 		change, err = billing.Apply(ctx, tx, facts, r.Policy, "reconcile", time.Time{})
 		return err
@@ -240,7 +248,7 @@ func (r *Reconciler) factsDiffer(ctx context.Context, o stripe.Listed, facts []b
 	if err != nil {
 		return nil, err
 	}
-	if s := facts[0].Subscription; billing.Behind(facts[0], known) && (s == nil || !s.Over()) {
+	if s := facts[0].Subscription; fact.Behind(facts[0], known) && (s == nil || !s.Over()) {
 		found.LeftOut[o.ID] = "Stripe shows it as it was before what is known already: ask again"
 		return nil, nil
 	}

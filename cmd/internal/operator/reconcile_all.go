@@ -68,7 +68,7 @@ func (w *JobWorker) reconcile(ctx context.Context, d Decision, only string) (say
 
 // mend files what was found to differ. An earlier try of the same item may have done that.
 func (w *JobWorker) mend(ctx context.Context, d Decision, found *Reconciliation) (says string, err error) {
-	known, err := w.Operator.Audit.Recorded(ctx, "reconcile/"+d.Request)
+	known, err := w.Operator.Audit.Recorded(ctx, "reconcile/"+d.requestID())
 	if err != nil {
 		return "", err
 	}
@@ -82,6 +82,11 @@ func (w *JobWorker) mend(ctx context.Context, d Decision, found *Reconciliation)
 	for _, id := range slices.Sorted(maps.Keys(found.LeftOut)) {
 		if !strings.Contains(id, " ") { // a list that was not read to its end asks nobody
 			asks = append(asks, id+": "+found.LeftOut[id])
+		}
+	}
+	for _, d := range found.Cash {
+		if len(found.Differences) == 0 { // a run may book it now
+			asks = append(asks, d.String())
 		}
 	}
 	switch {

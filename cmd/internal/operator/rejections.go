@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
@@ -42,9 +40,9 @@ func (o *Operator) ListRejections(ctx context.Context, f rejection.Filter) ([]Re
 
 // ShowRejection returns one refused request, with its headers and its body masked by the rule that [Mask] tells.
 func (o *Operator) ShowRejection(ctx context.Context, id string) (*Rejection, error) {
-	r, err := o.getRejection(ctx, id, "masked")
+	r, err := rejection.New(o.DB).Get(ctx, id)
 	if err != nil {
-		return nil, err
+		return nil, noRejection(id, err)
 	}
 	shown := o.reveal(r)
 	shown.Revealed, shown.Header = false, maskHeaders(shown.Header)
@@ -62,35 +60,38 @@ func (o *Operator) reveal(r rejection.Rejection) *Rejection {
 // was kept: with its signatures, for whoever verifies it again.
 const VerbRevealRejection = "reveal-rejection"
 
+// revealRejectionRule records the view in the audit trail before it reads the request.
 var revealRejectionRule = rule[rejection.Rejection, *Rejection]{
-	find: findRejection,
+	find: func(ctx context.Context, d *Decision) (rejection.Rejection, string, error) {
+		r, err := rejection.New(d.o.DB).Find(ctx, d.Target)
+		return r, "rejection/" + d.Target, noRejection(d.Target, err)
+	},
 	check: func(_ context.Context, d *Decision, r rejection.Rejection) (*change, error) {
 		return &change{target: r.ID,
-			before: map[string]any{"rejection": r.ID, "source": r.Source, "bytes": len(r.Body), "kind": d.Kind}}, nil
+			before: map[string]any{"rejection": r.ID, "source": r.Source, "bytes": r.BodySize, "kind": d.Kind}}, nil
 	},
-	answer: func(_ context.Context, d *Decision, r rejection.Rejection, _ recorded) (string, *Rejection, error) {
+	answer: func(ctx context.Context, d *Decision, r rejection.Rejection, _ recorded) (string, *Rejection, error) {
+		r, err := rejection.New(d.o.DB).Get(ctx, r.ID)
+		if err != nil {
+			return "", nil, noRejection(d.Target, err)
+		}
 		return "it is shown", d.o.reveal(r), nil
 	},
 }
 
 // findRejection finds the refused request that a decision is about.
 func findRejection(ctx context.Context, d *Decision) (rejection.Rejection, string, error) {
-	r, err := d.o.getRejection(ctx, d.Target, d.Verb)
-	return r, "rejection/" + d.Target, err
+	r, err := rejection.New(d.o.DB).Get(ctx, d.Target)
+	return r, "rejection/" + d.Target, noRejection(d.Target, err)
 }
 
-func (o *Operator) getRejection(ctx context.Context, id, why string) (rejection.Rejection, error) {
-	if _, err := uuid.Parse(id); err == nil {
-		if err := o.lookAt(ctx, why, id); err != nil {
-			return rejection.Rejection{}, err
-		}
-	}
-	r, err := rejection.New(o.DB).Get(ctx, id)
+// noRejection explains why a refused request could not be read.
+func noRejection(id string, err error) error {
 	if errors.Is(err, rejection.ErrNotFound) {
-		return r, unknown("no rejection %q is kept: they go after %d days, and when more than %d of a source are newer",
+		return unknown("no rejection %q is kept: they go after %d days, and when more than %d of a source are newer",
 			id, int(rejection.KeptFor.Hours()/24), rejection.PerSource)
 	}
-	return r, err
+	return err
 }
 
 // secretive are parts of the names of headers whose values are not shown.

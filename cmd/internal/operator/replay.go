@@ -46,7 +46,8 @@ func checkReplay(ctx context.Context, d *Decision, r *timeline.Receipt) (*change
 	if err != nil {
 		return nil, err
 	}
-	rerun := receipt.Rerun{Request: d.Request, Who: d.Who, Why: d.Why, Previous: previous}
+	rerun := receipt.Rerun{Request: d.requestID(), Who: d.Who, Why: d.Why, Previous: previous,
+		Release: d.Verb == VerbRelease}
 	latest, err := d.describe(ctx, workflowID)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/job"
 )
 
@@ -38,9 +39,9 @@ type Reread struct {
 
 // RereadFact is a fact that comes out differently.
 type RereadFact struct {
-	EventID string       `json:"event_id"`
-	Kind    billing.Kind `json:"kind"`
-	Object  string       `json:"object"`
+	EventID string    `json:"event_id"`
+	Kind    fact.Kind `json:"kind"`
+	Object  string    `json:"object"`
 	// ReadBy is the version of the reader that had read it, 0 for none.
 	ReadBy int `json:"read_by"`
 	// Fields names what differs. New is set where the event had told nothing of the object, Gone where it tells
@@ -55,7 +56,7 @@ func (r *Reread) Failed() bool { return len(r.Facts) > 0 }
 
 // ReadAgain reads the kept bodies that pass the filter with today's reader, those of some accounts alone where any is
 // named, and folds by the meaning in force what that comes to. It changes nothing.
-func ReadAgain(ctx context.Context, pool *pgxpool.Pool, p billing.Policy, accounts []billing.Scope,
+func ReadAgain(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, accounts []billing.Scope,
 	filter billing.KeptFilter, told billing.Progress) (*Reread, error) {
 	r := newReread(stripe.ReaderVersion)
 	before, undos, err := billing.Readings(ctx, pool)
@@ -64,7 +65,7 @@ func ReadAgain(ctx context.Context, pool *pgxpool.Pool, p billing.Policy, accoun
 	}
 	r.found.Before = before
 	// A person has undone these: only a newer reader asks again.
-	keeps := func(f billing.Fact) bool {
+	keeps := func(f fact.Fact) bool {
 		return f.Reader == stripe.ReaderVersion && slices.Contains(undos, f.Reading)
 	}
 	read := func(k billing.Kept) error { return r.read(k, keeps) }
@@ -86,7 +87,7 @@ func ReadAgain(ctx context.Context, pool *pgxpool.Pool, p billing.Policy, accoun
 }
 
 // UndoReading returns the changes that take a reading back.
-func UndoReading(ctx context.Context, pool *pgxpool.Pool, p billing.Policy, reading string,
+func UndoReading(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, reading string,
 	told billing.Progress) (*Reread, error) {
 	found, err := billing.Undoing(ctx, pool, reading)
 	if errors.Is(err, billing.ErrNoReading) {
@@ -106,7 +107,7 @@ func newReread(version int) *Reread {
 }
 
 // read reads one body.
-func (r *Reread) read(k billing.Kept, keeps func(billing.Fact) bool) error {
+func (r *Reread) read(k billing.Kept, keeps func(fact.Fact) bool) error {
 	if k.Body == nil {
 		r.Gone = append(r.Gone, k.EventID)
 		return nil
@@ -116,7 +117,7 @@ func (r *Reread) read(k billing.Kept, keeps func(billing.Fact) bool) error {
 		return nil
 	}
 	r.Read++
-	facts, err := stripe.Read(k.Body, billing.Subject{
+	facts, err := stripe.Read(k.Body, fact.Subject{
 		Provider: "stripe", ProviderAccount: k.Account, Mode: k.Mode, EventID: k.EventID, EventType: k.Type,
 		ReceiptID: k.ID,
 	})
@@ -137,11 +138,11 @@ func (r *Reread) read(k billing.Kept, keeps func(billing.Fact) bool) error {
 }
 
 // foresee says what the facts come to.
-func (r *Reread) foresee(ctx context.Context, pool *pgxpool.Pool, p billing.Policy, told billing.Progress) error {
+func (r *Reread) foresee(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, told billing.Progress) error {
 	for _, f := range r.found.Facts {
 		r.Facts = append(r.Facts, RereadFact{
 			EventID: f.Is.EventID, Kind: f.Is.Kind, Object: f.Is.Object, ReadBy: f.Was.Reader, Fields: f.Fields(),
-			New: f.Was.Data == billing.Data{}, Gone: f.Is.Data == billing.Data{},
+			New: f.Was.Data == fact.Data{}, Gone: f.Is.Data == fact.Data{},
 		})
 	}
 	if len(r.Facts) == 0 {
@@ -205,10 +206,9 @@ func (r *RereadDecision) apply(ctx context.Context, tx pgx.Tx, d *Decision) erro
 	for _, hit := range r.Accounts {
 		about = append(about, hit.Scope)
 	}
-	return job.MakeIn(ctx, tx, job.Job{
-		ID: d.Request, Action: job.Reread, Filter: map[string]string{"reader": fmt.Sprint(r.Reader)}, Who: d.Who,
-		Why: d.Why, Rate: r.Rate,
-	}, accountItems(about))
+	return job.MakeIn(ctx, tx, d.makes(job.Job{
+		ID: d.Request, Action: job.Reread, Filter: map[string]string{"reader": fmt.Sprint(r.Reader)}, Rate: r.Rate,
+	}), accountItems(about))
 }
 
 // accountItem is an account as the item of a job.

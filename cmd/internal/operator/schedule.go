@@ -13,6 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/withheld"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -86,6 +87,14 @@ func (s *Scheduled) FindGaps(ctx context.Context, in workflows.GapsInput) (r wor
 	go heartbeat(alive)
 	gaps := *asked.Gaps
 	gaps.API = asked.API.With(behindPatience)
+	started, err := withheld.SourceStarted(ctx, s.Operator.DB, in.Source)
+	if err != nil {
+		return r, err
+	}
+	if started == nil {
+		r.Says = "source " + in.Source + " has had neither a delivery nor an import: nothing is searched yet"
+		return r, nil
+	}
 	now := gaps.Now()
 	report, err := gaps.Find(ctx, now.Add(-in.Back), now.Add(-underway))
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema"
@@ -22,17 +24,29 @@ const (
 // ErrNobody means that nobody is signed in by a secret: it is no session's, or the session is over.
 var ErrNobody = errors.New("nobody is signed in")
 
+// Verified is how a console has verified a person's name.
+type Verified struct {
+	// Via is [ByPassword] or [ByOIDC].
+	Via string
+	// Credential is a fingerprint of the password's hash, "" without a password.
+	Credential string
+}
+
 // SignIn keeps a person signed in for so long at most, and returns the secret of the session. It refuses a name that
-// the audit trail could take for somebody else's.
-func SignIn(ctx context.Context, db schema.DB, p Person, via string, lasts time.Duration) (secret string, err error) {
+// the audit trail could take for another's.
+func SignIn(ctx context.Context, db schema.DB, p Person, by Verified, lasts time.Duration) (secret string, err error) {
 	if err := CheckName(p.Name); err != nil {
 		return "", err
+	}
+	if p.Issuer == "" || p.Subject == "" {
+		return "", fmt.Errorf("the sign-in of %q has no issuer or no subject", p.Name)
 	}
 	roles := []string{}
 	for _, r := range p.Roles {
 		roles = append(roles, string(r))
 	}
-	return session.New(db).Begin(ctx, session.Session{Name: p.Name, Roles: roles, Via: via}, lasts)
+	return session.New(db).Begin(ctx, session.Session{Issuer: p.Issuer, Subject: p.Subject, Name: p.Name,
+		Roles: roles, Via: by.Via, Credential: by.Credential}, lasts)
 }
 
 // CheckName refuses a name that cannot be that of a verified person: the names of the command line begin with "uid:",
@@ -43,24 +57,24 @@ func CheckName(name string) error {
 		return fmt.Errorf("a person's name has 1 to %d bytes", workflows.MaxWho)
 	case strings.HasPrefix(name, "uid:") || strings.HasPrefix(name, "token:"):
 		return fmt.Errorf("%q is no name of a person: such names are for the command line and for tokens", name)
-	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return fmt.Errorf("the name %q has control characters", name)
+	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || !utf8.ValidString(name):
+		return fmt.Errorf("the name %q has control characters or invisible ones", name)
 	}
 	return nil
 }
 
-// SignedIn returns the person of a session, and how the name was verified. The error is [ErrNobody] for none.
-func SignedIn(ctx context.Context, db schema.DB, secret string) (p *Person, via string, err error) {
+// SignedIn returns the person of a session, and how the name was verified. The error is [ErrNobody] without a session.
+func SignedIn(ctx context.Context, db schema.DB, secret string) (p *Person, by Verified, err error) {
 	found, err := session.New(db).Find(ctx, secret)
 	if errors.Is(err, schema.ErrNotFound) {
-		return nil, "", ErrNobody
+		return nil, by, ErrNobody
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, by, err
 	}
-	p = &Person{Name: found.Name}
+	p = &Person{Identity: Identity{found.Issuer, found.Subject}, Name: found.Name}
 	for _, r := range found.Roles {
 		p.Roles = append(p.Roles, role.Role(r))
 	}
-	return p, found.Via, nil
+	return p, Verified{Via: found.Via, Credential: found.Credential}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
 // TaskResult is a task that somebody has taken or closed, or noted something about.
@@ -35,6 +36,9 @@ var taskRule = rule[struct{}, *TaskResult]{
 		if err != nil {
 			return nil, err
 		}
+		if err := d.changed(t.Since); err != nil {
+			return nil, err
+		}
 		after := TaskResult{t.Kind, t.Object, t.Mode, t.State, t.TakenBy}
 		do := func(context.Context, account.Execer, account.Task) (bool, error) { return true, nil }
 		switch d.Verb {
@@ -47,11 +51,11 @@ var taskRule = rule[struct{}, *TaskResult]{
 			if t.Kind == billing.TaskReview {
 				return nil, d.refuse("is reviewed by its event %s, which waits for the end of that: decide there, with pawl events approve or reject %[1]s", t.Event)
 			}
-			after.State, do = billing.TaskDone, account.Done
+			after.State, do = fold.TaskDone, account.Done
 		}
 		return &change{
-			target: d.Target,
-			before: map[string]any{"kind": t.Kind, "mode": t.Mode, "account": t.Account, "state": billing.TaskOpen},
+			target: d.Target, judges: judgesTask(d.Verb, t.Mode, t.Kind),
+			before: map[string]any{"kind": t.Kind, "mode": t.Mode, "account": t.Account, "state": fold.TaskOpen},
 			after: map[string]any{"kind": after.Kind, "object": after.Object, "mode": after.Mode, "state": after.State,
 				"taken_by": after.TakenBy},
 			do: func(ctx context.Context, tx pgx.Tx) error {
@@ -68,9 +72,6 @@ var taskRule = rule[struct{}, *TaskResult]{
 		if err := rec.read(rec.After, res); err != nil {
 			return "", nil, err
 		}
-		if d.Kind != "" && d.Kind != res.Kind || d.Mode != "" && d.Mode != res.Mode {
-			return "", nil, d.refuse("has another task that request ID %s was about, of kind %s in mode %s: a new decision needs another ID", d.Request, res.Kind, res.Mode)
-		}
 		says := map[string]string{VerbTakeTask: "taken by " + res.TakenBy, VerbNoteTask: "noted",
 			VerbCloseTask: "done"}[d.Verb]
 		return fmt.Sprintf("%s of %s (%s) is %s", res.Kind, res.Object, res.Mode, says), res, nil
@@ -84,7 +85,7 @@ func findTask(ctx context.Context, d *Decision) (*account.Task, error) {
 		return nil, err
 	}
 	open := slices.DeleteFunc(about, func(t account.Task) bool {
-		return t.State != billing.TaskOpen || d.Kind != "" && t.Kind != d.Kind || d.Mode != "" && t.Mode != d.Mode
+		return t.State != fold.TaskOpen || d.Kind != "" && t.Kind != d.Kind || d.Mode != "" && t.Mode != d.Mode
 	})
 	if len(open) == 0 {
 		return nil, noTask(d)

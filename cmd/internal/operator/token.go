@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,7 +55,8 @@ func tokenVerbs() []Verb {
 				Required: true, Value: func(a *Args) *string { return &a.Role }},
 			{Name: "expires", Usage: "`when` it ends: 90d, 2027-01-31, a time, or never (required)", Required: true,
 				Value: func(a *Args) *string { return &a.Expires }},
-			{Name: "networks", Usage: "the only `networks` that it may be used from: 10.0.0.0/8,192.0.2.7 (default: all)",
+			{Name: "networks", Required: true,
+				Usage: "the only `networks` that it may be used from: 10.0.0.0/8,192.0.2.7, or all (required)",
 				Value: func(a *Args) *string { return &a.Networks }},
 		},
 		Long: `Make a token for a program that uses the API, and show it. It is shown this once: pawl keeps its hash. The audit trail
@@ -85,8 +87,10 @@ var newTokenRule = rule[*newToken, *TokenResult]{
 		if t.ExpiresAt, err = expiry(d.Expires, time.Now()); err != nil {
 			return nil, "", err
 		}
-		t.Networks, err = networks(d.Networks)
-		return t, "token/" + t.Name, err
+		if t.Networks, err = networks(d.Networks); err != nil {
+			return nil, "", err
+		}
+		return t, "token/" + t.Name, d.narrower(t)
 	},
 	check: func(_ context.Context, d *Decision, t *newToken) (*change, error) {
 		return &change{
@@ -163,6 +167,9 @@ func expiry(text string, now time.Time) (*time.Time, error) {
 
 // networks reads a list of networks and addresses.
 func networks(text string) (list []netip.Prefix, err error) {
+	if text == allNetworks {
+		return nil, nil
+	}
 	for _, word := range strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' }) {
 		n, err := netip.ParsePrefix(word)
 		if err != nil {
@@ -176,7 +183,43 @@ func networks(text string) (list []netip.Prefix, err error) {
 		}
 		list = append(list, n.Masked())
 	}
+	if len(list) == 0 {
+		return nil, invalid("networks: name at least one, as 10.0.0.0/8, or write %s", allNetworks)
+	}
 	return list, nil
+}
+
+// allNetworks lets a token be used from everywhere.
+const allNetworks = "all"
+
+// narrower refuses a token that may do more than the token that makes it: by its role, from other networks, or longer.
+func (d *Decision) narrower(made *newToken) error {
+	if d.By == nil || !d.By.program() {
+		return nil
+	}
+	by := d.By
+	switch {
+	case slices.ContainsFunc(role.All(), func(r role.Role) bool { return string(r) == made.Role && !by.covers(r) }):
+		return fault(Forbidden, "role: a token makes no token that may do more than itself")
+	case by.Until != nil && (made.ExpiresAt == nil || made.ExpiresAt.After(*by.Until)):
+		return fault(Forbidden, "expires: a token makes no token that lasts longer than itself, until %s",
+			timeOf(*by.Until))
+	case len(by.Networks) > 0 && (len(made.Networks) == 0 || slices.ContainsFunc(made.Networks, by.isElsewhere)):
+		return fault(Forbidden, "networks: a token makes no token for other networks than its own")
+	}
+	return nil
+}
+
+// isElsewhere reports whether a network is outside of the token's networks.
+func (p *Person) isElsewhere(n netip.Prefix) bool {
+	return !slices.ContainsFunc(p.Networks, func(own netip.Prefix) bool {
+		return own.Bits() <= n.Bits() && own.Contains(n.Addr())
+	})
+}
+
+// covers reports whether the person has all rights of a role.
+func (p *Person) covers(r role.Role) bool {
+	return !slices.ContainsFunc(role.Rights(), func(right role.Right) bool { return r.May(right) && !p.May(right) })
 }
 
 // ErrToken means that a token is not accepted. It says no more: not whether it was never made, has ended, or is used
@@ -223,5 +266,7 @@ func (t *Tokens) Person(ctx context.Context, text, address string) (*Person, err
 	if last, _ := t.used.Swap(found.Name, minute); age < tokenFresh && last != minute {
 		_ = token.Used(ctx, t.db, found.Name) // that its use cannot be written is no reason to refuse it
 	}
-	return &Person{Name: "token:" + found.Name, Roles: []role.Role{role.Role(found.Role)}}, nil
+	return &Person{Identity: Identity{IssuerToken, found.Name}, Name: "token:" + found.Name,
+		Networks: found.Networks, Until: found.ExpiresAt,
+		Roles: []role.Role{role.Role(found.Role)}}, nil
 }

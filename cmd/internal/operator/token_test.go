@@ -69,7 +69,7 @@ func TestToken_NotAccepted_OneError(t *testing.T) {
 	o := over(db, says(nil))
 	texts := map[string]string{"never made": token.New(), "no token": "pawl_x", "empty": ""}
 	for _, name := range []string{"revoked", "expired"} {
-		answer, err := o.Decide(t.Context(), newToken(name, "", operator.Args{Role: "admin", Expires: "never"}))
+		answer, err := o.Decide(t.Context(), newToken(name, "", operator.Args{Role: "admin", Expires: "never", Networks: "all"}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,10 +98,45 @@ func TestToken_NotAccepted_OneError(t *testing.T) {
 	for name, d := range map[string]operator.Decision{
 		"name": newToken("a b", "", operator.Args{Role: "viewer", Expires: "1d"}), "role": newToken("a", "", operator.Args{Role: "root", Expires: "1d"}),
 		"past": newToken("a", "", operator.Args{Role: "viewer", Expires: "2020-01-01"}), "no end": newToken("a", "", operator.Args{Role: "viewer"}),
+		"no network": newToken("a", "", operator.Args{Role: "viewer", Expires: "1d"}), "blank network": newToken("a", "", operator.Args{Role: "viewer", Expires: "1d", Networks: " , "}),
+		"no text": newToken("a", "", operator.Args{Role: "viewer", Expires: "1d", Networks: "\xff"}),
 		"network": newToken("a", "", operator.Args{Role: "viewer", Expires: "1d", Networks: "10.0.0.0/99"}),
 	} {
 		if _, err := o.Decide(t.Context(), d); !operator.IsFault(err, operator.Invalid) {
 			t.Errorf("wrong %s: %v, want that it cannot be understood", name, err)
+		}
+	}
+}
+
+// A token makes nothing that may do more than itself, from elsewhere, or longer.
+func TestToken_MakesNothingWiderThanItself(t *testing.T) {
+	t.Parallel()
+	db := schematest.New(t)
+	o := over(db, says(nil))
+	made, err := o.Decide(t.Context(), newToken("deployer", "", operator.Args{Role: "admin", Expires: "10d", Networks: "10.0.0.0/8"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployer, err := operator.NewTokens(db, time.Minute).Person(t.Context(), made.Result.(*operator.TokenResult).Token, "10.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		args operator.Args
+		says string // "" for a token that is made
+	}{
+		"narrower":       {operator.Args{Role: "viewer", Expires: "1d", Networks: "10.1.0.0/16,10.2.3.4"}, ""},
+		"the-same":       {operator.Args{Role: "admin", Expires: "9d", Networks: "10.0.0.0/8"}, ""},
+		"everywhere":     {operator.Args{Role: "viewer", Expires: "1d", Networks: "all"}, "networks: a token makes no token"},
+		"larger-network": {operator.Args{Role: "viewer", Expires: "1d", Networks: "10.0.0.0/7"}, "networks: a token makes no token"},
+		"elsewhere":      {operator.Args{Role: "viewer", Expires: "1d", Networks: "10.0.0.1,192.0.2.1"}, "networks: a token makes no token"},
+		"longer":         {operator.Args{Role: "viewer", Expires: "11d", Networks: "10.0.0.1"}, "expires: a token makes no token"},
+		"for-ever":       {operator.Args{Role: "viewer", Expires: "never", Networks: "10.0.0.1"}, "expires: a token makes no token"},
+	} {
+		d := newToken(name, "", tt.args)
+		d.By = deployer
+		if _, err := o.Decide(t.Context(), d); tt.says == "" && err != nil || tt.says != "" && (!operator.IsFault(err, operator.Forbidden) || !strings.Contains(err.Error(), tt.says)) {
+			t.Errorf("%s: %v, want %q", name, err, tt.says)
 		}
 	}
 }

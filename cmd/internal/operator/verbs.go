@@ -57,16 +57,22 @@ type Verb struct {
 	// ManyTasks is set where it acts on many tasks.
 	Many      []string
 	ManyTasks bool
+	// Reason narrows a bulk decision to events with this reason code, "" for any.
+	Reason string
 	// Needs is the right that the verb needs; "" stands for [role.RightDecide].
 	Needs role.Right
-	// Judges is set for a verb that says what becomes of money. It takes two persons over [Operator.FourEyes]. A retry
-	// and a replay follow the rules, and do each effect once: they judge nothing.
+	// Judges is set for a verb that decides what becomes of money. If [Operator.FourEyes] is set and the money is live,
+	// it needs two people. A retry and a replay follow the rules and do each effect once, so they judge nothing; but a
+	// retry that answers a review needs two people as well.
 	Judges bool
 	// Previews is set where a dry run shows more than the check.
 	Previews bool
 
 	rule decides
 }
+
+// Confirmable reports whether a second person may have to confirm the verb.
+func (v *Verb) Confirmable() bool { return v.Judges || v.Name == VerbRetry }
 
 // Flag is a flag of a verb.
 type Flag struct {
@@ -151,13 +157,13 @@ effect's key, and --yes does not stand for that; a script that has made sure giv
 			Name: VerbApprove, Judges: true, Command: "events approve", Target: "ID", Short: "Answer a review with yes",
 			Needs: role.RightMoney, rule: eventRule, Previews: true, Many: parked,
 			Long: `Answer what a rule asks about an event that needs a review, with yes. The consequence is shown first.
-docs/operations.md lists the questions and what each answer does.`,
+docs/operations/review.md lists the questions and what each answer does.`,
 		},
 		{
 			Name: VerbReject, Judges: true, Command: "events reject", Target: "ID", Short: "Answer a review with no",
 			Needs: role.RightMoney, rule: eventRule, Previews: true, Many: parked,
 			Long: `Answer what a rule asks about an event that needs a review, with no. The consequence is shown first.
-docs/operations.md lists the questions and what each answer does.`,
+docs/operations/review.md lists the questions and what each answer does.`,
 		},
 		{
 			Name: VerbReplay, Command: "events replay", Target: "ID", Short: "Run an event again whose run has ended",
@@ -217,13 +223,17 @@ anybody who has it. OBJECT is as pawl tasks list shows it.`,
 		},
 		{
 			Name: VerbClaim, Judges: true, Needs: role.RightMoney, Command: "money claim", Target: "ID",
-			Short: "Give money that is not booked to an account, and book it", rule: claimRule,
-			Flags: []Flag{{Name: "account", Usage: "the `account` that it is of (required)", Required: true,
+			Short: "Assign money that is not booked to an account, and book it", rule: claimRule,
+			Flags: []Flag{{Name: "account", Usage: "the `account` that gets the money (required)", Required: true,
 				Value: func(a *Args) *string { return &a.Account }}, flagMode}, Previews: true,
-			Long: `Give a payment, a refund, a dispute, a credit note or a checkout session that is not booked to an account, and book it,
-with the refunds and disputes of a payment since. pawl money unclaimed lists them. An invoice books its own payments:
-claim none of those, but their refund or dispute. A checkout session comes whole: the account has the purchase, and
-the letter goes out. The audit trail has who and why.`,
+			Long: `Assign an object that is not booked to an account, and book it: a payment with its refunds and disputes, a
+refund, a dispute, a credit note or a checkout session. pawl money unclaimed lists these objects. An invoice books its own
+payments: claim the refund or the dispute of an invoice, and not its payment. A checkout session is claimed as a whole:
+the account has the purchase, and the e-mail is sent.
+
+A claim is final: the object and its entry stay at the account. An account that pawl does not know is created, so check
+the name with --dry-run, which warns about a new account. docs/operations/unassigned-money.md states what you can do
+after a claim for the wrong account. The audit trail contains your name and the reason.`,
 		},
 		{
 			Name: VerbCorrect, Judges: true, Needs: role.RightMoney, Command: "money correct", Target: "ID",
@@ -234,7 +244,7 @@ asks for that where bodies were read again, or another meaning came into force. 
 and finance gets it within seconds. pawl tasks close lets things stand instead. The audit trail has who and why.`,
 		},
 		{
-			Name: VerbCloseTask, Needs: role.RightTasks, Command: "tasks close", Target: "OBJECT",
+			Name: VerbCloseTask, Judges: true, Needs: role.RightTasks, Command: "tasks close", Target: "OBJECT",
 			Short: "Say that the open task about an object is done, or all of one cause", rule: taskRule,
 			Flags: []Flag{flagKind, flagMode}, ManyTasks: true,
 			Long: `Say that the open task about an object is done. OBJECT is as pawl tasks list shows it. The audit trail has who and
@@ -289,8 +299,12 @@ it came, and take it in as if it came now. A request that is still refused stays
 			rule: reconcileRule},
 		{Name: VerbRebuild, Target: "ACCOUNT", Short: "Bring an account's rows to what its facts come to",
 			rule: rebuildRule, Flags: []Flag{flagMode}},
-		{Name: VerbApplyMeaning, Target: "HASH", Short: "Bring another meaning of the facts into force",
-			Needs: role.RightAdmin, rule: applyMeaningRule},
+		{Name: VerbApplyMeaning, Judges: true, Command: "meaning apply", Target: "HASH",
+			Short: "Bring another meaning of the facts into force", Needs: role.RightAdmin, rule: applyMeaningRule,
+			Flags: []Flag{{Name: "letters", Usage: "send letters of this `kind` as well, or of several kinds",
+				Value: func(a *Args) *string { return &a.Letters }}},
+			Long: `Bring a meaning that a process has proposed into force for all processes, as a job of a worker, which folds the accounts
+anew that the meaning hits. pawl meaning show lists the hashes. pawl meaning diff --hash HASH shows the accounts.`},
 		{Name: VerbRefold, Target: "MODE/ACCOUNT", Short: "Fold an account anew, by the meaning in force",
 			rule: refoldRule},
 		{Name: VerbApplyReading, Target: "READING", Short: "Have the facts of another reading of kept bodies count",
@@ -300,7 +314,7 @@ it came, and take it in as if it came now. A request that is still refused stays
 		{Name: job.Announce, Target: "MODE/ACCOUNT", Short: "Tell subscribers what an account may use",
 			rule: announceRule},
 	}
-	verbs = slices.Concat(verbs, pauseVerbs(), tokenVerbs())
+	verbs = slices.Concat(verbs, pauseVerbs(), effectVerbs(), tokenVerbs())
 }
 
 // Verbs lists what can be decided.

@@ -13,6 +13,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/breaker"
@@ -63,6 +64,7 @@ func Causes(ctx context.Context, cfg *config.Config, o *operator.Operator) (foun
 		"parked": c.parked, "unstarted": c.unstarted, "task": c.tasks, "uncertain": c.uncertain, "sink": c.sinks,
 		"subscriber": c.subscribers, "meaning": c.meanings, "job": c.jobs, "source": c.sources,
 		"endpoint": c.endpoints, "failing": c.failing, "secret": c.secrets, "idle": c.idle, "second-person": c.pending,
+		"repeated": c.repeated,
 	} {
 		list, err := read(ctx)
 		if err != nil {
@@ -102,12 +104,12 @@ func (c causes) parked(ctx context.Context) (list []notice.Cause, err error) {
 		if p.ReasonCode != "" {
 			command += " --reason " + p.ReasonCode
 		}
-		dead, runbook := p.Status == string(receipt.Dead), "a-run-is-parked"
+		dead, runbook := p.Status == string(receipt.Dead), "parked-event"
 		switch {
 		case dead && p.Events >= many:
-			runbook = "many-events-at-once"
+			runbook = "bulk-decisions"
 		case !dead && !strings.HasPrefix(p.ReasonCode, "effect_"):
-			runbook = "a-rule-asks"
+			runbook = "review"
 		}
 		list = append(list, notice.Cause{
 			Name:     strings.Join([]string{p.Mode, p.Status, about, p.ReasonCode}, ":"),
@@ -129,7 +131,7 @@ func (c causes) unstarted(ctx context.Context) (list []notice.Cause, err error) 
 	return []notice.Cause{{
 		Name: "received", Severity: notice.Page,
 		What:  "workflows do not start: " + output.Plural(waiting.Count, "event") + " received",
-		Since: *waiting.Oldest, Count: waiting.Count, Command: "doctor", Runbook: "temporal-is-down",
+		Since: *waiting.Oldest, Count: waiting.Count, Command: "doctor", Runbook: "temporal-down",
 	}}, nil
 }
 
@@ -144,13 +146,13 @@ func (c causes) sources(ctx context.Context) (list []notice.Cause, err error) {
 			Name: s.Source, Severity: pages(true, string(c.cfg.Sources[s.Source].Mode)), Since: s.Last, Count: 1,
 			What: fmt.Sprintf("source %s is silent: %d deliveries were to be expected since its last one", s.Source,
 				s.Expected),
-			Command: "gaps " + operator.ShellWord(s.Source) + " --from 3d", Runbook: "have-all-events-come",
+			Command: "gaps " + operator.ShellWord(s.Source) + " --from 3d", Runbook: "missing-events",
 		})
 	}
 	return list, err
 }
 
-// endpoints are what the last looks at the sources' endpoints have found.
+// endpoints returns the findings of the last looks at the sources' endpoints.
 func (c causes) endpoints(ctx context.Context) (list []notice.Cause, err error) {
 	all, err := Endpoints(ctx, c.cfg, c.DB)
 	for _, e := range all {
@@ -162,10 +164,13 @@ func (c causes) endpoints(ctx context.Context) (list []notice.Cause, err error) 
 				Name: e.Source + ":" + string(f.Kind), Since: f.Since, Count: 1,
 				What:     "source " + e.Source + ": " + f.Says,
 				Severity: pages(f.Kind == endpoint.Off, string(c.cfg.Sources[e.Source].Mode)),
-				Command:  "doctor", Runbook: "an-endpoint-is-off-or-differs",
+				Command:  "doctor", Runbook: "endpoint",
 			}
 			if f.Kind == endpoint.Off {
 				cause.Command = operator.Backfill(e)
+			}
+			if !f.Kind.Lasts() {
+				cause.Name, cause.Once = cause.Name+":"+f.About, true
 			}
 			list = append(list, cause)
 		}
@@ -183,7 +188,7 @@ func (c causes) failing(ctx context.Context) (list []notice.Cause, err error) {
 		list = append(list, notice.Cause{
 			Name: f.Source, Since: f.Since, Count: f.Failures, What: "source " + f.Source + ": " + f.Says,
 			Severity: pages(f.Share >= GivesUpNow, string(c.cfg.Sources[f.Source].Mode)), Command: "doctor",
-			Runbook: "a-provider-is-about-to-give-up",
+			Runbook: "failing-source",
 		})
 	}
 	return list, err
@@ -204,7 +209,7 @@ func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
 		if t.Mode != live || t.Kind == billing.TaskReview || idle && c.now.Sub(t.Oldest) < idleFor {
 			continue
 		}
-		urgent, runbook, name := t.Kind == billing.TaskPrice, "a-task-waits", t.Mode+":"+t.Kind
+		urgent, runbook, name := t.Kind == billing.TaskPrice, "tasks", t.Mode+":"+t.Kind
 		command := "tasks list --kind " + t.Kind + " --mode " + t.Mode
 		if t.About != "" {
 			command += " --about " + operator.ShellWord(t.About)
@@ -213,11 +218,11 @@ func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
 		switch {
 		case t.Kind == billing.TaskAccount:
 			what = "no source maps connected account " + t.About
-			runbook, name = "which-account-a-connected-account-is", name+":"+t.About
+			runbook, name = "connected-accounts", name+":"+t.About
 		case t.About != "":
 			what = fmt.Sprintf("nothing says what price %s means, paid for by %s", t.About,
 				output.Plural(t.Tasks, "account"))
-			runbook, name = "a-price-was-not-mapped", name+":"+t.About
+			runbook, name = "unmapped-price", name+":"+t.About
 		}
 		if t.DueBy != nil {
 			what += ", due by " + t.DueBy.UTC().Format(minutes)
@@ -242,13 +247,13 @@ func (c causes) pending(ctx context.Context) (list []notice.Cause, err error) {
 		cause := notice.Cause{Name: verb, Severity: notice.Ticket, Since: of[0].AskedAt, Count: len(of),
 			What: fmt.Sprintf("a second person is to decide: %s of %s, the first until %s", verb,
 				output.Plural(len(of), "target"), of[0].Until.UTC().Format(minutes)),
-			Money: map[string]int64{}, Command: "status", Runbook: "a-decision-waits-for-a-second-person"}
+			Money: map[string]int64{}, Command: "status", Runbook: "second-person"}
 		if page := c.cfg.Console.URL; page != "" {
 			cause.What += ", at " + page
 		}
 		for _, p := range of {
 			for currency, amount := range p.Money {
-				cause.Money[currency] += amount
+				cause.Money[currency] = schema.Plus(cause.Money[currency], amount)
 			}
 		}
 		list = append(list, cause)
@@ -267,7 +272,7 @@ func (c causes) uncertain(ctx context.Context) (list []notice.Cause, err error) 
 			Name: d.Mode + ":" + d.Kind, Severity: notice.Ticket,
 			What:  fmt.Sprintf("in doubt: %s of kind %s (%s)", output.Plural(d.Effects, "effect"), d.Kind, d.Mode),
 			Since: d.Since, Count: d.Effects, Command: "events list --reason " + inDoubt,
-			Runbook: "a-mail-is-uncertain",
+			Runbook: "uncertain-email",
 		})
 	}
 	return list, err
@@ -288,7 +293,7 @@ func (c causes) sinks(ctx context.Context) (list []notice.Cause, err error) {
 		}
 		list = append(list, notice.Cause{
 			Name: b.Sink, Severity: severity, What: "sink " + b.Sink + " is out: " + b.Reason, Since: b.Since, Count: 1,
-			Command: "sinks", Runbook: "a-sink-is-out",
+			Command: "sinks", Runbook: "sink-down",
 		})
 	}
 	return list, err
@@ -305,7 +310,7 @@ func (c causes) subscribers(ctx context.Context) (list []notice.Cause, err error
 		}
 		list = append(list, notice.Cause{
 			Name: name, Severity: notice.Ticket, What: "subscriber " + name + " does not take its news", Since: u.Since,
-			Count: 1, Command: "sinks check", Runbook: "a-subscriber-does-not-answer",
+			Count: 1, Command: "sinks check", Runbook: "failing-subscriber",
 		})
 	}
 	return list, err
@@ -317,7 +322,7 @@ func (c causes) meanings(ctx context.Context) (list []notice.Cause, err error) {
 	if err != nil {
 		return nil, err
 	}
-	cause := notice.Cause{Severity: notice.Ticket, Count: 1, Runbook: "a-price-was-not-mapped"}
+	cause := notice.Cause{Severity: notice.Ticket, Count: 1, Runbook: "unmapped-price"}
 	for _, m := range proposals {
 		cause.Name, cause.Command = "proposed:"+m.Hash, "meaning diff --hash "+m.Hash
 		cause.What = "a worker's file says another meaning of the facts than that in force: " + m.Hash
@@ -348,7 +353,7 @@ func (c causes) jobs(ctx context.Context) (list []notice.Cause, err error) {
 			Name: j.ID, Severity: notice.Ticket, Once: true, Since: *j.FinishedAt, Count: 1,
 			What: fmt.Sprintf("a %s job has ended, and %d of %s have failed", j.Action, j.Failed,
 				output.Plural(j.Items, j.Noun())),
-			Command: "jobs show " + operator.ShellWord(j.ID), Runbook: "many-events-at-once",
+			Command: "jobs show " + operator.ShellWord(j.ID), Runbook: "bulk-decisions",
 		})
 	}
 	return list, err

@@ -21,6 +21,7 @@ import (
 	"github.com/pawlhq/pawl/schema/notice"
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/pause"
+	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/rejection"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
@@ -28,8 +29,8 @@ import (
 
 // Concern is something that a person should know of, and that no event shows.
 type Concern struct {
-	// The kind, What, is "paused", "refused", "subscriber", "meaning", "untold", "endpoint", "failing", "schedule" or
-	// "workers". Name says which one.
+	// The kind, What, is "paused", "refused", "subscriber", "meaning", "untold", "endpoint", "failing", "unconsumed",
+	// "repeated", "unclaimed", "unmapped", "schedule" or "workers". Name says which one.
 	What string `json:"what"`
 	Name string `json:"name"`
 	// Since is nil where nobody knows it.
@@ -50,11 +51,8 @@ const (
 	askTemporal = 3 * time.Second
 )
 
-// Concerns returns the pauses, the deliveries that were refused within the last hour, the subscribers that take no
-// news, the meanings that workers propose, the sinks for people that take no messages, the endpoints that are not as
-// their sources want them, the sources whose deliveries we fail to take, and the schedules that are paused or have
-// found what waits for a person. It also tells if no worker takes the events: it asks Temporal for that only if an
-// event has waited for longer than a minute.
+// Concerns returns the concerns of each kind. Refused deliveries count for an hour. Concerns asks Temporal for workers
+// only if an event has waited for longer than a minute.
 func Concerns(ctx context.Context, cfg *config.Config, o *operator.Operator,
 	waiting []timeline.Cause) ([]Concern, error) {
 	concerns := []Concern{}
@@ -118,22 +116,45 @@ func Concerns(ctx context.Context, cfg *config.Config, o *operator.Operator,
 	return concerns, nil
 }
 
-// sources returns the faults of endpoints that people are told, and the sources whose deliveries we fail to take.
+// sources returns the money that is not booked, the lasting faults of endpoints, the sources whose deliveries we fail
+// to take, and the sources that keep delivering parked events.
 func sources(ctx context.Context, cfg *config.Config, o *operator.Operator) (concerns []Concern, err error) {
+	if concerns, err = unbooked(ctx, cfg, o); err != nil {
+		return nil, err
+	}
 	watched, err := Endpoints(ctx, cfg, o.DB)
 	if err != nil {
 		return nil, err
 	}
 	failing, err := Countdowns(ctx, cfg, o.DB)
+	if err != nil {
+		return nil, err
+	}
 	for _, f := range failing {
 		concerns = append(concerns, Concern{"failing", f.Source, &f.Since, f.Says, "doctor"})
 	}
+	for _, name := range Unconsumed(cfg) {
+		first, found, err := receipt.FirstNotWanted(ctx, o.DB, name)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			concerns = append(concerns, Concern{"unconsumed", name, &first,
+				"nothing consumes its events, and each is ignored: set sources." + name +
+					".relay, or remove the source",
+				"events list --status ignored --source " + operator.ShellWord(name)})
+		}
+	}
 	for _, e := range watched {
 		for _, f := range e.Findings {
-			if f.Kind.Urgent() {
+			if f.Kind.Lasts() {
 				concerns = append(concerns, Concern{"endpoint", e.Source, &f.Since, f.Says, "doctor"})
 			}
 		}
+	}
+	repeated, err := causes{Operator: o}.repeated(ctx)
+	for _, r := range repeated {
+		concerns = append(concerns, Concern{"repeated", r.Name, &r.Since, r.What, r.Command})
 	}
 	return concerns, err
 }

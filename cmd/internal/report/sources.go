@@ -1,4 +1,4 @@
-// Package report tells how pawl stands: its sources with their secrets, its sinks, and what waits or is parked.
+// Package report reports the state of pawl: its sources with their secrets, its sinks, and what waits or is parked.
 package report
 
 import (
@@ -14,7 +14,21 @@ import (
 	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
 )
+
+// Unconsumed returns the names of the sources without a consumer: no flow is for a type that they take, and they
+// relay to no consumer.
+func Unconsumed(cfg *config.Config) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
+		s := cfg.Sources[name]
+		hasFlow := func(eventType string) bool { return len(s.Events) == 0 || slices.Contains(s.Events, eventType) }
+		if len(s.Relay) == 0 && !slices.ContainsFunc(workflows.Types(s.Provider), hasFlow) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 // Source is one source as `pawl sources` shows it.
 type Source struct {

@@ -43,7 +43,7 @@ func (c causes) secrets(context.Context) (list []notice.Cause, err error) {
 		list = append(list, notice.Cause{
 			Name: name, Severity: pages(left < endsNow, string(c.cfg.Sources[name].Mode)), Count: 1,
 			What:    "the last secret of source " + name + " ends " + at.UTC().Format(minutes),
-			Command: "sources", Runbook: "a-secret-is-rotated",
+			Command: "sources", Runbook: "rotate-secret",
 		})
 	}
 	return list, nil
@@ -67,6 +67,6 @@ func (c causes) idle(ctx context.Context) ([]notice.Cause, error) {
 	}
 	return []notice.Cause{{
 		Name: c.TaskQueue, Severity: notice.Page, What: "no worker takes the events", Since: c.now.Add(-waited),
-		Count: count, Command: "doctor", Runbook: "nobody-works",
+		Count: count, Command: "doctor", Runbook: "no-worker",
 	}}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/notice"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/schema/withheld"
 )
 
 // Status is how pawl stands: all that is wrong, and all that is under way.
@@ -18,6 +19,9 @@ type Status struct {
 	Sinks []Sink `json:"sinks"`
 	// Pending are the decisions that wait for a second person.
 	Pending []pending.Decision `json:"pending"`
+	// Effects say from when the events of each mode have effects, and Withheld counts what is withheld.
+	Effects  []withheld.From `json:"effects"`
+	Withheld []withheld.Sum  `json:"withheld"`
 	// Tasks count what a person has to do.
 	Tasks []account.Count `json:"tasks"`
 	// Notices are what people are told.
@@ -39,6 +43,12 @@ func ReadStatus(ctx context.Context, cfg *config.Config, o *operator.Operator) (
 		return nil, err
 	}
 	if r.Pending, err = pending.List(ctx, o.DB); err != nil {
+		return nil, err
+	}
+	if r.Effects, err = withheld.All(ctx, o.DB); err != nil {
+		return nil, err
+	}
+	if r.Withheld, err = withheld.Sums(ctx, o.DB); err != nil {
 		return nil, err
 	}
 	if r.Jobs, err = job.New(o.DB).Open(ctx); err != nil {

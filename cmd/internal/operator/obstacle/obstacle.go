@@ -1,0 +1,127 @@
+// Package obstacle explains why an account has no access, or less than it paid for: cause, amount and next step in one
+// sentence. It decides nothing; [account.Show] finds the causes.
+package obstacle
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// Explain sets the messages and commands of an account's obstacles. word quotes an ID for a shell.
+func Explain(a *account.Account, word func(string) string) {
+	for i := range a.Obstacles {
+		o := &a.Obstacles[i]
+		o.Message, o.Command = explain(a, *o, word)
+	}
+}
+
+func explain(a *account.Account, o account.Obstacle, word func(string) string) (message, command string) {
+	show, tasks := "events show "+word(o.Object), "tasks list --account "+word(a.ID)
+	release := "accounts release " + word(a.ID) + " --mode " + a.Mode
+	switch o.Cause {
+	case account.UnknownPrice:
+		return fmt.Sprintf("No plan has the price %s of %s%s. Map it in plans.prices, and apply the new rules.", o.Detail,
+			o.Object, paid(o)), "tasks list --kind unknown_price --mode " + a.Mode
+	case account.UnpaidInvoice:
+		return fmt.Sprintf("Invoice %s is open with %s. %s", o.Object, money(o), attempt(o)), ""
+	case account.PurchaseRefused:
+		return fmt.Sprintf("The purchase of %s was refused%s, and access was taken back. "+
+			"Refund it, or grant access.", o.Object, paid(o)), tasks
+	case account.ChangeRefused:
+		return fmt.Sprintf("The change of %s was refused%s, and the earlier access stays. "+
+			"Refund it, or grant the change.", o.Object, paid(o)), tasks
+	case account.ParkedEvent:
+		return parked(o, word)
+	case account.RetryingEvent:
+		return fmt.Sprintf("Event %s%s is being retried: %s.", o.Object, about(o), cmp.Or(failure(o), o.Detail)), show
+	case account.EffectsWithheld:
+		return fmt.Sprintf("Effects of kind %s are withheld%s, because their events occurred before effects began.",
+			o.Detail, about(o)), "effects show"
+	case account.SinkDown:
+		return fmt.Sprintf("The workspace is not ready: sink %s has been down since %s (%s). pawl retries by itself.",
+			o.Object, date(o.At), o.Detail), "sinks"
+	case account.Disputed:
+		return fmt.Sprintf("Access is suspended by dispute %s of %s (%s). Answer it in Stripe, or release the hold.",
+			o.Object, money(o), o.Detail), release
+	case account.PaidBack:
+		return fmt.Sprintf("The payment of %s was refunded in full%s. A new payment grants access.", o.Object,
+			paid(o)), ""
+	case account.OnHold:
+		return o.Object + " is on hold. Release it to give access back.", release
+	case account.Ended:
+		return fmt.Sprintf("%s ended on %s. A new purchase grants access.", o.Object, date(o.At)), ""
+	}
+	return string(o.Cause), ""
+}
+
+// parked explains a parked event, and the command that continues it.
+func parked(o account.Obstacle, word func(string) string) (message, command string) {
+	event := fmt.Sprintf("Event %s%s", o.Object, about(o))
+	if o.State == "failed" {
+		return fmt.Sprintf("%s is parked: %s. Remove the cause, then retry the event.", event, failure(o)),
+			"events retry " + word(o.Object) + " --why REASON"
+	}
+	return fmt.Sprintf("%s waits for a decision: %s.", event, cmp.Or(failure(o), o.Detail)),
+		"events show " + word(o.Object)
+}
+
+// failure describes the effect that stops an event, with the name of its sink. It returns "" if no effect does.
+func failure(o account.Obstacle) string {
+	if o.Effect == "" {
+		return ""
+	}
+	says := o.Effect
+	for _, kind := range workflows.Catalogue() {
+		if kind.Name == o.Effect && kind.Sink != workflows.SinkDatabase {
+			says += " at sink " + kind.Sink
+		}
+	}
+	says += " is " + o.State
+	if o.Error != "" {
+		says += " (" + strings.TrimSuffix(o.Error, ".") + ")"
+	}
+	return says
+}
+
+func money(o account.Obstacle) string {
+	if o.Amount == nil {
+		return "an unknown amount"
+	}
+	return stripe.Money(*o.Amount, o.Currency)
+}
+
+// paid returns the paid amount as a clause. It returns "" without an amount.
+func paid(o account.Obstacle) string {
+	if o.Amount == nil {
+		return ""
+	}
+	return ", " + money(o) + " paid"
+}
+
+// about returns the amount in brackets. It returns "" without an amount.
+func about(o account.Obstacle) string {
+	if o.Amount == nil {
+		return ""
+	}
+	return " (" + money(o) + ")"
+}
+
+func attempt(o account.Obstacle) string {
+	if o.At == nil {
+		return "No further attempt is planned: the customer has to pay it."
+	}
+	return "Stripe tries again at " + date(o.At) + "."
+}
+
+func date(at *time.Time) string {
+	if at == nil {
+		return "an unknown time"
+	}
+	return at.UTC().Format("2006-01-02 15:04 MST")
+}

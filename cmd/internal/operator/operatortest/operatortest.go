@@ -1,0 +1,31 @@
+// Package operatortest gives tests of a console the worker that executes its requests.
+package operatortest
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/schema/audit"
+)
+
+// Serve executes the requests of consoles with the operator of a worker until the test ends.
+func Serve(t testing.TB, worker *operator.Operator) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Go(func() { worker.ServeConsoles(ctx, worker.DB, 4, slog.New(slog.DiscardHandler)) })
+	t.Cleanup(func() {
+		stop()
+		serving.Wait()
+	})
+}
+
+// Console returns the operator of a console over a database.
+func Console(db *pgxpool.Pool) *operator.Operator {
+	return &operator.Operator{DB: db, Audit: audit.New(db, slog.New(slog.DiscardHandler)), Remote: true}
+}
