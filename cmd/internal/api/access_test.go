@@ -92,7 +92,7 @@ func BenchmarkAccess_AtRate(b *testing.B) {
 	reads, intake, seconds, accounts := number("PAWL_READS", 1000), number("PAWL_INTAKE", 0), number("PAWL_SECONDS", 3), number("PAWL_ACCOUNTS", 2000)
 	s.exec(fmt.Sprintf(`insert into accounts (mode, id, provider, target_version, target_state, target_plan, target_quantity) select 'live', 'a' || n, 'stripe', 1, 'active', 'pro', 3 from generate_series(0, %d) n`, accounts),
 		fmt.Sprintf(`insert into grants (mode, object, account, plan, quantity, ends, because) select 'live', 'sub' || n, 'a' || n, 'pro', 3, now() + interval '30 days', 'evt' || n from generate_series(0, %d) n`, accounts), `analyze accounts, grants`)
-	made := want[operator.Answer](b, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"why":"x","role":"viewer","expires":"1d"}`), http.StatusOK)
+	made := want[operator.Answer](b, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"why":"x","role":"viewer","expires":"1d","networks":"all"}`), http.StatusOK)
 	token := "Bearer " + made.Result.(map[string]any)["token"].(string)
 	receipts := receipt.NewStore(s.db, receipt.Options{})
 	defer receipts.Close()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/parameter"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
@@ -54,12 +55,15 @@ type route struct {
 	method string
 	// path is as the document has it: {id} and {object} stand for a segment.
 	path string
-	// needs is the right; "" is for everybody, also for who is not known.
-	needs role.Right
+	// needs are the rights: each of them is enough. A route without one is for everybody, also without a sign-in.
+	needs []role.Right
 	// query are the parameters that it takes.
 	query []string
 	serve func(*call) error
 }
+
+// readers are the rights to read.
+var readers = []role.Right{role.RightRead}
 
 // call is one request.
 type call struct {
@@ -98,12 +102,12 @@ func Mount(g *echo.Group, o Options) error {
 }
 
 // nothing is the route of paths that are not served, which only who may read is told.
-var nothing = route{needs: role.RightRead, serve: func(c *call) error {
+var nothing = route{needs: readers, serve: func(c *call) error {
 	return problem(http.StatusNotFound, "no_route", "nothing is served there: see %s/openapi.json", Prefix)
 }}
 
 func wrongMethod(allowed string) route {
-	return route{needs: role.RightRead, serve: func(c *call) error {
+	return route{needs: readers, serve: func(c *call) error {
 		c.Response().Header().Set("Allow", allowed)
 		return problem(http.StatusMethodNotAllowed, "wrong_method", "this takes %s", allowed)
 	}}
@@ -126,7 +130,6 @@ func (s *server) handle(r route) echo.HandlerFunc {
 		h.Set("X-Content-Type-Options", "nosniff")
 		err := c.admit(r)
 		if err == nil {
-			c.SetRequest(c.Request().WithContext(operator.AskedBy(ctx, c.person)))
 			c.Request().Body = http.MaxBytesReader(c.Response(), c.Request().Body, maxBody)
 			err = r.serve(c)
 		}
@@ -139,26 +142,40 @@ func (s *server) handle(r route) echo.HandlerFunc {
 
 // admit refuses who is not known, who lacks the right, and a query that the route does not read.
 func (c *call) admit(r route) (err error) {
-	if r.needs != "" {
+	if r.needs != nil {
 		if c.person, err = c.Person(c.Request()); err == nil && c.person == nil {
 			err = operator.ErrNobody
 		}
 		if err != nil {
 			return err
 		}
-		if !c.person.May(r.needs) {
-			return operator.Forbids(c.Request().Method+" "+c.Request().URL.Path, r.needs)
+		if !c.person.May(r.needs...) {
+			return operator.Forbids(c.Request().Method+" "+c.Request().URL.Path, r.needs...)
 		}
 	}
 	if r.path == "" {
 		return nil
 	}
-	for name := range c.QueryParams() {
-		if !slices.Contains(r.query, name) {
-			return wrong("there is no parameter %.40q: use %s", name, strings.Join(r.query, ", "))
-		}
+	err = parameter.Path(c.Request().URL)
+	if err == nil {
+		_, err = parameter.Rule{Known: r.query}.Values(c.Request().URL.RawQuery)
+	}
+	if err != nil {
+		return wrong("%v", err)
 	}
 	return nil
+}
+
+// key returns the Idempotency-Key, "" for a request without one.
+func (c *call) key() (string, error) {
+	switch given := c.Request().Header.Values("Idempotency-Key"); {
+	case len(given) == 0:
+		return "", nil
+	case len(given) > 1 || given[0] == "":
+		return "", wrong("Idempotency-Key: give one value, or leave the header out")
+	default:
+		return given[0], nil
+	}
 }
 
 // ctx is the request's context.

@@ -23,7 +23,7 @@ func TestDocs_API_ExamplesRun(t *testing.T) {
 	s := setup(t)
 	s.exec(world...)
 	s.operator.Temporal = taking{}
-	made := want[operator.Answer](t, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"why":"x","role":"operator","expires":"1d"}`), http.StatusOK)
+	made := want[operator.Answer](t, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"why":"x","role":"operator","expires":"1d","networks":"all"}`), http.StatusOK)
 	expand := strings.NewReplacer("$TOKEN", made.Result.(map[string]any)["token"].(string), "$PAWL", s.url)
 	page, err := os.ReadFile("../../../docs/api.md")
 	if err != nil {

@@ -25,9 +25,9 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
-	"github.com/pawlhq/pawl/schema/look"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -39,8 +39,8 @@ var answers = map[string]any{
 	"/accounts/{id}": account.Account{}, "/accounts/{id}/access": operator.Entitled{},
 	"/invoices/{id}": account.ShownInvoice{}, "/events": Page[timeline.Receipt]{}, "/events/{id}": operator.Evidence{},
 	"/events/{id}/payload": Payload{}, "/effects": Page[ledger.Listed]{}, "/tasks": Page[account.Task]{},
-	"/tasks/{id}": Page[operator.ShownTask]{}, "/pending": Page[pending.Decision]{}, "/jobs": Page[job.Job]{}, "/jobs/{id}": operator.JobDetails{},
-	"/sinks": Page[report.Sink]{}, "/sources": Page[report.Source]{}, "/audit": Page[audit.Row]{}, "/looks": Page[look.Row]{},
+	"/tasks/{id}": Page[operator.ShownTask]{}, "/money": Page[billing.Money]{}, "/pending": Page[pending.Decision]{}, "/jobs": Page[job.Job]{}, "/jobs/{id}": operator.JobDetails{},
+	"/sinks": Page[report.Sink]{}, "/sources": Page[report.Source]{}, "/audit": Page[audit.Row]{},
 	"": Problem{}, "verb": operator.Answer{}, "dry run": operator.Preview{}, "dry run of a job": operator.JobPreview{},
 }
 
@@ -90,15 +90,22 @@ func verbPaths() string {
 		if v.Long != "" {
 			fmt.Fprintf(&b, "      description: %s\n", quote(v.Long))
 		}
-		fmt.Fprintf(&b, "      security: [{token: [%s]}]\n", cmp.Or(v.Needs, role.RightDecide))
+		var enough []string
+		for _, right := range v.Rights() {
+			enough = append(enough, fmt.Sprintf("{token: [%s]}", right))
+		}
+		fmt.Fprintf(&b, "      security: [%s]\n", strings.Join(enough, ", "))
 		fmt.Fprintf(&b, "      parameters: [{name: id, in: path, required: true, description: %s, schema: {type: string}}, {$ref: \"#/components/parameters/dryRun\"}, {$ref: \"#/components/parameters/idempotencyKey\"}]\n", quote(v.Target))
 		fmt.Fprintf(&b, "      requestBody:\n        content:\n          application/json:\n            schema:\n              type: object\n              additionalProperties: false\n              properties:\n")
 		fmt.Fprintf(&b, "                why: {type: string, description: %s}\n", quote(cmp.Or(v.Why, "why, for the audit trail (required)")))
+		if v.Confirmable() {
+			b.WriteString("                pending: {type: string, description: the ID of the pending decision that you confirm as the second person}\n")
+		}
 		for _, f := range v.Flags {
 			fmt.Fprintf(&b, "                %s: {type: string, description: %s}\n", f.Name, quote(f.Usage))
 		}
 		fmt.Fprintf(&b, "      responses:\n        \"200\": {description: \"What came of it; or the preview, for a dry run.\", content: {application/json: {schema: {anyOf: [{$ref: \"#/components/schemas/%s\"}, {$ref: \"#/components/schemas/OperatorPreview\"}]}}}}\n", answerOf(v.Result()))
-		if v.Judges || v.Name == operator.VerbRetry {
+		if v.Confirmable() {
 			b.WriteString("        \"202\": {description: \"Nothing is done: it waits for a second person.\", content: {application/json: {schema: {$ref: \"#/components/schemas/" + answerOf(v.Result()) + "\"}}}}\n")
 		}
 		b.WriteString("        default: {$ref: \"#/components/responses/problem\"}\n")
@@ -364,7 +371,7 @@ func TestDocument_RoutesAreThoseServed(t *testing.T) {
 	}
 }
 
-func summary(query []string, needs role.Right) string {
+func summary(query []string, needs []role.Right) string {
 	return fmt.Sprintf("%s needs %q", strings.Join(query, " "), needs)
 }
 
@@ -379,14 +386,14 @@ func documented(op *openapi3.Operation) (names []string) {
 	return names
 }
 
-// needs is the right that an operation names.
-func needs(doc *openapi3.T, op *openapi3.Operation) role.Right {
+// needs are the rights that an operation names.
+func needs(doc *openapi3.T, op *openapi3.Operation) (rights []role.Right) {
 	all := doc.Security
 	if op.Security != nil {
 		all = *op.Security
 	}
-	if len(all) == 0 {
-		return ""
+	for _, enough := range all {
+		rights = append(rights, role.Right(enough["token"][0]))
 	}
-	return role.Right(all[0]["token"][0])
+	return rights
 }

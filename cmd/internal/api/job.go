@@ -13,7 +13,7 @@ import (
 )
 
 // jobFields are what the body of a job may have beside the criteria of its events, [operator.Criteria].
-var jobFields = []string{"verb", "why", "effect", "reference", "rate", "count"}
+var jobFields = []string{"verb", "why", "effect", "reference", "rate", "count", "pending"}
 
 // defaultRate is in events a second.
 const defaultRate = "5"
@@ -25,15 +25,11 @@ func (c *call) startJob() error {
 	if err != nil {
 		return err
 	}
-	given, err := c.body()
+	given, err := c.body(append(slices.Clone(jobFields), operator.Criteria...)...)
 	if err != nil {
 		return err
 	}
-	j, err := jobOf(given)
-	if err != nil {
-		return err
-	}
-	j.Chosen, err = operator.ChooseEvents(c.ctx(), c.Operator.DB, operator.EventsOf(j.Filter))
+	j, err := c.jobOf(given)
 	if err != nil {
 		return err
 	}
@@ -44,7 +40,10 @@ func (c *call) startJob() error {
 		}
 		return c.JSON(http.StatusOK, made)
 	}
-	request := c.Request().Header.Get("Idempotency-Key")
+	request, err := c.key()
+	if err != nil {
+		return err
+	}
 	known := false
 	if request != "" { // a repeated request is about the events of the first
 		_, err := job.New(c.Operator.DB).Get(c.ctx(), request)
@@ -66,18 +65,31 @@ func (c *call) startJob() error {
 	return c.JSON(http.StatusOK, made)
 }
 
-// jobOf reads a job, without its events.
-func jobOf(given map[string]string) (*operator.NewJob, error) {
+// jobOf reads a job with its events: the job of the first person, if the second one confirms it.
+func (c *call) jobOf(given map[string]string) (*operator.NewJob, error) {
+	id, confirms := given["pending"]
+	if !confirms {
+		j, err := newJob(given)
+		if err == nil {
+			j.Chosen, err = operator.ChooseEvents(c.ctx(), c.Operator.DB, operator.EventsOf(j.Filter))
+		}
+		return j, err
+	}
+	for name := range given {
+		if !slices.Contains([]string{"pending", "why", "count"}, name) {
+			return nil, wrong("%s: a job that you confirm has the arguments of the first person", name)
+		}
+	}
+	return operator.ConfirmedJob(c.ctx(), c.Operator.DB, id)
+}
+
+// newJob reads a job, without its events.
+func newJob(given map[string]string) (*operator.NewJob, error) {
 	j := &operator.NewJob{Job: job.Job{Action: given["verb"], Effect: given["effect"], Reference: given["reference"],
 		Filter: map[string]string{}}}
-	for name, value := range given {
-		switch {
-		case slices.Contains(operator.Criteria, name):
-			if value != "" {
-				j.Filter[name] = value
-			}
-		case !slices.Contains(jobFields, name):
-			return nil, wrong("a job takes no %.40q", name)
+	for _, name := range operator.Criteria {
+		if value := given[name]; value != "" {
+			j.Filter[name] = value
 		}
 	}
 	v := operator.VerbNamed(j.Action)

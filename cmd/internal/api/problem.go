@@ -47,7 +47,7 @@ const retryAfter = "2"
 var statuses = map[operator.FaultKind]int{
 	operator.Invalid: http.StatusBadRequest, operator.Unknown: http.StatusNotFound,
 	operator.Ambiguous: http.StatusConflict, operator.Forbidden: http.StatusForbidden,
-	operator.Later: http.StatusServiceUnavailable,
+	operator.Later: http.StatusServiceUnavailable, operator.Reused: http.StatusUnprocessableEntity,
 }
 
 // problemOf says what an error is to who asked; nil for one that is a fault of ours.

@@ -11,12 +11,11 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/report"
-	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
-	"github.com/pawlhq/pawl/schema/look"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -25,13 +24,13 @@ import (
 // reading are the routes that change nothing.
 func reading() []route {
 	get := func(path string, serve func(*call) error, query ...string) route {
-		return route{http.MethodGet, path, role.RightRead, query, serve}
+		return route{http.MethodGet, path, readers, query, serve}
 	}
 	return []route{
-		{http.MethodGet, "/openapi.json", "", nil, func(c *call) error {
+		{http.MethodGet, "/openapi.json", nil, nil, func(c *call) error {
 			return c.Blob(http.StatusOK, "application/json", c.document)
 		}},
-		{http.MethodGet, "/openapi.yaml", "", nil, func(c *call) error {
+		{http.MethodGet, "/openapi.yaml", nil, nil, func(c *call) error {
 			return c.Blob(http.StatusOK, "application/yaml", Document)
 		}},
 		get("/accounts/{id}", answer((*call).account), "mode"),
@@ -44,6 +43,7 @@ func reading() []route {
 		get("/effects", answer((*call).effects), "prefix", "state", "cursor", "limit"),
 		get("/tasks", answer((*call).tasks), "mode", "kind", "about", "account", "cursor", "limit"),
 		get("/tasks/{id}", answer((*call).tasksAbout)),
+		get("/money", answer((*call).unclaimed), "mode", "limit"),
 		get("/pending", answer(func(c *call) (Page[pending.Decision], error) {
 			found, err := pending.List(c.ctx(), c.Operator.DB)
 			return page(found, len(found), nil), err
@@ -59,7 +59,6 @@ func reading() []route {
 			return page(found, len(found), nil), err
 		})),
 		get("/audit", answer((*call).audit), "target", "actor", "action", "since", "cursor", "limit"),
-		get("/looks", answer((*call).looks), "who", "event", "cursor", "limit"),
 	}
 }
 
@@ -191,6 +190,21 @@ func (c *call) tasks() (p Page[account.Task], err error) {
 	return page(found, limit, func(t account.Task) string { return t.Mode + "/" + t.Kind + "/" + t.Object }), err
 }
 
+// unclaimed lists the money that is not booked, the oldest first. A claim takes an object off the list, so it has no
+// cursor.
+func (c *call) unclaimed() (p Page[billing.Money], err error) {
+	mode, err := c.oneOf("mode", "live", "test")
+	if err != nil {
+		return p, err
+	}
+	limit, err := c.limit()
+	if err != nil {
+		return p, err
+	}
+	found, err := billing.New(c.Operator.DB).ListUnclaimed(c.ctx(), mode, 0, limit)
+	return page(found, limit, nil), err
+}
+
 func (c *call) tasksAbout() (p Page[operator.ShownTask], err error) {
 	object, err := c.segment("id")
 	if err != nil {
@@ -234,16 +248,6 @@ func (c *call) numbered() (limit int, olderThan int64, err error) {
 	}
 	limit, err = c.limit()
 	return limit, olderThan, err
-}
-
-func (c *call) looks() (p Page[look.Row], err error) {
-	limit, olderThan, err := c.numbered()
-	if err != nil {
-		return p, err
-	}
-	f := look.Filter{Who: c.QueryParam("who"), OlderThan: olderThan, Limit: limit + 1}
-	found, err := operator.Looks(c.ctx(), c.Operator.DB, c.QueryParam("event"), f)
-	return page(found, limit, func(r look.Row) string { return strconv.FormatInt(r.ID, 10) }), err
 }
 
 func (c *call) audit() (p Page[audit.Row], err error) {

@@ -1,24 +1,21 @@
 package api
 
 import (
-	"cmp"
-	"encoding/json"
 	"io"
 	"mime"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/cmd/internal/role"
+	"github.com/pawlhq/pawl/cmd/internal/parameter"
 )
 
 // deciding are the routes of the verbs.
 func deciding() []route {
-	all := []route{{http.MethodPost, "/jobs", role.RightRead, []string{"dry_run"}, (*call).startJob}}
+	all := []route{{http.MethodPost, "/jobs", readers, []string{"dry_run"}, (*call).startJob}}
 	for _, v := range operator.Verbs() {
 		if path := verbPath(v); path != "" {
-			all = append(all, route{http.MethodPost, path, cmp.Or(v.Needs, role.RightDecide), []string{"dry_run"},
+			all = append(all, route{http.MethodPost, path, v.Rights(), []string{"dry_run"},
 				func(c *call) error { return c.decide(v) }})
 		}
 	}
@@ -35,6 +32,8 @@ func verbPath(v operator.Verb) string {
 		return "/events/{id}/reveal-letters"
 	case operator.VerbRevealRejection:
 		return "/rejections/{id}/reveal"
+	case operator.VerbRelease:
+		return "/events/{id}/release-effects"
 	}
 	switch words := strings.Fields(v.Command); {
 	case len(words) == 0:
@@ -58,8 +57,11 @@ func (c *call) decide(v operator.Verb) error {
 	if err != nil {
 		return err
 	}
-	d := operator.Decision{Verb: v.Name, Target: target, By: c.person,
-		Request: c.Request().Header.Get("Idempotency-Key")}
+	key, err := c.key()
+	if err != nil {
+		return err
+	}
+	d := operator.Decision{Verb: v.Name, Target: target, By: c.person, Request: key}
 	if err := c.arguments(v, &d, dry == "true"); err != nil {
 		return err
 	}
@@ -98,40 +100,40 @@ func shown(result any) any {
 	return result
 }
 
-// body reads the body, an object of strings.
-func (c *call) body() (given map[string]string, err error) {
+// body reads the body, an object of strings with these names.
+func (c *call) body(known ...string) (given map[string]string, err error) {
 	body, err := io.ReadAll(c.Request().Body)
 	switch {
 	case tooLarge(err):
 		return nil, problem(http.StatusRequestEntityTooLarge, "too_large", "a body has %d bytes at most", maxBody)
 	case err != nil:
 		return nil, wrong("the body cannot be read")
-	case len(body) == 0:
-		body = []byte("{}")
 	}
 	if kind, _, _ := mime.ParseMediaType(c.Request().Header.Get("Content-Type")); len(body) > 2 &&
 		kind != "application/json" {
 		// A form of another site sends no JSON.
 		return nil, problem(http.StatusUnsupportedMediaType, "no_json", "send the body as application/json")
 	}
-	if err := json.Unmarshal(body, &given); err != nil {
-		return nil, wrong("the body is no JSON object of strings")
+	if given, err = (parameter.Rule{Known: known}).Object(body); err != nil {
+		return nil, wrong("%v", err)
 	}
 	return given, nil
 }
 
 // arguments reads the body: why, and the flags of the verb by their names.
 func (c *call) arguments(v operator.Verb, d *operator.Decision, dry bool) error {
-	given, err := c.body()
+	known := []string{"why"}
+	if v.Confirmable() {
+		known = append(known, "pending")
+	}
+	for _, f := range v.Flags {
+		known = append(known, f.Name)
+	}
+	given, err := c.body(known...)
 	if err != nil {
 		return err
 	}
-	d.Why = given["why"]
-	for name := range given {
-		if name != "why" && !slices.ContainsFunc(v.Flags, func(f operator.Flag) bool { return f.Name == name }) {
-			return wrong("%s takes no %.40q", v.Name, name)
-		}
-	}
+	d.Why, d.Confirms = given["why"], given["pending"]
 	for _, f := range v.Flags {
 		*f.Value(&d.Args) = given[f.Name]
 		if f.Required && !dry && strings.TrimSpace(given[f.Name]) == "" {

@@ -4,17 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"go.temporal.io/sdk/client"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/ingress/stripe"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 // post decides as an operator.
@@ -40,7 +46,7 @@ func TestDecide_OncePerKey_DryRunNever(t *testing.T) {
 	if first, again, other := note("k-1"), note("k-1"), note("k-2"); first.Repeated || !again.Repeated || other.Repeated || actions() != 2 || first.Who != "ada" || first.Request != "k-1" {
 		t.Errorf("%+v, %+v, %+v with %d actions; want two decisions", first, again, other, actions())
 	}
-	if p := want[Problem](t, s.post("/tasks/{id}/take", "dp/1", "", `{"why":"x"}`, "Idempotency-Key", "k-1"), 400); !strings.Contains(p.Detail, "a new decision needs another one") {
+	if p := want[Problem](t, s.post("/tasks/{id}/take", "dp/1", "", `{"why":"x"}`, "Idempotency-Key", "k-1"), 422); p.Code != "reused" || !strings.Contains(p.Detail, "belongs to note-task of dp/1") {
 		t.Errorf("a key of another verb: %+v", p)
 	}
 	for path, id := range map[string]string{"/events/{id}/run": "evt_3", "/sources/{id}/pause": "stripe", "/events/{id}/cancel": "evt_2"} {
@@ -113,21 +119,29 @@ func TestDecide_TwoPersons_Accepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.exec(`update receipts set status = 'needs_review', reason = 'id_collision: x'`)
-	made := want[operator.Answer](t, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"why":"x","role":"finance","expires":"90d"}`), http.StatusOK)
-	approve := func(role string, header ...string) answered {
+	made := want[operator.Answer](t, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"why":"x","role":"finance","expires":"90d","networks":"all"}`), http.StatusOK)
+	approve := func(role, pending string, header ...string) answered {
 		t.Helper()
-		return s.ask(http.MethodPost, "/events/{id}/approve", "evt_1", "", role, `{"why":"I know both"}`, header...)
+		body := `{"why":"I know both"}`
+		if pending != "" {
+			body = `{"why":"I know both","pending":"` + pending + `"}`
+		}
+		return s.ask(http.MethodPost, "/events/{id}/approve", "evt_1", "", role, body, header...)
 	}
 	bearer := "Bearer " + made.Result.(map[string]any)["token"].(string)
-	if p := want[Problem](t, approve("", "Authorization", bearer), http.StatusConflict); !strings.Contains(p.Detail, "signed in to the console") {
+	if p := want[Problem](t, approve("", "", "Authorization", bearer), http.StatusConflict); !strings.Contains(p.Detail, "sign in to the console") {
 		t.Errorf("a token: %+v", p)
 	}
-	first := want[operator.Answer](t, approve("finance"), http.StatusAccepted)
+	first := want[operator.Answer](t, approve("finance", "", "Idempotency-Key", "k-1"), http.StatusAccepted)
 	listed := want[Page[pending.Decision]](t, s.get("/pending", "", ""), http.StatusOK)
-	if first.Pending == nil || len(listed.Items) != 1 || listed.Items[0].ID != first.Pending.ID || listed.Items[0].Money["usd"] != 240000 {
+	if first.Pending == nil || len(listed.Items) != 1 || listed.Items[0].ID != first.Pending.ID {
 		t.Errorf("ada: %+v, listed %+v", first, listed)
 	}
-	if second := want[operator.Answer](t, approve("finance", "Name", "bob"), http.StatusOK); second.Pending != nil || second.Who != "bob" {
+	if p := want[Problem](t, approve("finance", "", "Name", "bob"), http.StatusConflict); !strings.Contains(p.Detail, "confirm that decision (pending "+first.Pending.ID) {
+		t.Errorf("bob, who confirms nothing: %+v", p)
+	}
+	// The key of a request belongs to the person: bob's is another one.
+	if second := want[operator.Answer](t, approve("finance", first.Pending.ID, "Name", "bob", "Idempotency-Key", "k-1"), http.StatusOK); second.Pending != nil || second.Who != "bob" {
 		t.Errorf("bob: %+v", second)
 	}
 }
@@ -199,5 +213,58 @@ func TestDecide_Reveal(t *testing.T) {
 	}
 	if got := s.ask(http.MethodPost, "/events/{id}/reveal", "evt_1", "dry_run=true", "operator", ""); got.StatusCode != http.StatusForbidden {
 		t.Errorf("a dry run without the right is answered %d", got.StatusCode)
+	}
+}
+
+// The preview of a claim shows the entry and changes nothing.
+func TestDecide_ClaimDryRun_ShowsTheEntry(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.unassigned("live", "pi_1", 1500)
+	got := want[operator.Preview](t, s.ask(http.MethodPost, "/money/{id}/claim", "pi_1", "dry_run=true", "finance", `{"account":"acme"}`), http.StatusOK)
+	if got.Refused != "" || !slices.ContainsFunc(got.Effects, func(e workflows.PreviewedEffect) bool { return e.Key == "finance-export:stripe:live:pi_1" }) {
+		t.Errorf("the preview is %+v", got)
+	}
+	if list, err := billing.New(s.db).ListUnclaimed(t.Context(), "", 0, 10); err != nil || len(list) != 1 {
+		t.Errorf("after the preview %+v, %v are unassigned, want the payment", list, err)
+	}
+}
+
+// The API lists unassigned money with its amount, live and test mode apart.
+func TestMoney_Unassigned_Listed(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.unassigned("live", "pi_1", 1500)
+	s.unassigned("test", "pi_2", 700)
+	for mode, id := range map[string]string{"live": "pi_1", "test": "pi_2"} {
+		got := want[Page[billing.Money]](t, s.get("/money", "", "mode="+mode), http.StatusOK)
+		if len(got.Items) != 1 || got.Items[0].ID != id || got.Items[0].Amount == 0 || got.Items[0].Currency != "usd" {
+			t.Errorf("%s: %+v, want %s", mode, got.Items, id)
+		}
+	}
+	if got := want[Page[billing.Money]](t, s.get("/money", "", ""), http.StatusOK); len(got.Items) != 2 {
+		t.Errorf("of both modes: %+v", got.Items)
+	}
+}
+
+// unassigned stores a payment of no known account.
+func (s *served) unassigned(mode, id string, amount int64) {
+	s.t.Helper()
+	receiptID := uuid.NewString()
+	if _, err := s.db.Exec(s.t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status)
+		values ($1, 'stripe', 'stripe', $2, $3, 'id', 'charge.succeeded', $4, now(), '\x01', 'processed')`, receiptID, mode, "evt_"+id, id); err != nil {
+		s.t.Fatal(err)
+	}
+	paid := fact.Fact{
+		Subject: fact.Subject{Provider: "stripe", Mode: mode, EventID: "evt_" + id, EventType: "charge.succeeded", ReceiptID: receiptID, OccurredAt: time.Now().Add(-time.Hour)},
+		Kind:    fact.PaymentSeen, Object: id, Rank: fact.RankEnd, Origin: fact.FromEvent,
+		Data: fact.Data{Payment: &fact.Payment{Status: "succeeded", Amount: amount, Currency: "usd", NoInvoice: true}},
+	}
+	err := pgx.BeginFunc(s.t.Context(), s.db, func(tx pgx.Tx) error {
+		_, err := billing.Apply(s.t.Context(), tx, []fact.Fact{paid}, fact.Policy{}, "apply-facts:"+id, time.Time{})
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
 	}
 }

@@ -71,7 +71,7 @@ func (s *Server) account(v *visit) error {
 		verb, does = "release-account", "gives back what the hold has taken"
 	}
 	d := operator.Decision{Verb: verb, Target: acc.ID, Args: operator.Args{Mode: acc.Mode}}
-	page.Choices = []button{{Label: strings.ReplaceAll(verb, "-", " "), Does: does, Href: decideHref(d),
-		Grave: !acc.Access.Held}}
+	page.Choices = allowed(v.person, []button{{Label: strings.ReplaceAll(verb, "-", " "), Does: does, Verb: verb,
+		Href: decideHref(d), Grave: !acc.Access.Held}})
 	return s.render(v, http.StatusOK, "account", acc.ID, page)
 }

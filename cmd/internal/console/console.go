@@ -3,12 +3,12 @@ package console
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
 // Options is what a console is made of. All but Token and API are required.
@@ -35,12 +36,22 @@ type Options struct {
 // Server serves the pages.
 type Server struct {
 	Options
-	echo  *echo.Echo
-	http  *http.Server
+	echo *echo.Echo
+	http *http.Server
+	// connections limits the connections of the listener.
+	connections *throttle.Connections
+
 	door  *door
 	pages *pages
 	hosts []string // that are answered; none for any
 }
+
+const (
+	// mostConnections is how many connections the listener has. A browser keeps up to six.
+	mostConnections = 512
+	// mostBody is the size of the largest form in bytes, and mostBodyUnsigned that of a request without a person.
+	mostBody, mostBodyUnsigned = 64 << 10, 8 << 10
+)
 
 // answerWithin bounds a page, with its questions to the database and to Temporal.
 const answerWithin = 15 * time.Second
@@ -52,9 +63,11 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	c := o.Config.Console
-	s := &Server{Options: o, pages: pages, hosts: hostsOf(o.Config)}
+	s := &Server{Options: o, pages: pages, hosts: hostsOf(o.Config),
+		connections: throttle.NewConnections(mostConnections, o.Log.With("listener", "console"))}
 	s.door = &door{cfg: o.Config, db: o.Operator.DB, log: o.Log, token: o.Token, users: NewUsers(c.Users),
-		tries: newTries(), secure: strings.HasPrefix(c.URL, "https:"), now: time.Now, render: s.render}
+		tries: newTries(), trusted: prefixes(slices.Concat(c.TrustedProxies, c.Proxy.From)),
+		secure: strings.HasPrefix(c.URL, "https:"), now: time.Now, render: s.render}
 	if c.OIDC.Issuer != "" {
 		s.door.oidc = newProvider(c, s.door.secure)
 	}
@@ -81,7 +94,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.http = &http.Server{
 		Handler: s.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
-		WriteTimeout: 60 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 32 << 10,
+		WriteTimeout: 60 * time.Second, IdleTimeout: 90 * time.Second,
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 		ErrorLog:     slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
@@ -138,7 +151,8 @@ func (s *Server) armored(next http.Handler) http.Handler {
 			http.Error(w, "this host is not the console's: set console.url", http.StatusMisdirectedRequest)
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
+		throttle.ConnOf(r.Context()).Requested(s.door.client(r))
+		r.Body = http.MaxBytesReader(w, r.Body, mostBody)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -163,7 +177,7 @@ func (s *Server) answers(host string) bool {
 
 // Serve answers on l until [Server.Shutdown]; it then returns nil.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.connections.Serve(s.http, l); err != nil {
 		return fmt.Errorf("console: %w", err)
 	}
 	return nil

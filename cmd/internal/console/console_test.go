@@ -11,8 +11,10 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,6 +26,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/console"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/operatortest"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -57,12 +60,14 @@ func newStand(t *testing.T, change func(*config.Config)) *stand {
 	}
 	s.auth = console.NewUsers(s.cfg.Console.Users)
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	s.role = schematest.AsConsole(t, s.db)
-	o := &operator.Operator{DB: s.role, Audit: audit.New(s.role, slog.New(slog.DiscardHandler)), Temporal: away{}, TaskQueue: "pawl",
+	s.role = schematest.As(t, s.db, schematest.Console)
+	worker := schematest.As(t, s.db, schematest.Worker)
+	o := &operator.Operator{DB: worker, Audit: audit.New(worker, slog.New(slog.DiscardHandler)), Temporal: away{}, TaskQueue: "pawl",
 		Outlook: func(context.Context) (workflows.Outlook, func(), error) { return nil, nil, errAway },
 		Places:  map[string][]string{operator.Source: {"stripe"}, operator.Sink: {"finance"}}}
 	s.operator = o
-	server, err := console.New(console.Options{Config: s.cfg, Operator: o, Log: log,
+	operatortest.Serve(t, o)
+	server, err := console.New(console.Options{Config: s.cfg, Operator: operatortest.Console(s.role), Log: log,
 		Page: func(string, string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
@@ -102,10 +107,15 @@ func (s *stand) browser() *browser {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// as is a browser in which a person of these roles has signed in.
+// as is a browser in which a person of these roles has signed in. It adds the person, unless the file has one of that
+// name.
 func (s *stand) as(name string, roles ...role.Role) *browser {
 	s.t.Helper()
-	if err := s.auth.Add(operator.Person{Name: name, Roles: roles}, password); err != nil {
+	found, err := s.auth.Named(name)
+	if err == nil && found == nil {
+		err = s.auth.Add(operator.Person{Name: name, Roles: roles}, password)
+	}
+	if err != nil {
 		s.t.Fatal(err)
 	}
 	b := s.browser()
@@ -231,7 +241,7 @@ func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 				if got != http.StatusNotFound {
 					t.Errorf("%s as %s: %d, and is not for a form", v.Name, named, got)
 				}
-			} else if p.May(v.Right()) == (got == http.StatusForbidden) {
+			} else if p.May(v.Rights()...) == (got == http.StatusForbidden) {
 				t.Errorf("%s as %s: %d", v.Name, named, got)
 			}
 		}
@@ -286,7 +296,7 @@ func TestSignIn_LeadsNowhereElse(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
 	s.as("ada", role.Viewer)
-	for next, want := range map[string]string{"/events?status=dead": "/events?status=dead", "": "/",
+	for next, want := range map[string]string{"/events?status=dead": "/events?status=dead", "/": "/",
 		"https://evil.example": "/", "//evil.example": "/", `/\evil.example`: "/", "/x\r\nSet-Cookie: a=b": "/",
 		"javascript:alert(1)": "/"} {
 		got := s.browser().post("/sign-in", url.Values{"name": {"ada"}, "password": {password}, "next": {next}})
@@ -346,9 +356,7 @@ func TestUsers_RemovedOrOtherRoles_AtOnce(t *testing.T) {
 	s := newStand(t, nil)
 	ada := s.as("ada", role.Admin)
 	pause := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "why": {"test"}}
-	if err := s.auth.Add(operator.Person{Name: "ada", Roles: []role.Role{role.Viewer}}, password); err != nil {
-		t.Fatal(err)
-	}
+	s.edit("ada:admin:", "ada:viewer:")
 	if got := ada.post("/decide", pause).StatusCode; got != http.StatusForbidden {
 		t.Errorf("with the role taken: %d", got)
 	}
@@ -357,6 +365,45 @@ func TestUsers_RemovedOrOtherRoles_AtOnce(t *testing.T) {
 	}
 	if got := ada.get("/").StatusCode; got != http.StatusSeeOther {
 		t.Errorf("removed: %d", got)
+	}
+}
+
+// edit replaces a text in the file of users.
+func (s *stand) edit(old, new string) {
+	s.t.Helper()
+	content, err := os.ReadFile(s.cfg.Console.Users)
+	if err != nil || !strings.Contains(string(content), old) {
+		s.t.Fatalf("%v: %s", err, content)
+	}
+	if err := os.WriteFile(s.cfg.Console.Users, []byte(strings.ReplaceAll(string(content), old, new)), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A session ends when its password is replaced, also by the same one, and does not return with a name that was removed
+// and added.
+func TestUsers_OtherPassword_SessionEnds(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	add := func(password string) {
+		if err := s.auth.Add(operator.Person{Name: "ada", Roles: []role.Role{role.Viewer}}, password); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, change := range map[string]func(){
+		"another password":  func() { add(password + " 2") },
+		"the same password": func() { add(password) },
+		"removed and added": func() { _, _ = s.auth.Remove("ada"); add(password) },
+	} {
+		_, _ = s.auth.Remove("ada")
+		ada := s.as("ada", role.Viewer)
+		if got := ada.get("/").StatusCode; got != http.StatusOK {
+			t.Fatalf("%s: signed in, and got %d", name, got)
+		}
+		change()
+		if got := ada.get("/").StatusCode; got != http.StatusSeeOther {
+			t.Errorf("%s: got %d, want the session ended", name, got)
+		}
 	}
 }
 
@@ -451,7 +498,12 @@ func TestDecide_PreviewChangesNothing_TwiceIsOnce_NameIsVerified(t *testing.T) {
 	if shown.StatusCode != http.StatusOK || request == nil || s.count(`select count(*) from operator_actions`) != 0 {
 		t.Fatalf("preview: %d, %s", shown.StatusCode, shown.text)
 	}
-	form := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "request": {request[1]}, "who": {"uid:0(root)"}}
+	form := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "request": {request[1]}, "who": {"uid:0(root)"}, "why": {"x"}}
+	if got := ada.post("/decide", form); got.StatusCode != http.StatusBadRequest || !strings.Contains(got.text, "there is no parameter") {
+		t.Errorf("with another name: %d", got.StatusCode)
+	}
+	form.Del("who")
+	form.Del("why")
 	if got := ada.post("/decide", form).StatusCode; got != http.StatusBadRequest {
 		t.Errorf("without a reason: %d", got)
 	}
@@ -477,7 +529,7 @@ func TestTokens_MadeOnAPage_ShownOnce(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
 	root := s.as("root", role.Admin)
-	form := url.Values{"verb": {"new-token"}, "target": {"shop"}, "role": {"viewer"}, "expires": {"90d"}, "why": {"the shop asks"},
+	form := url.Values{"verb": {"new-token"}, "target": {"shop"}, "role": {"viewer"}, "expires": {"90d"}, "networks": {"all"}, "why": {"the shop asks"},
 		"request": {"one"}}
 	made := regexp.MustCompile(`pawl_[A-Za-z0-9]{40,}`)
 	first := made.FindString(root.post("/decide", form).text)
@@ -565,15 +617,11 @@ func TestReveal_ByRight_AndAudited(t *testing.T) {
 	if n := s.count(`select count(*) from operator_actions where action = 'reveal' and actor = 'rev' and reason = 'she asked'`); n != 1 {
 		t.Errorf("%d in the audit trail", n)
 	}
-	page := finance.get("/events/" + id).text
-	if _, looks, _ := strings.Cut(page, "Who was shown it"); !strings.Contains(looks, "reveal: she asked") || !strings.Contains(looks, ">rev<") || !strings.Contains(looks, ">fin<") {
-		t.Errorf("the event's page does not say who was shown its payload: %s", looks)
+	if page := finance.get("/events/" + id).text; !strings.Contains(page, `href="/audit?action=reveal&amp;target=evt_1"`) {
+		t.Errorf("the event's page does not lead to who was shown its payload: %s", page)
 	}
-	for query, want := range map[string][2]bool{"": {true, true}, "?event=evt_1": {true, true}, "?who=rev&event=evt_1": {true, false}, "?who=fin": {false, true}, "?event=evt_2": {}} {
-		got := finance.get("/looks" + query).text
-		if has := [2]bool{strings.Contains(got, "reveal: she asked"), strings.Contains(got, ">fin</span></span></td>")}; has != want {
-			t.Errorf("/looks%s shows the looks of rev and fin: %t, want %t", query, has, want)
-		}
+	if got := finance.get("/audit?action=reveal&target=evt_1").text; !strings.Contains(got, "she asked") || !strings.Contains(got, ">rev<") || strings.Contains(got, ">fin</span></span></td>") {
+		t.Errorf("the audit trail does not say that rev alone was shown the payload: %s", got)
 	}
 }
 
@@ -587,5 +635,61 @@ func TestPages_DatabaseAway_SaySo(t *testing.T) {
 		if got := b.get(path); got.StatusCode < http.StatusInternalServerError || strings.Contains(got.text, "Nothing was found") {
 			t.Errorf("%s: %d", path, got.StatusCode)
 		}
+	}
+}
+
+// A decision with a required field is previewed before it can be made: the first form asks for the fields by GET, the
+// form after the preview fixes them.
+func TestDecide_RequiredField_AskedBeforeThePreview(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	root := s.as("root", role.Admin)
+	s.exec(`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason)
+		values (gen_random_uuid(), 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'dead', 'effect_failed: x')`)
+	asks := func(path string) bool {
+		t.Helper()
+		got := root.get(path)
+		_, form, _ := strings.Cut(got.text, `<form class="stack"`)
+		asks, decides := strings.Contains(form, `method="get"`), strings.Contains(form, `name="why"`)
+		if got.StatusCode != http.StatusOK || asks == decides {
+			t.Errorf("%s: %d, a form by GET is %t, a form with a reason is %t", path, got.StatusCode, asks, decides)
+		}
+		return asks
+	}
+	walked := 0
+	for _, v := range operator.Verbs() {
+		if !slices.ContainsFunc(v.Flags, func(f operator.Flag) bool { return f.Required }) {
+			continue
+		}
+		walked++
+		if path := "/decide?verb=" + v.Name + "&target=x"; !asks(path) {
+			t.Errorf("%s can be made without a preview", path)
+		}
+		if len(v.Many) > 0 {
+			if path := "/decide/many?status=dead&verb=" + v.Name; !asks(path) {
+				t.Errorf("%s can be made without a preview", path)
+			}
+		}
+	}
+	if walked < 3 {
+		t.Errorf("walked over %d verbs", walked)
+	}
+	for path, field := range map[string]string{
+		"/decide?verb=new-token&target=shop&role=viewer&expires=90d&networks=all": "role",
+		"/decide/many?status=dead&verb=done&reference=journal+7":                  "reference",
+	} {
+		if asks(path) || asks(path+"&preview=effects") {
+			t.Errorf("%s does not show the preview", path)
+		}
+		fixed := regexp.MustCompile(`<input name="` + field + `" value="[^"]+" required readonly`)
+		if page := root.get(path).text; !fixed.MatchString(page) || !strings.Contains(page, "preview=later") {
+			t.Errorf("%s: after the preview %s can be changed, or no link asks for it again: %s", path, field, page)
+		}
+		if !asks(path + "&preview=later") {
+			t.Errorf("%s: the fields cannot be changed", path)
+		}
+	}
+	if n := s.count(`select count(*) from operator_actions`); n != 0 {
+		t.Errorf("%d decisions are in the trail", n)
 	}
 }

@@ -6,40 +6,45 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/pending"
 )
 
-// decisionPage shows what a decision would do, and asks why. After it was made it says what came of it.
+// decisionPage shows the preview of a decision, and asks for the reason. After the decision it shows the result.
 type decisionPage struct {
 	*operator.Verb
 	Target string
 	Fields []field
-	// Filter is the query of the events that it is about, where it is about many.
+	// Asking is set if the form only completes the decision: it is sent by GET and leads to the preview.
+	Asking bool
+	// Change is the address of the form that asks again, "" if the verb has no fields.
+	Change string
+	// Many is set for a decision about many events, and Filter is their query.
+	Many   bool
 	Filter []field
 	// Request makes a form that is sent twice one decision.
 	Request string
-	// Refused says why it would be refused, and Choices what can be done instead.
+	// Refused is the reason if the decision would be refused, and Choices are the alternatives.
 	Refused string
 	Choices []button
-	// FourEyes says why it takes two persons, and whether one has asked for it.
-	FourEyes string
-	// Forbidden is set where the person may look and not decide.
-	Forbidden string
-	// Asks and Does are those of a review's question.
+	// Warning is a reason to check the decision once more.
+	Warning string
+	// FourEyes is set if the decision needs two people. Pending is the ID of the decision that the second person
+	// confirms, and Withdraw is the link to drop it.
+	FourEyes, Pending, Withdraw string
+	// Asks is the question of a review, and Does the consequence of the answer.
 	Asks, Does string
 	Facts      [][2]cell
 	// Later is the address of the same page with its Facts, where they take seconds.
 	Later string
 	Table *shownTable
-	// Says is what came of the decision, Follow a link to see it. Shown is what is shown this once: a token.
+	// Says is the result of the decision, and Follow links to it. Shown is a token, which no later page shows.
 	Says, Follow, Shown string
-	// Waits is set where nothing came of it yet: it waits for a second person.
+	// Waits is set if the decision waits for a second person.
 	Waits bool
 }
 
@@ -47,15 +52,20 @@ type decisionPage struct {
 type field struct {
 	Name, Label, Value string
 	Required           bool
+	// Fixed is set if the preview depends on the value: the form sends it and does not let the person edit it.
+	Fixed bool
 }
 
 // decisionOf reads a decision from the query or the form.
 func decisionOf(v *visit) (operator.Decision, *operator.Verb, error) {
 	d := operator.Decision{Verb: v.FormValue("verb"), Target: strings.TrimSpace(v.FormValue("target")), By: v.person,
-		Why: v.FormValue("why"), Request: v.FormValue("request")}
+		Why: v.FormValue("why"), Request: v.FormValue("request"), Confirms: v.FormValue("pending")}
 	verb := operator.VerbNamed(d.Verb)
 	if verb == nil || verb.Command == "" {
 		return d, nil, &problem{http.StatusNotFound, "There is no such decision", d.Verb}
+	}
+	if !v.person.May(verb.Rights()...) {
+		return d, nil, operator.Forbids(verb.Name, verb.Rights()...)
 	}
 	for _, f := range verb.Flags {
 		*f.Value(&d.Args) = strings.TrimSpace(v.FormValue(f.Name))
@@ -70,7 +80,7 @@ func (s *Server) showDecision(v *visit) error {
 		return err
 	}
 	page := newDecisionPage(v, d, verb)
-	if d.Target == "" || lacks(page.Fields) { // the form asks first
+	if page.asks(v, d.Target == "") {
 		return s.render(v, http.StatusOK, "decide", verb.Short, page)
 	}
 	p, err := s.Operator.Preview(v.ctx(), d)
@@ -90,14 +100,37 @@ func (s *Server) showDecision(v *visit) error {
 func newDecisionPage(v *visit, d operator.Decision, verb *operator.Verb) decisionPage {
 	page := decisionPage{Verb: verb, Target: d.Target, Request: rand.Text()}
 	for _, f := range verb.Flags {
-		page.Fields = append(page.Fields, field{f.Name, strings.ReplaceAll(f.Usage, "`", ""), *f.Value(&d.Args),
-			f.Required})
-	}
-	if !v.person.May(verb.Right()) {
-		page.Forbidden = operator.Forbids(verb.Name, verb.Right()).Error()
+		page.Fields = append(page.Fields, field{Name: f.Name, Label: strings.ReplaceAll(f.Usage, "`", ""),
+			Value: *f.Value(&d.Args), Required: f.Required})
 	}
 	return page
 }
+
+// asks reports whether the form asks for fields before the preview: one is missing, or the person wants to change one.
+// Otherwise it fixes the fields, because the preview is about their values.
+func (p *decisionPage) asks(v *visit, missing bool) bool {
+	if p.Asking = missing || lacks(p.Fields) || v.FormValue("preview") == previewLater; p.Asking {
+		p.Fields = slices.DeleteFunc(p.Fields, func(f field) bool { return f.Name == confirmField })
+		return true
+	}
+	if len(p.Fields) > 0 && v.FormValue("pending") == "" {
+		query := v.QueryParams()
+		query.Set("preview", previewLater)
+		p.Change = v.Request().URL.Path + "?" + query.Encode()
+	}
+	for i := range p.Fields {
+		p.Fields[i].Fixed = p.Fields[i].Name != confirmField
+	}
+	p.Fields = slices.DeleteFunc(p.Fields, func(f field) bool { return f.Fixed && f.Value == "" })
+	return false
+}
+
+const (
+	// confirmField is the key of the effect that a resend repeats. The person types it after the preview.
+	confirmField = "confirm"
+	// previewLater is the value of the parameter preview that asks for the fields again.
+	previewLater = "later"
+)
 
 var reasonMissing = &problem{http.StatusBadRequest, "The reason is missing",
 	"It goes into the audit trail. Go back and write it."}
@@ -107,9 +140,10 @@ func lacks(fields []field) bool {
 	return slices.ContainsFunc(fields, func(f field) bool { return f.Required && f.Value == "" })
 }
 
-// preview shows what would happen.
+// preview fills the page with a preview.
 func (p *decisionPage) preview(of *operator.Preview) {
-	p.FourEyes = of.FourEyes
+	p.needsTwo(of.FourEyes, of.Pending)
+	p.Warning = of.Warning
 	if of.Receipt.ID == "" && of.Access == nil {
 		p.Facts = pairs([][]string{{"then", cmp.Or(of.Says, "it is done")}})
 		return
@@ -120,16 +154,20 @@ func (p *decisionPage) preview(of *operator.Preview) {
 	if of.WaitsFor != "" {
 		rows = append(rows, []string{"its run waits first", of.WaitsFor})
 	}
-	if of.Access != nil {
-		rows = append(rows, []string{"then", of.Access.Account + " may use " +
-			operator.Uses(of.Access.Target.Plan, of.Access.Target.Quantity)})
-	} else {
-		rows = append(rows, []string{"then", "it is " + of.Outcome + tables.Because(of.Outcome, of.Reason)})
-	}
+	rows = append(rows, []string{"then", tables.Then(of)})
 	p.Facts = pairs(rows)
 }
 
-// decide makes a decision. Sent twice, the form is one decision: the second page says so.
+// needsTwo shows that the decision needs two people. The form of the second person confirms the pending decision.
+func (p *decisionPage) needsTwo(notice string, confirms *pending.Decision) {
+	p.FourEyes = notice
+	if confirms != nil {
+		p.Pending = confirms.ID
+		p.Withdraw = decideHref(operator.Decision{Verb: operator.VerbWithdraw, Target: confirms.ID})
+	}
+}
+
+// decide makes a decision. A form that is sent twice is one decision, and the second page reports that.
 func (s *Server) decide(v *visit) error {
 	d, verb, err := decisionOf(v)
 	if err != nil {
@@ -154,7 +192,7 @@ func (s *Server) decide(v *visit) error {
 	return s.render(v, http.StatusOK, "decide", verb.Short, page)
 }
 
-// told says what came of a decision, and leads on.
+// told shows the result of a decision and links to it.
 func (p *decisionPage) told(answer *operator.Answer) {
 	p.Says = answer.Says
 	if answer.Pending != nil {
@@ -174,118 +212,4 @@ func (p *decisionPage) told(answer *operator.Answer) {
 	case *operator.TokenResult:
 		p.Follow, p.Shown = "/tokens", r.Token
 	}
-}
-
-// manyOf reads a decision about many events, and their filter.
-func manyOf(v *visit) (operator.Decision, *operator.Verb, operator.Events, error) {
-	d, verb, err := decisionOf(v)
-	f := operator.EventsOf(criteria(v))
-	if err == nil {
-		if wrong := verb.CheckMany(f.Status, rateOf(v)); wrong != nil {
-			err = &problem{http.StatusBadRequest, "That does not fit", wrong.Error()}
-		}
-	}
-	return d, verb, f, err
-}
-
-// rateOf is the rate of a form, 0 for what is no number.
-func rateOf(v *visit) float64 {
-	rate, _ := strconv.ParseFloat(cmp.Or(v.FormValue("rate"), defaultRate), 64)
-	return rate
-}
-
-// defaultRate is in events a second.
-const defaultRate = "5"
-
-var nonePasses = &problem{http.StatusNotFound, "No event passes the filter",
-	"Somebody may have decided about all of them."}
-
-// newJob is the job of a form.
-func newJob(v *visit, d operator.Decision, chosen operator.Chosen) *operator.NewJob {
-	return &operator.NewJob{Job: job.Job{Action: d.Verb, Effect: d.Effect, Reference: d.Reference,
-		Filter: criteria(v), Rate: rateOf(v)}, Chosen: chosen}
-}
-
-// showMany shows what a decision about many events chooses. With preview=effects it also says what would happen, by the
-// plan of each event. That takes seconds: the page's script asks for it when the page stands.
-func (s *Server) showMany(v *visit) error {
-	d, verb, f, err := manyOf(v)
-	if err != nil {
-		return err
-	}
-	count, chosen, err := operator.CountEvents(v.ctx(), s.Operator.DB, f, 20)
-	if err == nil && count == 0 {
-		err = nonePasses
-	}
-	if err != nil {
-		return err
-	}
-	page := newDecisionPage(v, d, verb)
-	page.Target = output.Plural(count, "event") + tables.InBrackets(operator.Sums(chosen.Money))
-	q := criteria(v)
-	for _, name := range operator.Criteria {
-		if value := q[name]; value != "" {
-			page.Filter = append(page.Filter, field{Name: name, Label: name, Value: value})
-		}
-	}
-	page.Fields = append(page.Fields, field{"rate", "how many events a second, at most", defaultRate, true},
-		field{"count", "how many they are: type " + strconv.Itoa(count), "", true})
-	if later := v.QueryParams(); later.Get("preview") == "" {
-		later.Set("preview", "effects")
-		page.Later = v.Request().URL.Path + "?" + later.Encode()
-	} else if page.Facts, err = previewMany(v, s.Operator, d, f); err != nil {
-		return err
-	}
-	t := newTable(tables.Chosen(chosen.Events))
-	page.Table = &t
-	return s.render(v, http.StatusOK, "decide", verb.Short, page)
-}
-
-// previewMany says what a job would do.
-func previewMany(v *visit, o *operator.Operator, d operator.Decision, f operator.Events) ([][2]cell, error) {
-	chosen, err := operator.ChooseEvents(v.ctx(), o.DB, f)
-	if err != nil {
-		return nil, err
-	}
-	made, err := o.PreviewJob(v.ctx(), v.person, newJob(v, d, chosen))
-	if err != nil {
-		return nil, err
-	}
-	return pairs(tables.JobPreview(made)), nil
-}
-
-// decideMany makes the job. The number that was typed has to be the number of events now.
-func (s *Server) decideMany(v *visit) error {
-	d, verb, f, err := manyOf(v)
-	if err != nil {
-		return err
-	}
-	chosen, err := operator.ChooseEvents(v.ctx(), s.Operator.DB, f)
-	if err == nil && len(chosen.Events) == 0 {
-		err = nonePasses
-	}
-	if err != nil {
-		return err
-	}
-	switch {
-	case v.FormValue("count") != strconv.Itoa(len(chosen.Events)):
-		return &problem{http.StatusConflict, "The number is not the one of the events",
-			"There are " + strconv.Itoa(len(chosen.Events)) + " now. Nothing was done: go back, and look again."}
-	case strings.TrimSpace(d.Why) == "":
-		return reasonMissing
-	}
-	id := verb.Name + "-" + strings.ToLower(d.Request[:min(8, len(d.Request))])
-	answer, err := s.Operator.Decide(v.ctx(), operator.Decision{
-		Verb: operator.VerbStartJob, Target: id, By: v.person, Why: d.Why, Request: id,
-		Args: operator.Args{Found: newJob(v, d, chosen)},
-	})
-	if err != nil {
-		return err
-	}
-	if answer.Pending != nil {
-		page := newDecisionPage(v, d, verb)
-		page.told(answer)
-		return s.render(v, http.StatusAccepted, "decide", verb.Short, page)
-	}
-	return v.Redirect(http.StatusSeeOther, "/jobs/"+url.PathEscape(answer.Target))
 }

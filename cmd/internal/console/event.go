@@ -13,7 +13,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
-	"github.com/pawlhq/pawl/schema/look"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -82,7 +81,8 @@ func (s *Server) events(v *visit) error {
 func manyButtons(p *operator.Person, status string, q map[string]string) (all []button) {
 	for _, verb := range operator.Verbs() {
 		for _, acts := range verb.Many {
-			if acts == status && status != "" && p.May(verb.Right()) {
+			about := acts == status && (verb.Reason == "" || verb.Reason == q["reason"])
+			if about && status != "" && p.May(verb.Rights()...) {
 				of := url.Values{"verb": {verb.Name}}
 				for name, value := range q {
 					of.Set(name, value)
@@ -105,8 +105,6 @@ type eventPage struct {
 	Choices []button
 	Body    string
 	NoBody  string
-	// Looks are the newest looks at the payload.
-	Looks shownTable
 	// Temporal is the run's page in the Temporal UI.
 	Temporal string
 	Reveals  bool
@@ -142,7 +140,7 @@ func (s *Server) showEvent(v *visit, revealed *operator.Body) error {
 	if err != nil {
 		return err
 	}
-	page := eventPage{Evidence: e, Choices: buttons(e.Choices), Head: pairs(tables.EventHead(e, "")),
+	page := eventPage{Evidence: e, Choices: allowed(v.person, buttons(e.Choices)), Head: pairs(tables.EventHead(e, "")),
 		Story: newTable(tables.Timeline(e.Timeline)), Picture: newPicture(&e.Event),
 		Temporal: s.Page(e.Receipt.WorkflowID, e.LatestRun()), Reveals: v.person.May(role.RightReveal)}
 	done, undone, asked := newTable(tables.Done(e)), newTable(tables.Undone(e)), tables.AskedFor(e)
@@ -161,15 +159,6 @@ func (s *Server) showEvent(v *visit, revealed *operator.Body) error {
 	} else {
 		page.Body = legible(body)
 	}
-	looks, err := look.List(v.ctx(), s.Operator.DB, look.Filter{What: []string{e.Receipt.ID}, Limit: 10})
-	if err != nil {
-		return err
-	}
-	rows := tables.Looks(looks)
-	for i := range rows {
-		rows[i] = rows[i][:3] // all are about this event
-	}
-	page.Looks = newTable(rows)
 	return s.render(v, http.StatusOK, "event", e.Receipt.EventID, page)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/parameter"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
@@ -12,6 +13,7 @@ import (
 type Route struct {
 	Method, Path string
 	Needs        role.Right
+	Takes        parameter.Rule
 }
 
 // Routes are all routes of a console.
@@ -21,7 +23,7 @@ func Routes(cfg *config.Config) (all []Route) {
 		panic(err)
 	}
 	for _, r := range s.routes() {
-		all = append(all, Route{r.method, r.path, r.needs})
+		all = append(all, Route{r.method, r.path, r.needs, r.takes})
 	}
 	return all
 }

@@ -13,7 +13,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/ingress/stripe"
@@ -31,7 +31,7 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	s := newStand(t, nil)
 	receipts := receipt.NewStore(s.db, receipt.Options{})
 	t.Cleanup(receipts.Close)
-	s.operator.FourEyes, s.operator.Outlook = map[string]int64{"usd": 100000}, process.Outlook(s.cfg, s.db, receipts)
+	s.operator.FourEyes, s.operator.Outlook = true, process.Outlook(s.cfg, s.db, receipts)
 	for i := range 3 {
 		e, err := forge.New(forge.Params{Provider: stripe.Provider, EventID: fmt.Sprint("evt_", i), Type: "invoice.paid", Live: true, Amount: 40000, At: time.Now()}, "")
 		if err != nil {
@@ -44,16 +44,19 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	}
 	s.exec(`update receipts set status = 'needs_review', reason = 'id_collision: x'`)
 	ada, bob := s.as("ada", role.Finance), s.as("bob", role.Finance)
-	many := func(b *browser, request string) *answer {
+	many := func(b *browser, request string, more ...string) *answer {
 		t.Helper()
+		if len(more) > 0 {
+			return b.post("/decide/many", url.Values{"pending": more, "count": {"3"}, "why": {"seen"}, "request": {request}})
+		}
 		return b.post("/decide/many", url.Values{"verb": {"approve"}, "status": {"needs_review"}, "source": {"stripe"}, "count": {"3"}, "rate": {"7"}, "why": {"<i>"}, "request": {request}})
 	}
 	if got := many(ada, "ADAADAADA"); got.StatusCode != http.StatusAccepted || !strings.Contains(got.text, "Waits for a second person") {
 		t.Fatalf("ada: %d: %s", got.StatusCode, got.text)
 	}
 	home := bob.get("/")
-	link := regexp.MustCompile(`href="(/decide/many[^"]*)" title="decide it, as the second person"`).FindStringSubmatch(home.text)
-	if link == nil || !strings.Contains(home.text, "approve of 3 events") || !strings.Contains(home.text, "1200.00 USD, asked for by ada") {
+	link := regexp.MustCompile(`href="(/decide/many[^"]*)" title="confirm it, as the second person"`).FindStringSubmatch(home.text)
+	if link == nil || !strings.Contains(home.text, "approve of 3 events") || !strings.Contains(home.text, "asked for by ada") {
 		t.Fatalf("the first page leads nowhere: %s", home.text)
 	}
 	// The page stands at once, and leads to what would happen.
@@ -63,13 +66,21 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 		t.Fatalf("bob sees %s", page)
 	}
 	would := html.UnescapeString(later[1])
-	if got := bob.get(would); got.StatusCode != http.StatusOK || !strings.Contains(got.text, "you are the second person") || !strings.Contains(got.text, "&lt;i&gt;") {
+	if got := bob.get(would); got.StatusCode != http.StatusOK || !strings.Contains(got.text, "If you confirm, it is done") || !strings.Contains(got.text, "&lt;i&gt;") {
 		t.Errorf("bob sees %d: %s", got.StatusCode, got.text)
 	}
-	if got := ada.get(would); !strings.Contains(got.text, "since you have asked for it") {
+	eve := s.as("eve", role.Viewer)
+	if got := eve.get(would); got.StatusCode != http.StatusForbidden || strings.Contains(got.text, "What would happen") || !strings.Contains(got.text, "a person with the role") {
+		t.Errorf("eve, who may not decide, sees a preview, or not who may: %s", got.text)
+	}
+	if got := ada.get(would); !strings.Contains(got.text, "since you asked for it") {
 		t.Errorf("ada sees %s", got.text)
 	}
-	if got := many(bob, "BOBBOBBOB"); got.StatusCode != http.StatusSeeOther {
+	hidden := regexp.MustCompile(`name="pending" value="([^"]*)"`).FindStringSubmatch(page)
+	if hidden == nil {
+		t.Fatalf("bob's form confirms nothing: %s", page)
+	}
+	if got := many(bob, "BOBBOBBOB", hidden[1]); got.StatusCode != http.StatusSeeOther {
 		t.Errorf("bob: %d: %s", got.StatusCode, got.text)
 	}
 	if n := s.count(`select count(*) from jobs where who = 'bob' and asked_by = 'ada' and items = 3`); n != 1 || s.count(`select count(*) from pending_decisions`) != 0 {

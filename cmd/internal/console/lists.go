@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/job"
-	"github.com/pawlhq/pawl/schema/look"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/token"
 )
@@ -55,6 +55,28 @@ func (s *Server) tasks(v *visit) error {
 	}, Empty: "No task is open: nobody has to do anything."})
 }
 
+// money lists the money that is not booked. Each object leads to the decision that gives it to an account.
+func (s *Server) money(v *visit) error {
+	mode := v.FormValue("mode")
+	found, err := billing.New(s.Operator.DB).ListUnclaimed(v.ctx(), mode, 0, listed)
+	if err != nil {
+		return err
+	}
+	rows := newTable(tables.Unclaimed(found))
+	may := v.person.May(operator.VerbNamed(operator.VerbClaim).Rights()...)
+	for i, row := range rows.Rows {
+		for j := range row {
+			if may && row[j].Head == "ID" {
+				row[j].Href = decideHref(operator.Decision{Verb: operator.VerbClaim, Target: found[i].ID,
+					Args: operator.Args{Mode: found[i].Mode}})
+			}
+		}
+	}
+	modes := filter{"mode", "mode", mode, []string{"live", "test"}}
+	return s.render(v, http.StatusOK, "list", "Money", listPage{Rows: rows, Filters: []filter{modes},
+		Empty: "All known money has an account."})
+}
+
 // taskPage shows the tasks about an object.
 type taskPage struct {
 	Object string
@@ -81,7 +103,7 @@ func (s *Server) task(v *visit) error {
 	for _, t := range found {
 		shown := taskShown{ShownTask: t, Head: pairs(tables.TaskHead(t)), Actions: newTable(tables.TaskActions(t))}
 		switch {
-		case t.State != billing.TaskOpen:
+		case t.State != fold.TaskOpen:
 		case t.Kind == billing.TaskReview:
 			shown.Choices = []button{{Label: "answer", Does: "decides about its event",
 				Href: "/events/" + url.PathEscape(t.Event)}}
@@ -90,9 +112,16 @@ func (s *Server) task(v *visit) error {
 				verb := operator.VerbNamed(name)
 				d := operator.Decision{Verb: name, Target: t.Object, Args: operator.Args{Kind: t.Kind, Mode: t.Mode}}
 				shown.Choices = append(shown.Choices, button{Label: strings.TrimPrefix(verb.Command, "tasks "),
-					Does: verb.Short, Href: decideHref(d)})
+					Does: verb.Short, Verb: name, Href: decideHref(d)})
+			}
+			if t.Kind == billing.TaskEntry {
+				verb := operator.VerbNamed(operator.VerbCorrect)
+				d := operator.Decision{Verb: verb.Name, Target: t.Object, Args: operator.Args{Mode: t.Mode}}
+				shown.Choices = append(shown.Choices, button{Label: "correct", Does: verb.Short, Verb: verb.Name,
+					Href: decideHref(d)})
 			}
 		}
+		shown.Choices = allowed(v.person, shown.Choices)
 		page.Tasks = append(page.Tasks, shown)
 	}
 	return s.render(v, http.StatusOK, "task", "Tasks about "+object, page)
@@ -140,9 +169,10 @@ func (s *Server) job(v *visit) error {
 		job.Paused: {"resume-job", "cancel-job"}}[d.State]
 	for _, name := range names {
 		page.Choices = append(page.Choices, button{Label: strings.TrimSuffix(name, "-job"),
-			Does: operator.VerbNamed(name).Short,
+			Does: operator.VerbNamed(name).Short, Verb: name,
 			Href: decideHref(operator.Decision{Verb: name, Target: d.ID}), Grave: name == "cancel-job"})
 	}
+	page.Choices = allowed(v.person, page.Choices)
 	return s.render(v, http.StatusOK, "job", "Job "+d.ID, page)
 }
 
@@ -162,6 +192,7 @@ func (s *Server) sinks(v *visit) error {
 		}
 		page.Choices = append(page.Choices, placeButton(verb, report.Resumable(kind, name)))
 	}
+	page.Choices = allowed(v.person, page.Choices)
 	return s.render(v, http.StatusOK, "list", "Sinks", page)
 }
 
@@ -169,7 +200,7 @@ func (s *Server) sinks(v *visit) error {
 func placeButton(verb, place string) button {
 	kind, name, _ := strings.Cut(place, " ")
 	d := operator.Decision{Verb: verb + "-" + kind, Target: strings.Trim(name, "'")}
-	return button{Label: verb + " " + place, Does: operator.VerbNamed(d.Verb).Short, Href: decideHref(d),
+	return button{Label: verb + " " + place, Does: operator.VerbNamed(d.Verb).Short, Verb: d.Verb, Href: decideHref(d),
 		Grave: verb == "pause"}
 }
 
@@ -187,7 +218,27 @@ func (s *Server) sources(v *visit) error {
 		}
 		page.Choices = append(page.Choices, placeButton(verb, "source "+source.Name))
 	}
+	page.Choices = allowed(v.person, page.Choices)
 	return s.render(v, http.StatusOK, "list", "Sources", page)
+}
+
+// meanings lists the meanings of facts. Two people bring a proposed one into force here, if policy.four_eyes is set.
+func (s *Server) meanings(v *visit) error {
+	found, err := billing.Meanings(v.ctx(), s.Operator.DB)
+	if err != nil {
+		return err
+	}
+	page := listPage{Rows: newTable(tables.Meanings(found)), Decides: "Apply",
+		Empty: "No process has proposed a meaning of the facts yet."}
+	for _, m := range found {
+		if !m.InForce {
+			page.Choices = append(page.Choices, button{Label: "apply " + m.Hash, Does: "brings it into force",
+				Verb: operator.VerbApplyMeaning,
+				Href: decideHref(operator.Decision{Verb: operator.VerbApplyMeaning, Target: m.Hash})})
+		}
+	}
+	page.Choices = allowed(v.person, page.Choices)
+	return s.render(v, http.StatusOK, "list", "Rules", page)
 }
 
 // tokens lists the tokens of programs, for those who may make and revoke them.
@@ -237,25 +288,4 @@ func (s *Server) audit(v *visit) (err error) {
 	}
 	page.Rows = newTable(tables.Audit(found))
 	return s.render(v, http.StatusOK, "list", "Audit", page)
-}
-
-// looks lists who was shown a payload or a refused request.
-func (s *Server) looks(v *visit) (err error) {
-	f := look.Filter{Who: v.FormValue("who"), Limit: listed + 1}
-	if f.OlderThan, err = olderThan(v); err != nil {
-		return err
-	}
-	id := strings.TrimSpace(v.FormValue("event"))
-	found, err := operator.Looks(v.ctx(), s.Operator.DB, id, f)
-	if err != nil {
-		return err
-	}
-	page := listPage{Filters: []filter{{"who", "who", f.Who, nil}, {"event", "event", id, nil}},
-		Empty: "Nobody was shown a payload or a refused request."}
-	if len(found) > listed {
-		found = found[:listed]
-		page.Older = older("/looks", page.Filters, "older", strconv.FormatInt(found[listed-1].ID, 10))
-	}
-	page.Rows = newTable(tables.Looks(found))
-	return s.render(v, http.StatusOK, "list", "Looks", page)
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -48,8 +50,8 @@ func (s *Server) home(v *visit) error {
 	for _, p := range r.Pending {
 		page.Wrong = append(page.Wrong, wrong{Word: "second person", Badge: "ask", What: p.Does() + " of " + p.Target,
 			More: operator.Sums(p.Money) + ", asked for by " + p.AskedBy, Since: since(p.AskedAt),
-			Does: button{Label: "look", Does: "decide it, as the second person", Href: pendingHref(p)},
-			See:  "/decide?" + url.Values{"verb": {operator.VerbWithdraw}, "target": {p.ID}}.Encode()})
+			Does: button{Label: "open", Does: "confirm it, as the second person", Verb: p.Does(), Href: pendingHref(p)},
+			See:  "/audit?" + url.Values{"action": {"ask-" + p.Verb}}.Encode()})
 	}
 	for _, c := range r.Parked {
 		q := url.Values{"status": {c.Status}}
@@ -60,8 +62,8 @@ func (s *Server) home(v *visit) error {
 		q.Set("verb", operator.VerbRetry)
 		does := button{Label: "retry all", Does: "shows what a retry of all of them does",
 			Href: "/decide/many?" + q.Encode()}
-		if c.Status == string(receipt.NeedsReview) {
-			does = button{Label: "look", Does: "a person answers each", Href: see}
+		if c.Status == string(receipt.NeedsReview) || !v.person.May(role.RightDecide) {
+			does = button{Label: "open", Does: "lists the events", Href: see}
 		}
 		page.Wrong = append(page.Wrong, wrong{Word: c.Status, Badge: badges[c.Status], What: c.ReasonCode,
 			More:  output.Plural(c.Events, "event") + tables.InBrackets(operator.Sums(c.Money)),
@@ -77,6 +79,11 @@ func (s *Server) home(v *visit) error {
 		page.Wrong = append(page.Wrong, row)
 	}
 	page.Wrong = append(page.Wrong, outside(r, now)...)
+	for i, row := range page.Wrong {
+		if allowed(v.person, []button{row.Does}) == nil {
+			page.Wrong[i].Does = button{Label: "open", Href: cmp.Or(row.See, "/sinks")}
+		}
+	}
 	// Parked events, tasks and concerns stand above.
 	for _, rows := range [][][]string{tables.Waiting(r.Waiting, now), tables.Notices(r.Notices, now),
 		tables.Sinks(r.Sinks), tables.Jobs(r.Jobs)} {
@@ -89,14 +96,14 @@ func (s *Server) home(v *visit) error {
 
 // pendingHref leads to what a second person decides.
 func pendingHref(p pending.Decision) string {
-	q, path := url.Values{"verb": {p.Verb}, "target": {p.Target}}, "/decide?"
-	if p.Verb == operator.VerbStartJob { // its arguments name its verb
-		q, path = url.Values{}, "/decide/many?"
+	q := url.Values{"verb": {p.Verb}, "target": {p.Target}, "pending": {p.ID}}
+	if p.Verb == operator.VerbStartJob { // its arguments are those of the first person
+		return "/decide/many?" + url.Values{"pending": {p.ID}}.Encode()
 	}
 	for name, value := range p.Args {
 		q.Set(name, value)
 	}
-	return path + q.Encode()
+	return "/decide?" + q.Encode()
 }
 
 // outside lists the faults outside of events: sinks that are out, and concerns.
@@ -116,6 +123,10 @@ func outside(r *report.Status, now time.Time) (rows []wrong) {
 		command := "pawl " + c.Command
 		row := wrong{Word: c.What, Badge: "wait", What: c.Name, More: c.Says,
 			Does: button{Label: command, Does: "goes on from here", Command: command}}
+		if c.What == report.Unclaimed {
+			row.See = "/money?" + url.Values{"mode": {c.Name}}.Encode()
+			row.Does = button{Label: "open", Does: "lists the money, to give each to an account", Href: row.See}
+		}
 		if place, paused := strings.CutPrefix(c.Command, "resume "); paused {
 			row.Does = placeButton("resume", strings.TrimSuffix(place, " --why REASON"))
 		}

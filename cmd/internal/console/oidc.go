@@ -110,16 +110,17 @@ func (d *door) fromProvider(v *visit) error {
 	if err != nil {
 		return refused(err.Error())
 	}
-	person := operator.Person{Name: p.name, Roles: d.rolesOf(p.groups)}
+	person := operator.Person{Identity: p.Identity, Name: p.name, Roles: d.rolesOf(p.groups)}
 	if len(person.Roles) == 0 {
 		return &problem{http.StatusForbidden, "you have no role here",
 			fmt.Sprintf("None of the groups of %s has a role in console.roles.", p.name)}
 	}
-	return d.begin(v, person, operator.ByOIDC, b.Next)
+	return d.begin(v, person, operator.Verified{Via: operator.ByOIDC}, b.Next)
 }
 
 // identity is whom the provider names.
 type identity struct {
+	operator.Identity
 	name   string
 	groups []string
 }
@@ -143,6 +144,7 @@ func (p *provider) person(ctx context.Context, code string, b begun) (who identi
 	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(b.Nonce)) != 1 {
 		return who, fmt.Errorf("the identity provider's token is of another sign-in")
 	}
+	who.Issuer, who.Subject = id.Issuer, id.Subject
 	var claims map[string]any
 	if err := id.Claims(&claims); err != nil {
 		return who, fmt.Errorf("the identity provider's token: %w", err)

@@ -96,7 +96,8 @@ func TestOIDC_GroupsGiveRoles(t *testing.T) {
 	if got := b.post("/decide", form).StatusCode; got != http.StatusOK {
 		t.Errorf("a decision of an operator: %d", got)
 	}
-	if n := s.count(`select count(*) from operator_actions where actor = 'ada@acme.example'`); n != 1 {
+	of := ` where issuer = $1 and subject = '1'`
+	if n := s.count(`select count(*) from operator_actions`+of+` and actor = 'ada@acme.example'`, p.Issuer()); n != 1 {
 		t.Errorf("%d in the audit trail", n)
 	}
 }

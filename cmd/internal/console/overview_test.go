@@ -80,3 +80,75 @@ func TestSourcesAndSinks_TrafficAndTimes(t *testing.T) {
 		t.Error("the sinks tell of another's call, or of one that had no answer")
 	}
 }
+
+// absurdSQL parks two events, each about the largest amount that a row can hold.
+const absurdSQL = `
+	with parked as (
+		insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, updated_at, body_hash, status, reason)
+		select ('01890000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 'stripe', 'stripe', 'live', 'evt_' || n, 'id', 'invoice.paid', 'in_' || n, now(), now(), '\x01', 'dead', 'effect_failed: x'
+		  from generate_series(1, 2) n returning id, event_id, object_id)
+	insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
+	select 'stripe', 'live', 'invoice_seen', object_id, event_id, id, now(), 3, 'event', '{"Invoice":{"Paid":9223372036854775807,"Currency":"usd"}}' from parked`
+
+// Two amounts whose sum has more than 64 bits falsify the sum and fail no page.
+func TestPages_AmountsBeyond64Bits_Served(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	s.exec(absurdSQL)
+	ada := s.as("ada", role.Operator)
+	for _, path := range []string{"/", "/overview", "/events?status=dead", "/decide/many?verb=retry&status=dead", "/decide/many?verb=retry&status=dead&preview=effects"} {
+		got := ada.get(path)
+		if got.StatusCode != http.StatusOK || !strings.Contains(got.text, "92233720368547758.07 USD") {
+			t.Errorf("%s: %d, without the sum:\n%s", path, got.StatusCode, got.text)
+		}
+	}
+}
+
+// Money that is not booked is on Now and Overview with its amount, and leads to the decision that gives it to an account.
+func TestPages_UnassignedMoney_LeadsToClaim(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	s.exec(`insert into objects (mode, kind, id, state, updated_at)
+		select mode, 'payment', id, jsonb_build_object('Status', 'succeeded', 'Amount', amount, 'Currency', 'usd'), now() - interval '1 hour' from (values ('live', 'pi_1', 1500), ('test', 'pi_2', 700)) t (mode, id, amount)`)
+	s.exec(`insert into receipts (id, source, provider, account, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason)
+		values (gen_random_uuid(), 'stripe', 'stripe', 'acct_9', 'live', 'evt_1', 'id', 'invoice.paid', 'in_1', now(), '\x01', 'ignored', 'account_not_mapped: x; 4900 minor units of USD were paid')`)
+	ada := s.as("ada", role.Finance)
+	for path, says := range map[string][]string{
+		"/":                {`<a href="/money?mode=live">live</a>`, "1 payment (15.00 USD) not booked", "1 payment (7.00 USD) not booked", "acct_9", "1 live event ignored, 49.00 USD paid"},
+		"/overview":        {"1 payment (15.00 USD) not booked", "1 live event ignored, 49.00 USD paid"},
+		"/money?mode=live": {"/decide?mode=live&amp;target=pi_1&amp;verb=claim", "15.00 USD"},
+	} {
+		page := ada.get(path)
+		for _, words := range says {
+			if page.StatusCode != http.StatusOK || !strings.Contains(page.text, words) {
+				t.Errorf("%s answers %d without %s:\n%s", path, page.StatusCode, words, page.text)
+			}
+		}
+	}
+	if page := ada.get("/money?mode=live"); strings.Contains(page.text, "pi_2") {
+		t.Error("the list of live money has a test payment")
+	}
+}
+
+// An account whose workspace waits for a sink, or whose price is in no plan, is not green, and its page gives the cause
+// and the next step.
+func TestAccount_Obstacle_NotGreen_WithCause(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	s.exec(`insert into accounts (mode, id, provider, target_version, target_state, target_plan) values ('live', 'acme', 'stripe', 2, 'active', 'pro'), ('live', 'globex', 'stripe', 0, '', ''), ('live', 'well', 'stripe', 0, 'active', 'pro')`)
+	s.exec(`insert into breakers (sink, open, since, reason, probe_at) values ('workspaces:live', true, now(), 'w.test answered 503', now())`)
+	s.exec(`insert into subscriptions (mode, id, account, status, state) values ('live', 'sub_1', 'globex', 'active', '{"ID":"sub_1","Status":"active","Asks":["price_x"]}')`)
+	ada := s.as("ada", role.Viewer)
+	for id, says := range map[string][]string{
+		"acme":   {`<span class="badge wait">active</span>`, "The workspace is not ready: sink workspaces:live has been down since"},
+		"globex": {"No plan has the price price_x of sub_1. Map it in plans.prices, and apply the new rules."},
+		"well":   {`<span class="badge good">active</span>`},
+	} {
+		page := ada.get("/accounts/live/" + id)
+		for _, words := range says {
+			if page.StatusCode != http.StatusOK || !strings.Contains(page.text, words) {
+				t.Errorf("%s: %d without %s:\n%s", id, page.StatusCode, words, page.text)
+			}
+		}
+	}
+}

@@ -123,6 +123,7 @@ func (s *Server) fail(err error, c echo.Context) {
 	v := &visit{Context: c}
 	v.person, _ = c.Get("person").(*operator.Person)
 	status, page := s.explain(err)
+	page.Choices = allowed(v.person, page.Choices)
 	if status >= http.StatusInternalServerError {
 		s.Log.ErrorContext(v.ctx(), "a page failed", "path", c.Path(), "error", err)
 	}
@@ -154,7 +155,7 @@ func (s *Server) explain(err error) (int, failurePage) {
 		return told.status, failurePage{What: told.what, More: told.more}
 	case errors.As(err, &tooLarge):
 		return http.StatusRequestEntityTooLarge, failurePage{What: "The request is too large",
-			More: "Send 1 MiB at most."}
+			More: "Send 64 KiB at most."}
 	case errors.As(err, &of):
 		return of.Code, failurePage{What: http.StatusText(of.Code), More: "There is no such page."}
 	case isTimeout(err):

@@ -3,11 +3,16 @@ package console
 import (
 	"context"
 	"errors"
+	"io"
+	"mime"
 	"net/http"
+	"net/url"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/parameter"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
@@ -15,7 +20,9 @@ import (
 type route struct {
 	method, path string
 	// needs is the right that it needs. A route without one is for everybody: to sign in, say.
-	needs  role.Right
+	needs role.Right
+	// takes are the parameters of the query, or of the form that is sent.
+	takes  parameter.Rule
 	handle func(*visit) error
 }
 
@@ -42,33 +49,34 @@ const read = role.RightRead
 // routes are all routes: nothing else is served.
 func (s *Server) routes() []route {
 	return []route{
-		{http.MethodGet, "/sign-in", "", s.door.showSignIn},
-		{http.MethodPost, "/sign-in", "", s.door.signIn},
-		{http.MethodGet, "/sign-in/oidc", "", s.door.toProvider},
-		{http.MethodGet, "/sign-in/oidc/callback", "", s.door.fromProvider},
-		{http.MethodPost, "/sign-out", read, s.door.signOut},
-		{http.MethodGet, "/static/:name", "", s.static},
-		{http.MethodGet, "/", read, s.home},
-		{http.MethodGet, "/overview", read, s.overview},
-		{http.MethodGet, "/find", read, s.find},
-		{http.MethodGet, "/events", read, s.events},
-		{http.MethodGet, "/events/:id", read, s.event},
-		{http.MethodPost, "/events/:id/reveal", role.RightReveal, s.reveal},
-		{http.MethodGet, "/accounts", read, s.accounts},
-		{http.MethodGet, "/accounts/:mode/:id", read, s.account},
-		{http.MethodGet, "/decide", read, s.showDecision},
-		{http.MethodPost, "/decide", read, s.decide},
-		{http.MethodGet, "/decide/many", read, s.showMany},
-		{http.MethodPost, "/decide/many", read, s.decideMany},
-		{http.MethodGet, "/tasks", read, s.tasks},
-		{http.MethodGet, "/tasks/:object", read, s.task},
-		{http.MethodGet, "/jobs", read, s.jobs},
-		{http.MethodGet, "/jobs/:id", read, s.job},
-		{http.MethodGet, "/sinks", read, s.sinks},
-		{http.MethodGet, "/sources", read, s.sources},
-		{http.MethodGet, "/audit", read, s.audit},
-		{http.MethodGet, "/looks", read, s.looks},
-		{http.MethodGet, "/tokens", role.RightAdmin, s.tokens},
+		{http.MethodGet, "/sign-in", "", takes("next"), s.door.showSignIn},
+		{http.MethodPost, "/sign-in", "", inputs([]string{"name", "password"}, "next"), s.door.signIn},
+		{http.MethodGet, "/sign-in/oidc", "", takes("next"), s.door.toProvider},
+		{http.MethodGet, "/sign-in/oidc/callback", "", parameter.Rule{Foreign: true}, s.door.fromProvider},
+		{http.MethodPost, "/sign-out", read, takes("everywhere"), s.door.signOut},
+		{http.MethodGet, "/static/:name", "", none, s.static},
+		{http.MethodGet, "/", read, none, s.home},
+		{http.MethodGet, "/overview", read, none, s.overview},
+		{http.MethodGet, "/find", read, inputs([]string{"q"}), s.find},
+		{http.MethodGet, "/events", read, inputs(operator.Criteria, "older"), s.events},
+		{http.MethodGet, "/events/:id", read, none, s.event},
+		{http.MethodPost, "/events/:id/reveal", role.RightReveal, inputs([]string{"why"}), s.reveal},
+		{http.MethodGet, "/accounts", read, inputs([]string{"mode", "access", "plan", "status"}, "after"), s.accounts},
+		{http.MethodGet, "/accounts/:mode/:id", read, none, s.account},
+		{http.MethodGet, "/decide", read, deciding(), s.showDecision},
+		{http.MethodPost, "/decide", read, deciding(), s.decide},
+		{http.MethodGet, "/decide/many", read, deciding(many...), s.showMany},
+		{http.MethodPost, "/decide/many", read, deciding(many...), s.decideMany},
+		{http.MethodGet, "/tasks", read, inputs([]string{"mode", "kind", "account"}), s.tasks},
+		{http.MethodGet, "/tasks/:object", read, none, s.task},
+		{http.MethodGet, "/money", read, inputs([]string{"mode"}), s.money},
+		{http.MethodGet, "/jobs", read, none, s.jobs},
+		{http.MethodGet, "/jobs/:id", read, none, s.job},
+		{http.MethodGet, "/sinks", read, none, s.sinks},
+		{http.MethodGet, "/sources", read, none, s.sources},
+		{http.MethodGet, "/meaning", read, none, s.meanings},
+		{http.MethodGet, "/audit", read, inputs([]string{"target", "who", "action"}, "older"), s.audit},
+		{http.MethodGet, "/tokens", role.RightAdmin, none, s.tokens},
 	}
 }
 
@@ -80,7 +88,8 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 		c.SetRequest(c.Request().WithContext(ctx))
 		v := &visit{Context: c}
 		if r.needs == "" {
-			return r.handle(v)
+			c.Request().Body = http.MaxBytesReader(c.Response(), c.Request().Body, mostBodyUnsigned)
+			return r.serve(v)
 		}
 		p, err := s.door.personOf(c.Request())
 		switch {
@@ -90,14 +99,74 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 			return err
 		}
 		v.person = p
-		c.SetRequest(c.Request().WithContext(operator.AskedBy(v.ctx(), p)))
 		c.Set("person", p)
 		if !p.May(r.needs) {
 			return &forbidden{r.needs}
 		}
-		return r.handle(v)
+		return r.serve(v)
 	}
 }
+
+// serve calls the handler, if the parameters are those that the route takes.
+func (r route) serve(v *visit) error {
+	request := v.Request()
+	err := parameter.Path(request.URL)
+	query, form := r.takes, none
+	if r.method == http.MethodPost {
+		query, form = none, r.takes
+	}
+	var given, sent url.Values
+	if err == nil {
+		given, err = query.Values(request.URL.RawQuery)
+	}
+	if err == nil && r.method == http.MethodPost {
+		body, unread := io.ReadAll(request.Body)
+		if unread != nil {
+			return unread
+		}
+		if kind, _, _ := mime.ParseMediaType(request.Header.Get("Content-Type")); len(body) > 0 && kind != formType {
+			return &problem{http.StatusUnsupportedMediaType, "This is no form", "Send it as " + formType + "."}
+		}
+		sent, err = form.Values(string(body))
+	}
+	if err != nil {
+		return &problem{http.StatusBadRequest, "A parameter cannot be understood", err.Error()}
+	}
+	request.PostForm, request.Form = sent, given
+	if r.method == http.MethodPost {
+		request.Form = sent
+	}
+	return r.handle(v)
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// none is the rule of a route without parameters.
+var none parameter.Rule
+
+// takes are parameters of links and hidden fields.
+func takes(names ...string) parameter.Rule { return parameter.Rule{Known: names} }
+
+// inputs are the inputs of a form, and further parameters. A browser sends an empty input.
+func inputs(names []string, more ...string) parameter.Rule {
+	return parameter.Rule{Known: slices.Concat(names, more), Inputs: names}
+}
+
+// deciding are the parameters of a decision: those of all verbs, and more inputs.
+func deciding(more ...string) parameter.Rule {
+	names := append([]string{"target", "why"}, more...)
+	for _, v := range operator.Verbs() {
+		for _, f := range v.Flags {
+			if !slices.Contains(names, f.Name) {
+				names = append(names, f.Name)
+			}
+		}
+	}
+	return inputs(names, "verb", "request", "pending", "preview")
+}
+
+// many are the further inputs of a decision about many events.
+var many = append([]string{"rate", "count"}, operator.Criteria...)
 
 // forbidden means that a person has no role with the right of a route.
 type forbidden struct{ needs role.Right }

@@ -4,67 +4,12 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/session"
 )
-
-// tries bounds how often passwords are tried: by address, and by name. Hashes are slow on purpose, and few are computed
-// at once.
-type tries struct {
-	mu     sync.Mutex
-	failed map[string][]time.Time
-	places chan struct{}
-}
-
-// mostTries is how many wrong passwords an address or a name has within triesWithin; mostWatched bounds the memory.
-const (
-	mostTries   = 10
-	triesWithin = 10 * time.Minute
-	mostWatched = 10_000
-)
-
-func newTries() *tries {
-	return &tries{failed: map[string][]time.Time{}, places: make(chan struct{}, 2)}
-}
-
-// allowed reports whether a further try is made.
-func (t *tries) allowed(now time.Time, keys ...string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, key := range keys {
-		recent := t.failed[key][:0]
-		for _, at := range t.failed[key] {
-			if now.Sub(at) < triesWithin {
-				recent = append(recent, at)
-			}
-		}
-		if len(recent) == 0 {
-			delete(t.failed, key)
-		} else {
-			t.failed[key] = recent
-		}
-		if len(recent) >= mostTries {
-			return false
-		}
-	}
-	return true
-}
-
-func (t *tries) fail(now time.Time, keys ...string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.failed) > mostWatched {
-		clear(t.failed)
-	}
-	for _, key := range keys {
-		t.failed[key] = append(t.failed[key], now)
-	}
-}
 
 // signInPage is what the page to sign in shows.
 type signInPage struct {
@@ -107,43 +52,44 @@ func (d *door) signInAgain(v *visit, status int, wrong string) error {
 	})
 }
 
-// signIn takes a name and a password. A wrong name and a wrong password are one answer.
+// signIn takes a name and a password. A wrong name and a wrong password get the same answer.
 func (d *door) signIn(v *visit) error {
 	name := strings.TrimSpace(v.FormValue("name"))
-	byAddress, byName := "address "+addressOf(v.Request()).String(), "name "+name
-	if !d.tries.allowed(d.now(), byAddress, byName) {
-		return d.signInAgain(v, http.StatusTooManyRequests, "Too many wrong passwords. Wait ten minutes.")
+	client := d.client(v.Request())
+	attempt, refused := d.tries.begin(d.now(), name, client)
+	if refused != "" {
+		return d.signInAgain(v, http.StatusTooManyRequests, refused)
 	}
-	select {
-	case d.tries.places <- struct{}{}:
-		defer func() { <-d.tries.places }()
-	case <-v.ctx().Done():
-		return v.ctx().Err()
-	}
-	p, err := d.users.Check(name, v.FormValue("password"))
+	release, err := attempt.await(v.ctx())
 	if err != nil {
 		return err
 	}
-	if p == nil {
-		d.tries.fail(d.now(), byAddress, byName)
-		d.log.WarnContext(v.ctx(), "sign-in refused", "address", addressOf(v.Request()).String())
+	defer release()
+	u, err := d.users.Check(name, v.FormValue("password"))
+	if err != nil {
+		return err
+	}
+	if u == nil {
+		d.log.WarnContext(v.ctx(), "sign-in refused", "address", client.String())
 		return d.signInAgain(v, http.StatusUnauthorized, "The name or the password is wrong.")
 	}
-	return d.begin(v, *p, operator.ByPassword, v.FormValue("next"))
+	attempt.succeeded()
+	by := operator.Verified{Via: operator.ByPassword, Credential: u.Credential()}
+	return d.begin(v, u.Person, by, v.FormValue("next"))
 }
 
 // begin begins a session with a new secret, and ends the one that the browser had.
-func (d *door) begin(v *visit, p operator.Person, via, next string) error {
+func (d *door) begin(v *visit, p operator.Person, by operator.Verified, next string) error {
 	if old, err := v.Cookie(d.cookieName()); err == nil {
 		if err := session.New(d.db).End(v.ctx(), old.Value); err != nil {
 			return err
 		}
 	}
-	secret, err := operator.SignIn(v.ctx(), d.db, p, via, d.cfg.Console.Session)
+	secret, err := operator.SignIn(v.ctx(), d.db, p, by, d.cfg.Console.Session)
 	if err != nil {
 		return err
 	}
-	d.log.InfoContext(v.ctx(), "signed in", "name", p.Name, "via", via)
+	d.log.InfoContext(v.ctx(), "signed in", "name", p.Name, "via", by.Via)
 	d.keep(v.Response(), d.cookieName(), secret)
 	return v.Redirect(http.StatusSeeOther, within(next))
 }
@@ -152,7 +98,7 @@ func (d *door) begin(v *visit, p operator.Person, via, next string) error {
 func (d *door) signOut(v *visit) error {
 	var err error
 	if v.FormValue("everywhere") != "" {
-		err = session.New(d.db).EndAll(v.ctx(), v.person.Name)
+		err = session.New(d.db).EndAll(v.ctx(), v.person.Issuer, v.person.Subject)
 	} else if cookie, none := v.Cookie(d.cookieName()); none == nil {
 		err = session.New(d.db).End(v.ctx(), cookie.Value)
 	}

@@ -176,6 +176,8 @@ func newReceipts(receipts []timeline.Receipt) shownTable { return newTable(table
 // button is one thing that can be done: a link to its preview, or a command for a terminal.
 type button struct {
 	Label, Does, Href, Command string
+	// Verb is the verb that the button decides, "" for a link or a command.
+	Verb string
 	// Grave is set where something is taken back, or done twice.
 	Grave bool
 }
@@ -187,6 +189,16 @@ func buttons(choices []operator.Choice) (all []button) {
 	return all
 }
 
+// allowed returns the buttons that a person has the right to.
+func allowed(p *operator.Person, all []button) (may []button) {
+	for _, b := range all {
+		if b.Verb == "" || p.May(operator.VerbNamed(b.Verb).Rights()...) {
+			may = append(may, b)
+		}
+	}
+	return may
+}
+
 func newButton(c operator.Choice) button {
 	d := c.Decision
 	if d == nil {
@@ -196,7 +208,7 @@ func newButton(c operator.Choice) button {
 	if kind, _, _ := strings.Cut(d.Effect, ":"); kind != "" {
 		label += " " + kind
 	}
-	return button{Label: label, Does: c.Does, Href: decideHref(*d),
+	return button{Label: label, Does: c.Does, Verb: d.Verb, Href: decideHref(*d),
 		Grave: d.Verb == operator.VerbCompensate || d.Verb == operator.VerbResend}
 }
 

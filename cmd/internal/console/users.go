@@ -2,6 +2,8 @@ package console
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,14 +31,22 @@ type Users struct {
 	mu     sync.Mutex
 	read   time.Time // the file's own time of the last read
 	size   int64
-	people map[string]user
+	people map[string]User
 	// nobody is compared with the password of a name that is not there, so that it takes as long.
 	nobody string
 }
 
-type user struct {
+// User is a person of the file.
+type User struct {
 	operator.Person
 	hash string
+}
+
+// Credential returns a fingerprint of the password's hash. It changes with each password that is set, also with the
+// same one, because each hash has a salt of its own.
+func (u *User) Credential() string {
+	sum := sha256.Sum256([]byte(u.hash))
+	return hex.EncodeToString(sum[:16])
 }
 
 // NewUsers returns the users of a file, which need not exist yet; "" is a file without anybody.
@@ -49,7 +59,7 @@ func (u *Users) load() error {
 	}
 	info, err := os.Stat(u.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		u.people = nil
+		u.people, u.read, u.size = nil, time.Time{}, 0
 		return nil
 	}
 	if err != nil {
@@ -62,7 +72,7 @@ func (u *Users) load() error {
 	if err != nil {
 		return fmt.Errorf("read console.users: %w", err)
 	}
-	people := map[string]user{}
+	people := map[string]User{}
 	n := 0
 	for line := range bytes.Lines(content) {
 		n++
@@ -80,12 +90,13 @@ func (u *Users) load() error {
 	return nil
 }
 
-func parseUser(line string) (one user, err error) {
+func parseUser(line string) (one User, err error) {
 	parts := strings.Split(line, ":")
 	if len(parts) != 3 {
 		return one, errors.New("write NAME:ROLE,ROLE:HASH, as pawl console adduser does")
 	}
 	one.Name, one.hash = parts[0], parts[2]
+	one.Identity = operator.Identity{Issuer: operator.IssuerLocal, Subject: one.Name}
 	if err := operator.CheckName(one.Name); err != nil {
 		return one, err
 	}
@@ -102,8 +113,8 @@ func parseUser(line string) (one user, err error) {
 	return one, nil
 }
 
-// Check returns the person of a name and password, nil for a wrong one. Both take the time of a hash.
-func (u *Users) Check(name, password string) (*operator.Person, error) {
+// Check returns the user of a name and password, nil if either is wrong. Both cases take the time of a hash.
+func (u *Users) Check(name, password string) (*User, error) {
 	u.mu.Lock()
 	if err := u.load(); err != nil {
 		u.mu.Unlock()
@@ -130,18 +141,18 @@ func (u *Users) Check(name, password string) (*operator.Person, error) {
 	if !match || !known {
 		return nil, nil
 	}
-	return &found.Person, nil
+	return &found, nil
 }
 
-// Named returns the person of a name as the file has it now, nil for nobody.
-func (u *Users) Named(name string) (*operator.Person, error) {
+// Named returns the user of a name as the file lists it now, or nil.
+func (u *Users) Named(name string) (*User, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err := u.load(); err != nil {
 		return nil, err
 	}
 	if found, known := u.people[name]; known {
-		return &found.Person, nil
+		return &found, nil
 	}
 	return nil, nil
 }

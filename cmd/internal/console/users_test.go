@@ -59,6 +59,7 @@ func TestUsers_Refused(t *testing.T) {
 		"a name of a command":     {"uid:0(root)", password, "no name of a person"},
 		"a name with a colon":     {"ada:admin", password, "must not have"},
 		"a name of two lines":     {"ada\nroot:admin:x", password, "control characters"},
+		"an invisible character":  {"ada\u200b", password, "invisible"},
 		"a name that is nothing":  {" ", password, "1 to"},
 		"a name that is a remark": {"#ada", password, "must not have"},
 	} {

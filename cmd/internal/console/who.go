@@ -3,61 +3,85 @@ package console
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/role"
+	"github.com/pawlhq/pawl/ingress/throttle"
 	"github.com/pawlhq/pawl/schema"
 )
 
 // door lets people in: it knows who sends a request, and signs people in and out.
 type door struct {
-	cfg    *config.Config
-	db     schema.DB
-	log    *slog.Logger
-	token  func(ctx context.Context, token, address string) (*operator.Person, error)
-	users  *Users
-	oidc   *provider
-	tries  *tries
-	secure bool // cookies are for https alone
-	now    func() time.Time
-	render func(v *visit, status int, name, title string, data any) error
+	cfg   *config.Config
+	db    schema.DB
+	log   *slog.Logger
+	token func(ctx context.Context, token, address string) (*operator.Person, error)
+	users *Users
+	oidc  *provider
+	tries *tries
+	// trusted are the networks of proxies; hidden warns of another proxy.
+	trusted []netip.Prefix
+	hidden  sync.Once
+	secure  bool // cookies are for https alone
+	now     func() time.Time
+	render  func(v *visit, status int, name, title string, data any) error
 }
 
 // developer is whoever opens the console of `pawl dev`.
-var developer = operator.Person{Name: "dev", Roles: []role.Role{role.Admin}}
+var developer = operator.Person{Identity: operator.Identity{Issuer: operator.IssuerDev, Subject: "dev"}, Name: "dev",
+	Roles: []role.Role{role.Admin}}
 
 // personOf returns the person who sends a request: named by a trusted proxy, or signed in by a cookie. The error is
-// [operator.ErrNobody] where nobody is.
+// [operator.ErrNobody] if the request names no person.
 func (d *door) personOf(r *http.Request) (*operator.Person, error) {
+	p, err := d.identify(r)
+	return known(r, p, err)
+}
+
+// known records on the connection of r that a person or program has sent it, so that strangers do not displace it.
+func known(r *http.Request, p *operator.Person, err error) (*operator.Person, error) {
+	if p != nil && err == nil {
+		conn := throttle.ConnOf(r.Context())
+		conn.Verified()
+		conn.Delivered()
+	}
+	return p, err
+}
+
+func (d *door) identify(r *http.Request) (*operator.Person, error) {
 	if d.cfg.Dev {
 		return &developer, nil
 	}
-	if p := d.proxied(r); p != nil {
-		return p, nil
+	if p, err := d.proxied(r); p != nil || err != nil {
+		return p, err
 	}
 	cookie, err := r.Cookie(d.cookieName())
 	if err != nil || cookie.Value == "" {
 		return nil, operator.ErrNobody
 	}
-	p, via, err := operator.SignedIn(r.Context(), d.db, cookie.Value)
+	p, by, err := operator.SignedIn(r.Context(), d.db, cookie.Value)
 	if err != nil {
 		return nil, err
 	}
-	if via != operator.ByPassword {
+	if by.Via != operator.ByPassword {
 		return p, nil
 	}
-	// The file decides at each request: who is removed is out, and roles are those of now.
-	now, err := d.users.Named(p.Name)
-	if err == nil && now == nil {
-		err = operator.ErrNobody
+	// The file decides at each request. A person who is removed, or has another password, is signed out, and a change
+	// of roles applies at once.
+	u, err := d.users.Named(p.Subject)
+	switch {
+	case err != nil:
+		return nil, err
+	case u == nil || u.Credential() != by.Credential:
+		return nil, operator.ErrNobody
 	}
-	return now, err
+	return &u.Person, nil
 }
 
 // programOrPerson is personOf for the API: a token goes before a cookie.
@@ -70,48 +94,69 @@ func (d *door) programOrPerson(r *http.Request) (*operator.Person, error) {
 	if !is || d.token == nil {
 		return nil, operator.ErrNobody
 	}
-	return d.token(r.Context(), strings.TrimSpace(token), addressOf(r).String())
+	p, err := d.token(r.Context(), strings.TrimSpace(token), d.client(r).String())
+	return known(r, p, err)
 }
 
-// proxied returns the person whom a trusted proxy names, nil for none.
-func (d *door) proxied(r *http.Request) *operator.Person {
-	p := d.cfg.Console.Proxy
-	if p.Header == "" {
-		return nil
+// client returns the address that sent r, in front of the proxies that are trusted. It warns once if a proxy that is
+// not trusted hides it.
+func (d *door) client(r *http.Request) netip.Addr {
+	if throttle.Forwarded(r, d.trusted) {
+		d.hidden.Do(func() {
+			d.log.Warn("a request was forwarded by an address that is not trusted: all people behind it count as one "+
+				"network when they sign in; if it is your proxy, list it in console.trusted_proxies", "address",
+				throttle.Peer(r))
+		})
 	}
-	from, believed := addressOf(r), false
-	for _, network := range p.From {
-		believed = believed || network.Contains(from)
+	return throttle.Client(r, d.trusted)
+}
+
+// prefixes returns networks as [throttle.Client] takes them.
+func prefixes(networks []config.Network) (list []netip.Prefix) {
+	for _, n := range networks {
+		list = append(list, n.Prefix)
+	}
+	return list
+}
+
+// proxied returns the person that a trusted proxy names, or nil. It refuses a request in which a header of the proxy is
+// repeated: a proxy that adds its field to the client's lets the client choose a name or groups.
+func (d *door) proxied(r *http.Request) (*operator.Person, error) {
+	p := d.cfg.Console.Proxy
+	if p.Header == "" || !throttle.Contains(prefixes(p.From), throttle.Peer(r)) {
+		return nil, nil
+	}
+	for _, header := range []string{p.Header, p.Groups} {
+		if len(r.Header.Values(header)) > 1 {
+			d.log.WarnContext(r.Context(), "a request has a header of the proxy twice: let the proxy replace what "+
+				"clients send (console.proxy)", "header", header)
+			return nil, &problem{http.StatusUnauthorized, "The proxy has not replaced a header",
+				"The request has " + header + " twice, and one of them may be the client's. Let the proxy replace it."}
+		}
 	}
 	name := r.Header.Get(p.Header)
-	if !believed || operator.CheckName(name) != nil {
-		return nil
+	if operator.CheckName(name) != nil {
+		return nil, nil
 	}
 	var groups []string
 	for group := range strings.SplitSeq(r.Header.Get(p.Groups), ",") {
 		groups = append(groups, strings.TrimSpace(group))
 	}
-	return &operator.Person{Name: name, Roles: d.rolesOf(groups)}
+	return &operator.Person{Identity: operator.Identity{Issuer: operator.IssuerProxy, Subject: name}, Name: name,
+		Roles: d.rolesOf(groups)}, nil
 }
 
 // rolesOf are the roles that groups have. Nobody without one may do anything.
 func (d *door) rolesOf(groups []string) (roles []role.Role) {
 	for _, group := range groups {
+		if group == "" {
+			continue
+		}
 		if named, known := d.cfg.Console.Roles[group]; known {
 			roles = append(roles, named)
 		}
 	}
 	return roles
-}
-
-// addressOf is the address that a request's connection comes from.
-func addressOf(r *http.Request) netip.Addr {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
-	addr, _ := netip.ParseAddr(host) // the zero address is in no network
-	return addr.Unmap()
 }
 
 // cookieName is bound to the host by browsers, where there is https.

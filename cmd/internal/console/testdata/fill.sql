@@ -92,8 +92,8 @@ select 'live', 'refund', 're_' || n, 'acct-' || a, 'in_' || n, 'cus_' || a,
        '{"Status": "succeeded", "Amount": 100, "Currency": "usd", "Purchase": {}, "SucceededAt": "2026-01-01T00:00:00Z"}', 'pi_' || n
   from made where n % 250 = 7
 
-insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, reference, created_at)
-select 'finance-export:stripe:live:in_' || n, 'live', 'acct-' || a, 'in_' || n, 'in_' || n, 'payment', 4900, 'usd', 'R' || n, received_at from made where k >= 7 order by n
+insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, cash, reference, created_at)
+select 'finance-export:stripe:live:in_' || n, 'live', 'acct-' || a, 'in_' || n, 'in_' || n, 'payment', 4900, 'usd', 4900, 'R' || n, received_at from made where k >= 7 order by n
 
 insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, created_at, delivered_to, published_at)
 select receipt_id, 'live', 'acct-' || a, 'invoice.paid', receipt_id, 'apply-facts:stripe:live:' || event_id, '{}', received_at, '{shop}',
@@ -130,11 +130,9 @@ select 'stripe', what, name, current_date - d, 1000, now() from generate_series(
 
 insert into source_hours (source, hour, count) select 'stripe', date_trunc('hour', now()) - h * interval '1 hour', $1 / 8760 from generate_series(0, 8760) h
 
-insert into sessions (id, name, roles, via, ends_at) select sha256(n::text::bytea), 'ada', '{viewer}', 'password', now() from generate_series(1, 200) n
+insert into sessions (id, issuer, subject, name, roles, via, ends_at) select sha256(n::text::bytea), 'local', 'ada', 'ada', '{viewer}', 'password', now() from generate_series(1, 200) n
 
 insert into interventions (workflow_id, run_id, what, receipt_id, at, who)
 select 'stripe:' || event_id, receipt_id::text, 'reset', receipt_id, received_at, 'ada' from made where n % 100000 = 17
-
-insert into looks (what, at, who, why) select receipt_id, received_at, 'ada', 'masked' from made where k = 8 order by n
 
 drop table made

@@ -1,0 +1,174 @@
+package console
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/schema/job"
+)
+
+// shownEvents is how many events the page of a decision about many lists.
+const shownEvents = 20
+
+// defaultRate is in events a second.
+const defaultRate = "5"
+
+var nonePasses = &problem{http.StatusNotFound, "No event passes the filter",
+	"Somebody may have decided about all of them."}
+
+// manyOf reads a decision about many events: its verb, and the job without its events.
+func manyOf(v *visit) (*operator.NewJob, *operator.Verb, error) {
+	d, verb, err := decisionOf(v)
+	if err != nil {
+		return nil, nil, err
+	}
+	rate, _ := strconv.ParseFloat(cmp.Or(v.FormValue("rate"), defaultRate), 64) // CheckMany refuses 0
+	j := &operator.NewJob{Job: job.Job{Action: d.Verb, Effect: d.Effect, Reference: d.Reference, Filter: criteria(v),
+		Rate: rate}}
+	if wrong := verb.CheckMany(j.Filter["status"], rate); wrong != nil {
+		return nil, nil, &problem{http.StatusBadRequest, "That does not fit", wrong.Error()}
+	}
+	return j, verb, nil
+}
+
+// confirmedJob returns the job of the first person, which the second person confirms.
+func (s *Server) confirmedJob(v *visit, id string) (*operator.NewJob, *operator.Verb, error) {
+	j, err := operator.ConfirmedJob(v.ctx(), s.Operator.DB, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	verb := operator.VerbNamed(j.Action)
+	if !v.person.May(verb.Rights()...) {
+		return nil, nil, operator.Forbids(verb.Name, verb.Rights()...)
+	}
+	return j, verb, nil
+}
+
+// chosenJob returns the job of a request with its events.
+func (s *Server) chosenJob(v *visit) (j *operator.NewJob, verb *operator.Verb, err error) {
+	if id := v.FormValue("pending"); id != "" {
+		return s.confirmedJob(v, id)
+	}
+	if j, verb, err = manyOf(v); err != nil {
+		return nil, nil, err
+	}
+	j.Chosen, err = operator.ChooseEvents(v.ctx(), s.Operator.DB, operator.EventsOf(j.Filter))
+	if err == nil && len(j.Chosen.Events) == 0 {
+		err = nonePasses
+	}
+	return j, verb, err
+}
+
+// countedJob is [Server.chosenJob] with the number of the events, and only the newest events that the page lists.
+func (s *Server) countedJob(v *visit) (j *operator.NewJob, verb *operator.Verb, count int, err error) {
+	if id := v.FormValue("pending"); id != "" {
+		if j, verb, err = s.confirmedJob(v, id); err != nil {
+			return nil, nil, 0, err
+		}
+		count = len(j.Chosen.Events)
+		j.Chosen.Events = j.Chosen.Events[:min(count, shownEvents)]
+		return j, verb, count, nil
+	}
+	if j, verb, err = manyOf(v); err != nil {
+		return nil, nil, 0, err
+	}
+	count, j.Chosen, err = operator.CountEvents(v.ctx(), s.Operator.DB, operator.EventsOf(j.Filter), shownEvents)
+	if err == nil && count == 0 {
+		err = nonePasses
+	}
+	return j, verb, count, err
+}
+
+// showMany shows the events of a decision about many. With preview=effects it also previews each event, which takes
+// seconds: the script of the page asks for that once the page is there.
+func (s *Server) showMany(v *visit) error {
+	j, verb, count, err := s.countedJob(v)
+	if err != nil {
+		return err
+	}
+	page := newManyPage(v, j, verb)
+	page.Target = output.Plural(count, "event") + tables.InBrackets(operator.Sums(j.Chosen.Money))
+	t := newTable(tables.Chosen(j.Chosen.Events))
+	page.Table = &t
+	if page.Pending == "" && page.asks(v, false) {
+		return s.render(v, http.StatusOK, "decide", verb.Short, page)
+	}
+	if page.Pending == "" {
+		page.Fields = append(page.Fields, field{Name: "rate", Label: "how many events a second, at most",
+			Value: defaultRate, Required: true})
+	}
+	page.Fields = append(page.Fields, field{Name: "count", Label: "how many they are: type " + strconv.Itoa(count),
+		Required: true})
+	if later := v.QueryParams(); later.Get("preview") == "" {
+		later.Set("preview", "effects")
+		page.Later = v.Request().URL.Path + "?" + later.Encode()
+	} else if err := s.previewMany(v, &page); err != nil {
+		return err
+	}
+	return s.render(v, http.StatusOK, "decide", verb.Short, page)
+}
+
+// newManyPage returns the page of a job. The second person changes nothing about it.
+func newManyPage(v *visit, j *operator.NewJob, verb *operator.Verb) decisionPage {
+	page := newDecisionPage(v, operator.Decision{Verb: verb.Name, Args: operator.Args{Effect: j.Effect,
+		Reference: j.Reference}}, verb)
+	page.Many, page.Pending = true, v.FormValue("pending")
+	if page.Pending != "" {
+		page.Fields = nil
+		return page
+	}
+	for _, name := range operator.Criteria {
+		if value := j.Filter[name]; value != "" {
+			page.Filter = append(page.Filter, field{Name: name, Label: name, Value: value})
+		}
+	}
+	return page
+}
+
+// previewMany shows what the job would do.
+func (s *Server) previewMany(v *visit, page *decisionPage) error {
+	j, _, err := s.chosenJob(v)
+	if err != nil {
+		return err
+	}
+	made, err := s.Operator.PreviewJob(v.ctx(), v.person, j)
+	if err != nil {
+		return err
+	}
+	page.Facts = pairs(tables.JobPreview(made))
+	return nil
+}
+
+// decideMany makes the job. The number that was typed has to be the number of events now.
+func (s *Server) decideMany(v *visit) error {
+	j, verb, err := s.chosenJob(v)
+	if err != nil {
+		return err
+	}
+	why, request := v.FormValue("why"), v.FormValue("request")
+	switch {
+	case v.FormValue("count") != strconv.Itoa(len(j.Chosen.Events)):
+		return &problem{http.StatusConflict, "The number is not the one of the events",
+			"There are " + strconv.Itoa(len(j.Chosen.Events)) + " now. Nothing was done: go back, and look again."}
+	case strings.TrimSpace(why) == "":
+		return reasonMissing
+	}
+	id := verb.Name + "-" + strings.ToLower(request[:min(8, len(request))])
+	answer, err := s.Operator.Decide(v.ctx(), operator.Decision{Verb: operator.VerbStartJob, Target: id, By: v.person,
+		Why: why, Request: id, Args: operator.Args{Found: j}})
+	if err != nil {
+		return err
+	}
+	if answer.Pending != nil {
+		page := newManyPage(v, j, verb)
+		page.told(answer)
+		return s.render(v, http.StatusAccepted, "decide", verb.Short, page)
+	}
+	return v.Redirect(http.StatusSeeOther, "/jobs/"+url.PathEscape(answer.Target))
+}

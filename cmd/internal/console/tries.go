@@ -1,0 +1,152 @@
+package console
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/ingress/throttle"
+)
+
+// tries limits how often passwords are tried. An attempt counts before its password is compared, so that a burst
+// compares no more passwords than the limit. A sign-in takes its attempt back.
+//
+//   - A network has mostPerName attempts at one name within triesWithin. A network is a /24 or a /64.
+//   - A network has mostPerNetwork attempts at all names, except those that it has signed in as.
+//   - A name has guessesPerSecond attempts by networks that have not signed in as it. So many networks together guess
+//     slowly, and a name is never locked: its owner's own network does not wait for the others.
+//
+// Hashes are slow on purpose and take 64 MiB each. One is computed at a time for networks that have signed in as the
+// name, and one for all others.
+type tries struct {
+	mu        sync.Mutex
+	byName    *recent[pair]
+	byNetwork *recent[netip.Addr]
+	guesses   *throttle.Buckets[string]
+	known     *simplelru.LRU[pair, struct{}]
+
+	owners, strangers chan struct{}
+}
+
+const (
+	triesWithin      = 10 * time.Minute
+	mostPerName      = 10
+	mostPerNetwork   = 30
+	guessesPerSecond = 1
+	// guessesAtOnce is more than mostPerName: one network alone slows down no owner elsewhere.
+	guessesAtOnce = 2 * mostPerName
+	// triesRemembered limits the memory.
+	triesRemembered = 10_000
+)
+
+// pair is a name and a network that signs in, or tries to, as that name.
+type pair struct {
+	name    string
+	network netip.Addr
+}
+
+func newTries() *tries {
+	known, _ := simplelru.NewLRU[pair, struct{}](triesRemembered, nil) // fails only without a size
+	return &tries{
+		byName: newRecent[pair](mostPerName), byNetwork: newRecent[netip.Addr](mostPerNetwork), known: known,
+		guesses: throttle.New[string](throttle.Rate{PerSecond: guessesPerSecond, Burst: guessesAtOnce},
+			triesRemembered),
+		owners: make(chan struct{}, 1), strangers: make(chan struct{}, 1),
+	}
+}
+
+// attempt is one try of a password.
+type attempt struct {
+	tries *tries
+	pair
+	at    time.Time
+	owner bool
+}
+
+// begin counts an attempt at name by the network of client. It returns the reason if there were too many, and "" if
+// the password may be compared.
+func (t *tries) begin(now time.Time, name string, client netip.Addr) (a *attempt, refused string) {
+	if operator.CheckName(name) != nil {
+		name = "" // no person has such a name, and a long one would take memory
+	}
+	a = &attempt{t, pair{name, throttle.Wide(client)}, now, false}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a.owner = t.known.Contains(a.pair)
+	if !t.byName.take(a.pair, now) {
+		return nil, "Too many attempts with this name. Wait ten minutes."
+	}
+	if a.owner {
+		return a, ""
+	}
+	if !t.byNetwork.take(a.network, now) {
+		t.byName.giveBack(a.pair, now)
+		return nil, "Too many attempts from your network. Wait ten minutes."
+	}
+	if !t.guesses.Allow(name, now) {
+		t.byName.giveBack(a.pair, now)
+		t.byNetwork.giveBack(a.network, now)
+		return nil, "Too many attempts with this name by others. Try again in a few seconds."
+	}
+	return a, ""
+}
+
+// await waits for its turn to compare the password. The caller calls release once.
+func (a *attempt) await(ctx context.Context) (release func(), err error) {
+	turn := a.tries.strangers
+	if a.owner {
+		turn = a.tries.owners
+	}
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// succeeded takes back all attempts at the name by the network, and records that the network has signed in as it.
+func (a *attempt) succeeded() {
+	t := a.tries
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known.Add(a.pair, struct{}{})
+	t.byName.at.Remove(a.pair)
+	t.byNetwork.giveBack(a.network, a.at)
+}
+
+// recent counts the attempts of each key within triesWithin.
+type recent[K comparable] struct {
+	most int
+	at   *simplelru.LRU[K, []time.Time]
+}
+
+func newRecent[K comparable](most int) *recent[K] {
+	at, _ := simplelru.NewLRU[K, []time.Time](triesRemembered, nil) // fails only without a size
+	return &recent[K]{most, at}
+}
+
+// take counts an attempt of key. It returns false, and counts nothing, if there were the most already.
+func (r *recent[K]) take(key K, now time.Time) bool {
+	times, _ := r.at.Get(key)
+	times = slices.DeleteFunc(times, func(at time.Time) bool { return now.Sub(at) >= triesWithin })
+	taken := len(times) < r.most
+	if taken {
+		times = append(times, now)
+	}
+	r.at.Add(key, times)
+	return taken
+}
+
+// giveBack takes back an attempt of key.
+func (r *recent[K]) giveBack(key K, at time.Time) {
+	times, _ := r.at.Get(key)
+	if i := slices.IndexFunc(times, at.Equal); i >= 0 {
+		r.at.Add(key, slices.Delete(times, i, i+1))
+	}
+}
