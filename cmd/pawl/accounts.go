@@ -19,28 +19,30 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
 func accountsList(a *app) *cobra.Command {
 	var f account.Filter
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the accounts with their plan, status and access", Args: noArgument,
-		Long: `List the accounts with what each may use, the status of its subscriptions that have not ended, and until when: when its
-access ends, or is expected to.`,
+		Long: `List the accounts with their plan and features, the status of each subscription that has not ended, and the time when
+access ends or is expected to end.`,
 	}
-	modeFlag(cmd, &f.Mode, "only those of live, or of test")
+	modeFlag(cmd, &f.Mode, "only live accounts, or only test accounts")
 	oneOfFlag(cmd, &f.Access, "access", "only accounts with this `access`: active, suspended, none (never granted)",
 		"active", "suspended", "none")
 	cmd.Flags().StringVar(&f.Plan, "plan", "", "only accounts on this `plan`")
-	cmd.Flags().StringVar(&f.Status, "status", "", "only those with a subscription of this `status`: past_due, say")
-	timeFlag(cmd.Flags(), &f.Before, "until-before", "only those whose access ends before this `time`")
+	cmd.Flags().StringVar(&f.Status, "status", "",
+		"only accounts with a subscription of this `status`, for example past_due")
+	timeFlag(cmd.Flags(), &f.Before, "until-before", "only accounts with access that ends before this `time`")
 	cmd.Flags().Var(&checked{kind: "mode/account", parse: func(text string) (err error) {
 		var found bool
 		if f.After.Mode, f.After.ID, found = strings.Cut(text, "/"); !found {
 			return usagef("write an account after its mode, as live/acme")
 		}
 		return nil
-	}}, "after", "go on behind this `account`, written after its mode: live/acme")
+	}}, "after", "continue after this `account`, written with its mode: live/acme")
 	return list(a, cmd, listing[account.Listed]{
 		read: func(ctx context.Context, s *session, limit int) ([]account.Listed, error) {
 			f.Limit = limit
@@ -57,13 +59,14 @@ var droppedOfAccounts = []string{"CUSTOMER", "VERSION", "MODE"}
 func accountsShow(a *app) *cobra.Command {
 	var mode string
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "Show what an account may use and why, and what was booked for it",
-		Long: `Show what an account may use and why, its subscriptions and invoices, what was booked for it, and what a person
-has to do about it. ID is our ID of the account, or what a customer quotes: a customer, a subscription, an invoice, a payment or a charge by the provider's ID,
-an invoice's number, or an e-mail address.`,
+		Use: "show ID", Short: "Show the access of an account with its reason, and its entries",
+		Long: `Show the access of an account with its reason, its subscriptions, invoices and finance entries, and its open tasks.
+
+ID is your ID of the account. It can also be an ID that a customer quotes: the provider's ID of a customer, subscription,
+invoice, payment or charge, the number of an invoice, or an email address.`,
 		Args: oneID,
 	}
-	modeFlag(cmd, &mode, "live or test, where both have the ID")
+	modeFlag(cmd, &mode, "live or test, if both have the ID")
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (*account.Account, error) {
 		return operator.ShowAccount(ctx, s.db, args[0], mode)
 	}, func(a *app, acc *account.Account) { a.Tables(tables.Account(acc)...) })
@@ -73,16 +76,16 @@ func accountsLink(a *app) *cobra.Command {
 	var mode string
 	d := decision{Decision: operator.Decision{Verb: operator.VerbApplyMeaning}}
 	cmd := &cobra.Command{
-		Use: "link CONNECTED ACCOUNT --why REASON", Short: "Say which account of yours a connected account is",
-		Long: `Say that a connected account of the provider's, acct_…, is an account of yours: for all processes, without a restart,
-where a source of its mode has accounts: {table: true}. It switches the meaning of facts, as pawl meaning apply does.
-Events of the connected account that were kept and not run are run then. If objects go from one account to another,
-or anything changes for an account, it shows that first, and asks.
+		Use: "link CONNECTED ACCOUNT --why REASON", Short: "Link a connected account to an account of yours",
+		Long: `Link a connected account of the provider (acct_…) to an account of yours. The link applies to all processes without a
+restart, if a source of the same mode has accounts: {table: true}. The command changes the billing rules, as
+pawl meaning apply does. Events of the connected account that were stored without a run are then run. If objects move
+from one account to another, or if the state of an account changes, the command shows the change and asks first.
 
-pawl accounts links lists the links in force. The audit trail has who and why.`,
+pawl accounts links lists the active links. The audit trail records who linked the account and why.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usagef("accounts link needs the ID of a connected account, and that of an account of yours")
+				return usagef("accounts link needs the ID of a connected account and the ID of an account of yours")
 			}
 			return checkLink(args[0], args[1])
 		},
@@ -91,7 +94,7 @@ pawl accounts links lists the links in force. The audit trail has who and why.`,
 				return err
 			}
 			return a.withSession(cmd.Context(), 0, a.config, func(ctx context.Context, s *session) error {
-				of := billing.Connected{Mode: mode, ID: args[0]}
+				of := fact.Connected{Mode: mode, ID: args[0]}
 				switch linked := s.Policy.Linked; {
 				case mode != "":
 				case len(linked) > 1:
@@ -110,8 +113,8 @@ pawl accounts links lists the links in force. The audit trail has who and why.`,
 			})
 		},
 	}
-	modeFlag(cmd, &mode, "live or test, where sources of both modes have a table")
-	d.manyFlags(cmd, 20, "how many events or accounts a second are run or folded anew, at most")
+	modeFlag(cmd, &mode, "live or test, if sources of both modes have a table")
+	d.manyFlags(cmd, 20, "the highest number of events or accounts to process per second")
 	d.flags(cmd, "why, for the audit trail (required)")
 	return cmd
 }
@@ -128,9 +131,9 @@ func checkLink(connected, account string) error {
 
 func accountsLinks(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "links", Short: "List the connected accounts that are accounts of yours", Args: noArgument,
-		Long: `List the connected accounts that the meaning in force maps to accounts of yours, with who has brought each into force,
-when and why: by pawl accounts link, or by the configuration.`,
+		Use: "links", Short: "List the connected accounts that are linked to accounts of yours", Args: noArgument,
+		Long: `List the connected accounts that the active billing rules map to accounts of yours. Each row has the person who added the
+link, the time and the reason. A link comes from pawl accounts link or from the configuration.`,
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]billing.Link, error) {
 		links, err := billing.Links(ctx, s.db)
@@ -142,7 +145,7 @@ when and why: by pawl accounts link, or by the configuration.`,
 	})
 }
 
-// announcing is a call of accounts announce.
+// announcing holds the arguments of accounts announce.
 type announcing struct {
 	decision
 	mode string
@@ -153,17 +156,18 @@ type announcing struct {
 func accountsAnnounce(a *app) *cobra.Command {
 	var c announcing
 	cmd := &cobra.Command{
-		Use: "announce ACCOUNT...|--all --why REASON", Short: "Tell subscribers what accounts may use",
-		Long: `Tell subscribers what accounts may use, as a job: after an import, or to a subscriber that is new. Each account that was
-ever granted anything has an access.snapshot, in the shape of access.changed, with the version of its target. It stands
-in the order of the account's news: a snapshot comes after the change that made its version, and before the next one.
+		Use: "announce ACCOUNT...|--all --why REASON", Short: "Publish the current access of accounts to subscribers",
+		Long: `Publish the current access of accounts to subscribers, as a job. Use it after an import or for a new subscriber. Each
+account that ever had access publishes one access.snapshot, which has the fields of access.changed and the version of the
+target. Snapshots keep the order of the events of an account: a snapshot follows the change that created its version and
+precedes the next change.
 
---provision also brings workspaces that are behind to their targets. No letter is sent, and nothing is booked.
+--provision also updates workspaces that are behind their targets. The command sends no email and books no entry.
 
-ACCOUNT is as pawl accounts show takes it. pawl jobs show has a result for each account.`,
+ACCOUNT is any ID that pawl accounts show accepts. pawl jobs show has a result for each account.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if c.all == (len(args) > 0) {
-				return usagef("accounts announce needs accounts, or --all, and not both")
+				return usagef("accounts announce needs either accounts or --all")
 			}
 			return nil
 		},
@@ -174,17 +178,17 @@ ACCOUNT is as pawl accounts show takes it. pawl jobs show has a result for each 
 			return c.run(cmd.Context(), a, args)
 		},
 	}
-	modeFlag(cmd, &c.mode, "only accounts of live, or of test")
-	cmd.Flags().BoolVar(&c.all, "all", false, "all accounts, in place of ACCOUNT")
-	cmd.Flags().StringVar(&c.to.OnlyTo, "to", "", "tell only the subscriber with this `name`")
-	cmd.Flags().BoolVar(&c.to.Provision, "provision", false, "also bring workspaces to their targets")
-	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "show whom it is about, and do nothing")
-	c.manyFlags(cmd, 20, "how many accounts a second, at most")
+	modeFlag(cmd, &c.mode, "only live accounts, or only test accounts")
+	cmd.Flags().BoolVar(&c.all, "all", false, "all accounts, instead of ACCOUNT")
+	cmd.Flags().StringVar(&c.to.OnlyTo, "to", "", "publish only to the subscriber with this `name`")
+	cmd.Flags().BoolVar(&c.to.Provision, "provision", false, "also update workspaces to their targets")
+	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "list the accounts and change nothing")
+	c.manyFlags(cmd, 20, "the highest number of accounts per second")
 	c.flags(cmd, "why, for the audit trail (required)")
 	return cmd
 }
 
-// run makes the job, or shows its accounts.
+// run starts the job. With --dry-run it lists the accounts of the job and starts nothing.
 func (c announcing) run(ctx context.Context, a *app, ids []string) error {
 	var made *operator.NewJob
 	does := ""
@@ -198,7 +202,7 @@ func (c announcing) run(ctx context.Context, a *app, ids []string) error {
 		}
 		made = operator.AnnounceJob(c.to, accounts)
 		n := len(accounts)
-		does = "tell of " + output.Plural(n, "account")
+		does = "publish the access of " + output.Plural(n, "account")
 		if c.to.Provision {
 			behind := 0
 			for _, l := range accounts {
@@ -206,7 +210,7 @@ func (c announcing) run(ctx context.Context, a *app, ids []string) error {
 					behind++
 				}
 			}
-			does += ", and bring " + output.Plural(behind, "workspace") + " to their targets"
+			does += " and update " + output.Plural(behind, "workspace")
 		}
 		switch {
 		case c.dryRun:
@@ -216,17 +220,17 @@ func (c announcing) run(ctx context.Context, a *app, ids []string) error {
 				fmt.Fprintf(a.out, "\nwould %s; nothing was done\n", does)
 			})
 		case n == 0:
-			return errors.New("there is nothing to tell: none of the accounts was ever granted anything")
+			return errors.New("there is nothing to publish: none of the accounts ever had access")
 		}
 		return nil
 	})
 	if err != nil || c.dryRun {
 		return err
 	}
-	return a.startJob(ctx, c.decision, made, "This is to "+does+".")
+	return a.startJob(ctx, c.decision, made, "This job would "+does+".")
 }
 
-// check refuses a call that nobody would be told by.
+// check returns an error if the job would neither publish nor provision anything.
 func (c announcing) check(s *session) error {
 	subscribers := process.Subscribers(s.cfg)
 	named := func(sub activities.Subscriber) bool { return c.to.OnlyTo == "" || c.to.OnlyTo == sub.Name }
@@ -235,10 +239,10 @@ func (c announcing) check(s *session) error {
 	case c.to.OnlyTo != "" && !slices.ContainsFunc(subscribers, named):
 		return fmt.Errorf("no subscriber is named %q: name one of sinks.subscribers", c.to.OnlyTo)
 	case !slices.ContainsFunc(subscribers, takes) && (c.to.OnlyTo != "" || !c.to.Provision):
-		return errors.New("no subscriber would be told: have one take " + billing.AccessSnapshot +
-			", in sinks.subscribers[].types, and restart the workers")
+		return errors.New("no subscriber receives " + billing.AccessSnapshot +
+			": add it to sinks.subscribers[].types of one and restart the workers")
 	case c.to.Provision && len(s.cfg.Sinks.Workspaces.Modes()) == 0:
-		return errors.New("--provision: no workspaces are configured: set sinks.workspaces.url, or leave it out")
+		return errors.New("--provision: no workspaces are configured: set sinks.workspaces.url or omit the flag")
 	}
 	return nil
 }

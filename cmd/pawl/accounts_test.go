@@ -12,6 +12,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -50,15 +51,15 @@ func TestAccounts_Show(t *testing.T) {
 	for _, want := range []string{
 		"acme (live)", "cus_1 at stripe", "active: pro × 3 (version 2)", "projects, sso", "sub_1 grants pro × 3 until 2026-12-24", "by evt_1",
 		"version 2 is not there yet", "49.00 USD", "tried 2 times", "ends 2026-12-24",
-		"the customer is reminded, step 2", "evt_7", "ends, as was planned",
+		"sends payment reminder 2", "evt_7", "access ends as planned",
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("the screen does not say %q:\n%s%s", want, r.out, r.err)
 		}
 	}
 	r = s.pawl(t, "accounts", "list", "--mode", "live", "--limit", "2")
-	if !strings.Contains(r.out, "acme     live  active     pro × 3  active  2026-12-24") || !strings.Contains(r.out, "its workspace has not followed yet") ||
-		!strings.Contains(r.err, "go on with --after live/barred") {
+	if !strings.Contains(r.out, "acme     live  active     pro × 3  active  2026-12-24") || !strings.Contains(r.out, "its workspace is not updated yet") ||
+		!strings.Contains(r.err, "continue with --after live/barred") {
 		t.Errorf("the list is:\n%s%s", r.out, r.err)
 	}
 	next := decode[[]account.Listed](t, s.pawl(t, "accounts", "list", "--after", "live/barred", "--json"))
@@ -69,23 +70,23 @@ func TestAccounts_Show(t *testing.T) {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
 	r = s.pawl(t, "accounts", "announce", "--all", "--mode", "live", "--provision", "--dry-run")
-	if r.code != 0 || !strings.Contains(r.out, "would tell of 4 accounts, and bring 4 workspaces to their targets; nothing was done") || strings.Contains(r.out, "billed") {
+	if r.code != 0 || !strings.Contains(r.out, "would publish the access of 4 accounts and update 4 workspaces; nothing was done") || strings.Contains(r.out, "billed") {
 		t.Errorf("exit %d: the announcement is to be:\n%s%s", r.code, r.out, r.err)
 	}
 	for want, args := range map[string][]string{
-		"not both":                        {"acme", "--all", "--why", "new"},
+		"either accounts or --all":        {"acme", "--all", "--why", "new"},
 		"needs --why":                     {"--all", "--yes"},
 		`no subscriber is named "nobody"`: {"--all", "--to", "nobody", "--why", "new", "--yes"},
 		"not confirmed":                   {"--all", "--provision", "--why", "new"},
-		"no subscriber would be told":     {"--all", "--why", "new", "--yes"},
-		"nothing to tell":                 {"billed", "--provision", "--why", "new", "--yes"},
+		"no subscriber receives":          {"--all", "--why", "new", "--yes"},
+		"nothing to publish":              {"billed", "--provision", "--why", "new", "--yes"},
 	} {
 		if r := s.pawl(t, append([]string{"accounts", "announce"}, args...)...); r.code == 0 || !strings.Contains(r.err, want) {
 			t.Errorf("announce %v: exit %d: %s", args, r.code, r.err)
 		}
 	}
 	for want, args := range map[string][]string{
-		`there is no letter "bill"`: {"bill", "--event", "evt_1"}, "needs --event": {"receipt"}, `no event "evt_1"`: {"--event", "evt_1"},
+		`there is no email "bill"`: {"bill", "--event", "evt_1"}, "needs --event": {"receipt"}, `no event "evt_1"`: {"--event", "evt_1"},
 		"needs --why": {"--event", "evt_1", "--reveal"},
 	} {
 		if r := s.pawl(t, append([]string{"letters", "preview"}, args...)...); r.code == 0 || !strings.Contains(r.err, want) {
@@ -162,7 +163,7 @@ func TestTasks_ListAndClose(t *testing.T) {
 		{[]string{"in_1", "--why", "seen"}, exitFailed, "is reviewed by its event evt_1"},
 		{[]string{"sub_1", "--mode", "live", "--why", "called", "--request-id", "one"}, 0, ""},
 		{[]string{"sub_1", "--mode", "live", "--why", "called", "--request-id", "one"}, 0, ""},
-		{[]string{"sub_1", "--mode", "test", "--why", "called", "--request-id", "one"}, exitFailed, "has another task that request ID one was about"},
+		{[]string{"sub_1", "--mode", "test", "--why", "called", "--request-id", "one"}, exitFailed, "the request ID one belongs to close-task of sub_1"},
 		{[]string{"sub_1", "--mode", "live", "--why", "called"}, exitFailed, "sub_1 has no open task"},
 	} {
 		r := s.pawl(t, append([]string{"tasks", "close", "--who", "ann"}, tt.args...)...)
@@ -170,7 +171,7 @@ func TestTasks_ListAndClose(t *testing.T) {
 			t.Errorf("%v: exit %d, %q; want %d and %q", tt.args, r.code, r.err, tt.code, tt.says)
 		}
 	}
-	if r := s.pawl(t, "tasks", "close", "sub_1", "--why", "called", "--request-id", "one"); r.code != 0 || !strings.Contains(r.out, "this close-task of sub_1 was decided before, by uid:") {
+	if r := s.pawl(t, "tasks", "close", "sub_1", "--mode", "live", "--why", "called", "--request-id", "one"); r.code != 0 || !strings.Contains(r.out, "this close-task of sub_1 was decided before, by uid:") {
 		t.Errorf("repeated: exit %d, %s%s", r.code, r.out, r.err)
 	}
 	var state, actor string
@@ -200,15 +201,15 @@ func TestTasks_Close_ManyOfACause(t *testing.T) {
 	}{
 		{[]string{"--why", "x"}, exitUsage, "needs one OBJECT, or --kind"},
 		{[]string{"--kind", "review", "--why", "x"}, exitUsage, "events approve"},
-		{[]string{"acme:price_1", "--about", "price_1", "--why", "x"}, exitUsage, "one OBJECT, or a filter, and not both"},
+		{[]string{"acme:price_1", "--about", "price_1", "--why", "x"}, exitUsage, "either one OBJECT or a filter"},
 		{[]string{"--kind", "unknown_price"}, exitUsage, "--why"},
 		{[]string{"--kind", "dispute", "--why", "x", "--yes"}, exitFailed, "there is nothing to close"},
-		{append(of, "--why", "x"), exitFailed, "close 2 tasks of kind unknown_price. To go on, type how many they are"},
+		{append(of, "--why", "x"), exitFailed, "close 2 tasks of kind unknown_price. To continue, type their number"},
 		{append(of, "--dry-run"), 0, "would close 2 tasks; nothing was done"},
 		// There is no Temporal here: the job is made, and waits for being started.
 		{append(of, "--why", "not ours", "--yes", "--request-id", "x"), exitFailed, "the job x is made, and Temporal did not take its run"},
 		{append(of, "--why", "not ours", "--request-id", "x"), exitFailed, "the job x is made, and Temporal did not take its run"},
-		{append(of, "--account", "acme", "--why", "not ours", "--request-id", "x"), exitFailed, "is taken by another job: a close-task of 2 tasks"},
+		{append(of, "--account", "acme", "--why", "not ours", "--request-id", "x"), exitFailed, "the request ID x belongs to start-job of x"},
 	} {
 		if r := s.pawl(t, append([]string{"tasks", "close"}, tt.args...)...); r.code != tt.code || !strings.Contains(r.out+r.err, tt.says) {
 			t.Errorf("%v: exit %d, %s%s; want %d and %q", tt.args, r.code, r.out, r.err, tt.code, tt.says)
@@ -295,7 +296,7 @@ func TestAccounts_HoldAndRelease(t *testing.T) {
 	for _, step := range []struct{ name, request, says, held string }{
 		{"hold", "one", "acme may use nothing; its workspace follows", "true suspended"},
 		{"hold", "one", " ada; nothing was decided now: acme may use nothing", "true suspended"},
-		{"release", "one", "request ID one stands for hold-account of acme by uid:", "true suspended"},
+		{"release", "one", "request ID one belongs to hold-account of acme", "true suspended"},
 		{"release", "two", "acme may use pro; its workspace follows", "false active"},
 		{"hold", "one", " ada; nothing was decided now: acme may use pro", "false active"},
 	} {
@@ -308,7 +309,7 @@ func TestAccounts_HoldAndRelease(t *testing.T) {
 			t.Errorf("%s: the account is %q, %v; want %q", step.name, held, err, step.held)
 		}
 	}
-	if got := decode[answerOf[operator.AccountResult]](t, s.pawl(t, "accounts", "hold", "acme", "--why", "x", "--request-id", "one", "--json")); !got.Repeated || got.Result.Access.Plan != "pro" || got.Result.Access.State != "active" {
+	if got := decode[answerOf[operator.AccountResult]](t, s.pawl(t, "accounts", "hold", "acme", "--why", "cards reported as stolen", "--request-id", "one", "--json")); !got.Repeated || got.Result.Access.Plan != "pro" || got.Result.Access.State != "active" {
 		t.Errorf("repeated, as JSON: %+v", got)
 	}
 	var facts int
@@ -345,13 +346,13 @@ func TestRebuild_CheckAndApply(t *testing.T) {
 	if r := s.pawl(t, "rebuild", "--check"); r.code != 0 || !strings.Contains(r.out, "no difference") {
 		t.Errorf("empty: exit %d, %s%s", r.code, r.out, r.err)
 	}
-	fact := billing.Fact{
-		Subject: billing.Subject{Provider: "stripe", Mode: "live", Customer: "cus_1", EventID: "evt_1", ReceiptID: "00000000-0000-0000-0000-000000000001", OccurredAt: time.Now()},
-		Kind:    billing.SubscriptionSeen, Object: "sub_1", Rank: billing.RankCreated, Origin: billing.FromEvent,
-		Data: billing.Data{Subscription: &billing.SubscriptionFact{Status: "active", Account: "acme", Items: []billing.Item{{Price: "price_pro", Quantity: 1}}}},
+	seen := fact.Fact{
+		Subject: fact.Subject{Provider: "stripe", Mode: "live", Customer: "cus_1", EventID: "evt_1", ReceiptID: "00000000-0000-0000-0000-000000000001", OccurredAt: time.Now()},
+		Kind:    fact.SubscriptionSeen, Object: "sub_1", Rank: fact.RankCreated, Origin: fact.FromEvent,
+		Data: fact.Data{Subscription: &fact.Subscription{Status: "active", Account: "acme", Items: []fact.Item{{Price: "price_pro", Quantity: 1}}}},
 	}
 	if err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
-		_, err := billing.Apply(t.Context(), tx, []billing.Fact{fact}, process.BillingPolicy(cfg), "apply", time.Now())
+		_, err := billing.Apply(t.Context(), tx, []fact.Fact{seen}, process.BillingPolicy(cfg), "apply", time.Now())
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -360,7 +361,7 @@ func TestRebuild_CheckAndApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := s.pawl(t, "rebuild", "--check")
-	if r.code != exitFailed || !strings.Contains(r.out, "plan is starter, and the facts say pro") {
+	if r.code != exitFailed || !strings.Contains(r.out, "plan is starter, computed pro") {
 		t.Errorf("drifted: exit %d, %s%s", r.code, r.out, r.err)
 	}
 	for _, tt := range []struct {

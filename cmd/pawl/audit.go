@@ -21,23 +21,25 @@ type auditReport struct {
 	Actions int  `json:"actions"`
 	// Head is the hash of the last action, "" for an empty or a broken trail.
 	Head string `json:"head"`
-	// Problem says where the trail is broken.
+	// Problem describes the first break of the trail. It is empty if the trail is intact.
 	Problem string `json:"problem,omitempty"`
 }
 
 func auditVerify(a *app) *cobra.Command {
 	var kept string
 	cmd := &cobra.Command{
-		Use: "verify [--head HASH]", Short: "Check that the trail of what operators did is unbroken", Args: noArgument,
-		Long: `Check that no row of the audit trail was changed, removed or moved: each holds a hash over itself and the
-row before. The hash of the last one is the head. If somebody rewrites the whole trail, or cuts off its
-end, only an earlier head that was kept outside of the database shows it. --head looks for one: each worker logs the
-head when it changes (message "audit", attribute head), and any of those will do.
+		Use: "verify [--head HASH]", Short: "Check that the audit trail is unbroken", Args: noArgument,
+		Long: `Check that no row of the audit trail was changed, removed or moved. Each row holds a hash over its own content and the
+hash of the previous row. The hash of the last row is the head.
 
-Exit code 0 when the trail is unbroken, 1 when it is not.`,
+A trail that was rewritten as a whole or cut off at its end still has valid hashes. Only an earlier head that you kept
+outside of the database reveals such a change. --head looks for it in the trail. Each worker logs the head when it
+changes (message "audit", attribute head); any of these heads can be used.
+
+Exit code 0 if the trail is unbroken, 1 if it is broken.`,
 		PreRunE: func(*cobra.Command, []string) error {
 			if sum, err := hex.DecodeString(kept); err != nil || kept != "" && len(sum) != sha256.Size {
-				return usagef("--head takes the %d hexadecimal digits that an earlier check has shown", 2*sha256.Size)
+				return usagef("--head takes the %d hexadecimal digits that an earlier check printed", 2*sha256.Size)
 			}
 			return nil
 		},
@@ -55,7 +57,7 @@ Exit code 0 when the trail is unbroken, 1 when it is not.`,
 		case !r.Intact:
 			text = r.Problem
 		case r.Actions == 0:
-			text = "unbroken: nobody has done anything yet"
+			text = "unbroken: no actions yet"
 		}
 		fmt.Fprintln(a.out, text)
 	})
@@ -67,24 +69,23 @@ func (r auditReport) Failed() bool { return !r.Intact }
 func auditList(a *app) *cobra.Command {
 	var f audit.Filter
 	cmd := &cobra.Command{
-		Use: "list", Short: "List what operators did, the newest first", Args: noArgument,
-		Long: `List what operators did, the newest first: when, who, what, to what, and why. With --json each has what the operator
-saw, what was to become of it, and the head of the trail after it.
+		Use: "list", Short: "List the actions of operators, newest first", Args: noArgument,
+		Long: `List the actions of operators, newest first, with time, person, action, target and reason. With --json each action also
+has the state that the operator saw, the result that the preview announced, and the head of the trail after the action.
 
-The numbers may have gaps, which mean nothing: of two who act at once one takes a number in vain, and so does a request
-that is repeated.`,
+Gaps between the numbers are normal: two actions at the same time, or a repeated request, use up a number.`,
 		PreRunE: func(*cobra.Command, []string) error {
 			if f.OlderThan < 0 {
-				return usagef("--older-than takes the number of an action, as the list shows it")
+				return usagef("--older-than takes the number of an action from the list")
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&f.Target, "target", "", "only what was done to this: an event, a job, a refused request, an object (`ID`)")
-	cmd.Flags().StringVar(&f.Actor, "actor", "", "only what this `person` did")
+	cmd.Flags().StringVar(&f.Target, "target", "", "only actions on this event, job, refused request or object (`ID`)")
+	cmd.Flags().StringVar(&f.Actor, "actor", "", "only actions of this `person`")
 	cmd.Flags().StringVar(&f.Action, "action", "", "only this `action`, such as retry")
-	timeFlag(cmd.Flags(), &f.Since, "since", "only what was done since "+sinceUsage)
-	cmd.Flags().Int64Var(&f.OlderThan, "older-than", 0, "go on behind this `number`")
+	timeFlag(cmd.Flags(), &f.Since, "since", "only actions since "+sinceUsage)
+	cmd.Flags().Int64Var(&f.OlderThan, "older-than", 0, "continue after the action with this `number`")
 	return list(a, cmd, listing[audit.Row]{
 		read: func(ctx context.Context, s *session, limit int) ([]audit.Row, error) {
 			f.Limit = limit

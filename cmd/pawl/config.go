@@ -28,7 +28,7 @@ func configCheck(a *app) *cobra.Command {
 				return err
 			}
 			if cfg != nil {
-				result.Warnings = append(result.Warnings, cfg.Warnings...)
+				result.Warnings = append(append(result.Warnings, cfg.Warnings...), unconsumed(cfg)...)
 				if _, err := process.ParseDSN(cfg.Database.String(), cfg.Database.Value()); err != nil {
 					result.Faults = append(result.Faults, config.Fault{Problem: err.Error()})
 				}
@@ -53,7 +53,7 @@ func writeConfigResult(a *app, r configResult) {
 		fmt.Fprintln(a.out, output.Clean("warning: "+w.String()))
 	}
 	switch {
-	case !r.OK: // the error says it
+	case !r.OK: // the command's error has the count
 	case len(r.Warnings) > 0:
 		fmt.Fprintf(a.out, "%s has no fault and %s\n", a.configFile, output.Plural(len(r.Warnings), "warning"))
 	default:

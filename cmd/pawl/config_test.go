@@ -64,17 +64,17 @@ func TestConfigCheck_SecretsAsTheProviderMakesThem(t *testing.T) {
 	}
 }
 
-// What documentation writes in a secret's place is long enough and known to everybody; under a public key of zeros anybody
-// can sign. Neither check nor start takes them, and both say where they stand.
+// What documentation writes in a secret's place is long enough and known to everybody; under a public key of zeros
+// anybody can sign. Neither check nor start takes them, and both say where they stand.
 func TestConfigCheck_SecretThatIsNone_RefusedAtStart(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ provider, secret, key, says string }{
-		{"stripe", "whsec_REPLACE_ME_REPLACE_ME_REPLACE_ME", "sources.x.secrets[0].value", "no secret yet"},
-		{"github", "changemechangemechangeme", "sources.x.secrets[0].value", "no secret yet"},
-		{"gitlab", "changemechangemechangeme", "sources.x.secrets[0].value", "no secret yet"},
-		{"adyen", strings.Repeat("0", 64), "sources.x.secrets[0].value", "one character"},
-		{"svix", "whsec_" + base64.StdEncoding.EncodeToString([]byte("changemechangemechangeme")), "sources.x", "secrets[0] (secret-1): it holds"},
-		{"discord", "01" + strings.Repeat("0", 62), "sources.x.secrets[0].value", "one character"},
+		{"stripe", "whsec_REPLACE_ME_REPLACE_ME_REPLACE_ME", "sources.x.secrets[0].value", "a placeholder"},
+		{"github", "changemechangemechangeme", "sources.x.secrets[0].value", "a placeholder"},
+		{"gitlab", "changemechangemechangeme", "sources.x.secrets[0].value", "a placeholder"},
+		{"adyen", strings.Repeat("0", 64), "sources.x.secrets[0].value", "one repeated character"},
+		{"svix", "whsec_" + base64.StdEncoding.EncodeToString([]byte("changemechangemechangeme")), "sources.x", "secrets[0] (secret-1): it contains"},
+		{"discord", "01" + strings.Repeat("0", 62), "sources.x.secrets[0].value", "one repeated character"},
 		{"discord", "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a", "sources.x", "anybody can sign for"},
 		{"svix", "whpk_xxdqcD1N2E+6PAt2DRBnDyogU/osOczGTsf9d5KsA3o=", "sources.x", "anybody can sign for"},
 	} {
@@ -149,7 +149,7 @@ func TestConfigCheck_Warning_NotFine(t *testing.T) {
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
 	write(t, s.file, strings.Replace(read(t, s.file), "{value: env:SECRET}", "{value: env:SECRET, not_after: 2020-01-31T00:00:00Z}", 1))
 	r := s.pawl(t, "config", "check")
-	if r.code != 0 || strings.Contains(r.out, "is fine") || !strings.Contains(r.out, "every delivery is refused") || !strings.Contains(r.out, "1 warning") {
+	if r.code != 0 || strings.Contains(r.out, "is fine") || !strings.Contains(r.out, "every delivery is rejected") || !strings.Contains(r.out, "1 warning") {
 		t.Errorf("exit %d, stdout %q; want the warning and no \"is fine\"", r.code, r.out)
 	}
 }
@@ -215,7 +215,7 @@ func TestInit_Flags_WriteWhatLoads(t *testing.T) {
 	if err := os.WriteFile(file, []byte("# mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := pawl(t, nil, args...); r.code != 1 || !strings.Contains(r.err, "left as it is") {
+	if r := pawl(t, nil, args...); r.code != 1 || !strings.Contains(r.err, "was not changed") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	if content, err := os.ReadFile(file); err != nil || string(content) != "# mine" {
@@ -236,6 +236,18 @@ func TestInit_AskedNothing_TakesDefaults(t *testing.T) {
 	}
 }
 
+// Thin events need the key with which their objects are fetched.
+func TestInit_Thin_KeyAndPayload(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "own.yaml")
+	if r := pawl(t, nil, "init", "--yes", "--thin", "--config", file); r.code != 0 {
+		t.Fatalf("exit %d, %q", r.code, r.err)
+	}
+	if text := read(t, file); !strings.Contains(text, "    api_key: env:STRIPE_API_KEY\n    options: {payload: thin}\n") {
+		t.Errorf("written:\n%s", text)
+	}
+}
+
 func TestInit_WrongAnswers_Told(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--prices", "price_1"}, {"--prices", "price 1=pro"}, {"--mode", "both"}, {"--workspaces", "https://x/\"y"},
@@ -249,5 +261,58 @@ func TestInit_WrongAnswers_Told(t *testing.T) {
 		if _, err := os.Stat(file); err == nil {
 			t.Errorf("%v: a file was written", args)
 		}
+	}
+}
+
+// A source that nothing consumes is silent otherwise: its events are answered 200 and ignored.
+func TestConfigCheck_UnconsumedSource_Warning(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://localhost/pawl", map[string]string{"hooks": "github, mode: live"})
+	r := s.pawl(t, "config", "check")
+	if r.code != 0 || strings.Contains(r.out, "is fine") || !strings.Contains(r.out, "sources.hooks.relay: pawl ignores all events of this source") {
+		t.Errorf("exit %d, stdout %q; want the warning", r.code, r.out)
+	}
+}
+
+// The mode of a secret's file is a matter of processes that run for long, and not of each command.
+func TestConfig_SecretFileMode_NotOfCommands(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
+	secret := s.file + ".secret"
+	write(t, secret, testSecret)
+	if err := os.Chmod(secret, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	write(t, s.file, strings.Replace(read(t, s.file), "env:SECRET", "file:"+secret, 1))
+	if r := s.pawl(t, "sinks", "check"); strings.Contains(r.err, "chmod") {
+		t.Errorf("a command warns: %s", r.err)
+	}
+	if r := s.pawl(t, "config", "check"); strings.Count(r.out, "chmod 600") != 1 {
+		t.Errorf("config check: %s", r.out)
+	}
+}
+
+// `pawl init` and the documentation list the rights of an api_key as the code has them.
+func TestKeyRights_OneList(t *testing.T) {
+	t.Parallel()
+	for file, text := range map[string]string{
+		"../../docs/configuration.md": "may read " + config.KeyRights(),
+		"../../docs/first-day.md":     "read access to " + config.KeyRights(),
+	} {
+		if !strings.Contains(read(t, file), text) {
+			t.Errorf("%s does not hold %q", file, text)
+		}
+	}
+	if text := string(config.Init(config.InitParams{Mode: "test"})); !strings.Contains(text, "read access to "+config.KeyRights()+".") {
+		t.Errorf("init writes %s", text)
+	}
+}
+
+func TestVersion_Flag(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
+	flag, command := s.pawl(t, "--version"), s.pawl(t, "version")
+	if flag.code != 0 || flag.out != command.out || !strings.HasPrefix(flag.out, "pawl ") {
+		t.Errorf("exit %d, %q; want %q", flag.code, flag.out, command.out)
 	}
 }

@@ -9,8 +9,10 @@ import (
 	"os"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/labstack/echo/v4"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
 	"github.com/pawlhq/pawl/cmd/internal/api"
@@ -21,17 +23,14 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// consoleConns is how many connections the pages of one process use at once.
-const consoleConns = 8
-
-// accessConns is how many look tokens up, and what accounts may use.
-const accessConns = 4
+// consoleRequests is how many requests of consoles a worker executes at once.
+const consoleRequests = 4
 
 func consoleCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "console", Short: "Serve the operator's pages and the API", Args: noArgument,
-		Long: `Serve the operator's pages and the API, on a listener of their own: console.listen. People sign in by console.oidc, by
-console.proxy or with a password of console.users; docs/console.md says which role may do what.`,
+		Use: "console", Short: "Serve the console and the API", Args: noArgument,
+		Long: `Serve the console and the API on a separate listener, console.listen. People sign in through console.oidc, through
+console.proxy, or with a password of console.users. docs/console.md lists the rights of each role.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.serve(cmd.Context(), process.Console,
 				func(ctx context.Context, n *process.Node) error { return a.runConsole(ctx, n) })
@@ -41,19 +40,44 @@ console.proxy or with a password of console.users; docs/console.md says which ro
 	return cmd
 }
 
-// runConsole serves the pages beside what else runs on the node, until ctx ends.
+// runWorker runs a worker on the node until ctx ends. The worker also executes the requests of consoles.
+func (a *app) runWorker(ctx context.Context, n *process.Node) error {
+	s, pool, done, err := a.openSession(ctx, n, process.RequestConns)
+	if err != nil {
+		return err
+	}
+	defer done()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return n.RunWorker(ctx) })
+	group.Go(func() error {
+		s.ServeConsoles(ctx, pool, consoleRequests, a.log)
+		return nil
+	})
+	return group.Wait()
+}
+
+// openSession opens an operator's session on a pool of its own with a number of connections. done closes both.
+func (a *app) openSession(ctx context.Context, n *process.Node, conns int32) (s *session, pool *pgxpool.Pool,
+	done func(), err error) {
+	if pool, err = process.OpenPool(ctx, n.Config, schema.Asking, conns); err != nil {
+		return nil, nil, nil, err
+	}
+	if s, err = newSession(a, n.Config, pool); err != nil {
+		pool.Close()
+		return nil, nil, nil, err
+	}
+	return s, pool, func() { s.close(); pool.Close() }, nil
+}
+
+// runConsole serves the console and the API on the node until ctx ends.
 func (a *app) runConsole(ctx context.Context, n *process.Node) error {
-	pool, err := process.OpenPool(ctx, n.Config, schema.Asking, consoleConns)
+	s, _, done, err := a.openSession(ctx, n, process.PageConns)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	s, err := newSession(a, n.Config, pool)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	quick, err := process.OpenPool(ctx, n.Config, schema.Handle, accessConns) // pages may take long
+	defer done()
+	s.Remote = true
+	quick, err := process.OpenPool(ctx, n.Config, schema.Handle, process.AccessConns)
 	if err != nil {
 		return err
 	}
@@ -77,14 +101,15 @@ func consoleAddUser(a *app) *cobra.Command {
 	var roles []string
 	var prints bool
 	cmd := &cobra.Command{
-		Use: "adduser NAME --role ROLE", Short: "Let a person sign in to the console with a password",
+		Use: "adduser NAME --role ROLE", Short: "Add a person who signs in to the console with a password",
 		Args: oneID,
-		Long: `Let a person sign in to the console with a password, which is asked for, or read from standard input. It goes into the
-file console.users as a hash of argon2id. A person who is there gets the new password and roles, at once and everywhere.
+		Long: `Add a person who signs in to the console with a password. The command prompts for the password, or reads it from standard
+input. The file console.users stores its argon2id hash. If the person exists, the password and the roles are replaced and
+all sessions of the person end.
 
---print writes the line to standard output, for a file that is elsewhere: a secret of a container, say.`,
+--print writes the line to standard output instead, for example for a container secret.`,
 	}
-	cmd.Flags().BoolVar(&prints, "print", false, "write the line and change no file")
+	cmd.Flags().BoolVar(&prints, "print", false, "print the line and change no file")
 	cmd.Flags().StringSliceVar(&roles, "role", nil, "a `role`: "+role.Names()+"; may be repeated")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		p := operator.Person{Name: args[0]}
@@ -121,7 +146,7 @@ file console.users as a hash of argon2id. A person who is there gets the new pas
 		if err := users.Add(p, password); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.out, "%s may sign in, as %s\n", p.Name, strings.Join(roles, " and "))
+		fmt.Fprintf(a.out, "%s can sign in as %s\n", p.Name, strings.Join(roles, " and "))
 		return nil
 	}
 	return cmd
@@ -129,8 +154,8 @@ file console.users as a hash of argon2id. A person who is there gets the new pas
 
 func consoleRemoveUser(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "removeuser NAME", Short: "Take a person out of console.users", Args: oneID,
-		Long: "Take a person out of console.users. Whoever is signed in by that name is out at the next request.",
+		Use: "removeuser NAME", Short: "Remove a person from console.users", Args: oneID,
+		Long: "Remove a person from console.users. The next request of a session of this person is rejected.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			users, err := a.consoleUsers()
 			if err != nil {
@@ -138,12 +163,12 @@ func consoleRemoveUser(a *app) *cobra.Command {
 			}
 			removed, err := users.Remove(args[0])
 			if err == nil && !removed {
-				err = fmt.Errorf("console.users has nobody named %q", args[0])
+				err = fmt.Errorf("console.users has no person %q", args[0])
 			}
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "%s may not sign in any more\n", args[0])
+			fmt.Fprintf(a.out, "%s can no longer sign in\n", args[0])
 			return nil
 		},
 	}
@@ -155,15 +180,15 @@ func (a *app) consoleUsers() (*console.Users, error) {
 		return nil, err
 	}
 	if cfg.Console.Users == "" {
-		return nil, fmt.Errorf("there is no file for people: set console.users in %s", a.configFile)
+		return nil, fmt.Errorf("no file of users is configured: set console.users in %s", a.configFile)
 	}
 	return console.NewUsers(cfg.Console.Users), nil
 }
 
-// password asks for a password without showing it; from a pipe it is the first line.
+// password prompts for a password without echo. If standard input is not a terminal, it returns the first line.
 func (a *app) password() (string, error) {
 	if f, is := a.in.(*os.File); is && term.IsTerminal(int(f.Fd())) {
-		fmt.Fprintf(a.err, "Password, %d characters at least: ", console.LeastPassword)
+		fmt.Fprintf(a.err, "Password, at least %d characters: ", console.LeastPassword)
 		typed, err := term.ReadPassword(int(f.Fd()))
 		fmt.Fprintln(a.err)
 		return string(typed), err

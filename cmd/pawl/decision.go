@@ -17,22 +17,23 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 )
 
-// decision is a decision as a command is told it, and how far the command goes.
+// decision is a decision with the flags of the command that makes it.
 type decision struct {
 	operator.Decision
-	// dryRun shows what would happen, and changes nothing. yes stands for a person's answer.
+	// dryRun shows the result and changes nothing. yes skips the confirmation.
 	dryRun, yes bool
-	// rate is how many items a job decides about in a second, at most.
+	// rate is the highest number of items per second of a job.
 	rate float64
 }
 
-// whoUsage is what --who adds, at every command that is recorded.
-const whoUsage = "a `name` beside that of the system's user, who stands in the audit trail"
+// whoUsage describes --who for every command that writes to the audit trail.
+const whoUsage = "your `name` for the audit trail, in addition to the system user (default: PAWL_WHO)"
 
 func (d *decision) flags(cmd *cobra.Command, why string) {
 	cmd.Flags().StringVar(&d.Who, "who", "", whoUsage)
 	cmd.Flags().StringVar(&d.Why, "why", "", why)
-	cmd.Flags().StringVar(&d.Request, "request-id", "", "an `ID` of yours: a call repeated with it is one decision")
+	cmd.Flags().StringVar(&d.Request, "request-id", "",
+		"your `ID` for the decision: a repeated call with the same ID decides once")
 }
 
 func (d *decision) manyFlags(cmd *cobra.Command, rate float64, usage string) {
@@ -40,39 +41,52 @@ func (d *decision) manyFlags(cmd *cobra.Command, rate float64, usage string) {
 	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask for confirmation")
 }
 
-// accountable says who decides, and refuses a decision that nobody answers for, before anything is looked up.
+// accountable sets the actor. It returns an error if the actor or the reason is missing, before any lookup.
 func (d *decision) accountable(a *app, command string) error {
-	d.Who = a.who(d.Who)
+	who, err := a.who(d.Who)
+	if err != nil && !d.dryRun {
+		return err
+	}
+	d.Who = who
 	if strings.TrimSpace(d.Why) == "" && !d.dryRun {
-		return usagef("%s needs --why REASON: it goes into the audit trail", command)
+		return usagef("%s needs --why REASON for the audit trail", command)
 	}
 	return nil
 }
 
-// who says who acts, for the audit trail: the system's user by its ID, which nobody types, and the name that --who
-// adds. A name that begins with "uid:" was asked for on a command line, by whoever has that account.
-func (a *app) who(flag string) string {
+// who returns the actor for the audit trail: the ID of the system user, which a person cannot choose, and the name of
+// --who or PAWL_WHO. An actor with the prefix "uid:" acted on a command line.
+func (a *app) who(flag string) (string, error) {
 	id := strconv.Itoa(os.Getuid())
 	known, err := user.Current()
 	name, _ := a.env("USER")
 	if err == nil {
 		id, name = cmp.Or(known.Uid, id), cmp.Or(known.Username, name)
 	}
+	person, _ := a.env("PAWL_WHO")
+	return actor(id, name, cmp.Or(strings.TrimSpace(flag), strings.TrimSpace(person)))
+}
+
+// actor joins the system user and the person. In a container all people share a system user without a name. The person
+// is therefore required if the user has no name.
+func actor(id, name, person string) (string, error) {
 	who := "uid:" + id
 	if name != "" {
 		who += "(" + name + ")"
+	} else if person == "" {
+		return who, usagef("the audit trail needs your name and the system user %s has no name: add --who NAME or set PAWL_WHO", id)
 	}
-	if flag = strings.TrimSpace(flag); flag != "" {
-		who += " " + flag
+	if person != "" {
+		who += " " + person
 	}
-	return who
+	return who, nil
 }
 
 func (a *app) decide(ctx context.Context, d operator.Decision) error {
 	return a.deciding(ctx, func(ctx context.Context, s *session) error { return s.decide(ctx, d) })
 }
 
-// decide decides, and writes what came of it. The commands that a refusal names have the configuration of this call.
+// decide executes the decision and prints its result. Commands in a refusal repeat the --config of this call.
 func (s *session) decide(ctx context.Context, d operator.Decision) error {
 	answer, err := s.Decide(ctx, d)
 	if refused, ok := errors.AsType[*operator.RefusedError](err); ok {
@@ -86,15 +100,15 @@ func (s *session) decide(ctx context.Context, d operator.Decision) error {
 	return emit(s.app, answer, writeAnswer)
 }
 
-// newRequest names a decision that has no --request-id.
+// newRequest generates an ID for a decision without --request-id.
 func (d *decision) newRequest(of string) {
 	d.Request = cmp.Or(d.Request, of+"-"+uuid.NewString()[:8])
 }
 
-// startJob makes a job and starts it, once a person has typed how many it is about.
+// startJob creates and starts a job after a person has confirmed the number of its items.
 func (a *app) startJob(ctx context.Context, d decision, made *operator.NewJob, does string) error {
 	n := len(made.Others) + len(made.Chosen.Events)
-	if err := a.confirmNumber(d, does+" To go on, type how many they are: ", n); err != nil {
+	if err := a.confirmNumber(d, does+" To continue, type their number: ", n); err != nil {
 		return err
 	}
 	d.newRequest(made.Action)
@@ -103,26 +117,26 @@ func (a *app) startJob(ctx context.Context, d decision, made *operator.NewJob, d
 	return a.decide(ctx, d.Decision)
 }
 
-// confirmNumber has a person type a number that was shown, unless --yes stands for that.
+// confirmNumber prompts for the number that the question shows. --yes skips the prompt.
 func (a *app) confirmNumber(d decision, question string, n int) error {
 	if want := strconv.Itoa(n); !d.yes && a.ask(question) != want {
-		return fmt.Errorf("not confirmed, and nothing done: type %s, or write --yes", want)
+		return fmt.Errorf("not confirmed, nothing was done: type %s or add --yes", want)
 	}
 	return nil
 }
 
-// confirm asks a person, who answers by typing yes, unless --yes stands for that.
+// confirm prompts for "yes". --yes skips the prompt.
 func (a *app) confirm(d decision, question string) error {
 	if !d.yes && a.ask(question+" Type yes: ") != "yes" {
-		return errors.New("not confirmed, and nothing is changed; --yes stands for the answer")
+		return errors.New("not confirmed, nothing was changed: type yes or add --yes")
 	}
 	return nil
 }
 
-// ask asks a person, and returns the line that was typed; "" for none.
+// ask prints the question and returns the line that was typed. It returns "" at the end of the input.
 func (a *app) ask(question string) string {
 	fmt.Fprint(a.err, question)
-	line, _ := bufio.NewReader(a.in).ReadString('\n') // nothing typed is no answer
+	line, _ := bufio.NewReader(a.in).ReadString('\n') // no input counts as no answer
 	fmt.Fprintln(a.err)
 	return strings.TrimSpace(line)
 }

@@ -42,18 +42,24 @@ type composeFile struct {
 }
 
 type composeService struct {
-	Image     string          `yaml:"image"`
-	Profiles  []string        `yaml:"profiles"`
-	Restart   string          `yaml:"restart"`
-	Command   []string        `yaml:"command"`
-	Volumes   []string        `yaml:"volumes"`
-	Secrets   []composeSecret `yaml:"secrets"`
-	Networks  []string        `yaml:"networks"`
-	Ports     []string        `yaml:"ports"`
-	Memory    string          `yaml:"mem_limit"`
-	CPUs      float64         `yaml:"cpus"`
-	Processes int             `yaml:"pids_limit"`
-	Hardening []string        `yaml:"security_opt"`
+	Image    string          `yaml:"image"`
+	Profiles []string        `yaml:"profiles"`
+	Build    map[string]any  `yaml:"build"`
+	User     string          `yaml:"user"`
+	Restart  string          `yaml:"restart"`
+	Command  []string        `yaml:"command"`
+	Volumes  []string        `yaml:"volumes"`
+	Secrets  []composeSecret `yaml:"secrets"`
+	Networks []string        `yaml:"networks"`
+	Ports    []string        `yaml:"ports"`
+	Memory   string          `yaml:"mem_limit"`
+	CPUs     string          `yaml:"cpus"`
+	Logging  struct {
+		Driver  string            `yaml:"driver"`
+		Options map[string]string `yaml:"options"`
+	} `yaml:"logging"`
+	Processes int      `yaml:"pids_limit"`
+	Hardening []string `yaml:"security_opt"`
 	DependsOn map[string]struct {
 		Condition string `yaml:"condition"`
 	} `yaml:"depends_on"`
@@ -103,8 +109,8 @@ func TestCompose_Services_AreWhole(t *testing.T) {
 				t.Errorf("%s depends on %s, which is no service", name, on)
 			case how.Condition == "service_healthy" && other.Healthcheck["test"] == nil:
 				t.Errorf("%s waits for %s to be healthy, which has no health check", name, on)
-			case how.Condition == "service_completed_successfully" && other.Restart != "on-failure":
-				t.Errorf("%s waits for %s to end, which is no one-shot", name, on)
+			case how.Condition == "service_completed_successfully" && other.Restart != "on-failure:5":
+				t.Errorf("%s waits for %s to end, which restarts %q: a fault must end `up` after some tries", name, on, other.Restart)
 			case how.Condition != "service_healthy" && how.Condition != "service_completed_successfully":
 				t.Errorf("%s: %q says nothing about %s", name, how.Condition, on)
 			}
@@ -139,7 +145,8 @@ func TestCompose_Services_AreApart(t *testing.T) {
 	neighbours := map[string]string{
 		"postgres":           "console ingress migrate temporal temporal-schema worker",
 		"temporal":           "console ingress postgres temporal-namespace temporal-schema temporal-ui worker",
-		"temporal-ui":        "console ingress temporal temporal-namespace worker",
+		"temporal-ui":        "console ingress temporal temporal-namespace temporal-ui-gate worker",
+		"temporal-ui-gate":   "temporal-ui",
 		"temporal-schema":    "postgres temporal",
 		"temporal-namespace": "console ingress temporal temporal-ui worker",
 		"mail":               "worker",
@@ -171,14 +178,14 @@ func TestCompose_Services_AreApart(t *testing.T) {
 		if want := len(s.Ports) > 0 || name == "worker"; leaves != want {
 			t.Errorf("%s has a way out of its networks: %t, want %t", name, leaves, want)
 		}
-		if s.Memory == "" || s.CPUs == 0 || s.Processes == 0 || !slices.Contains(s.Hardening, "no-new-privileges:true") {
+		if s.Memory == "" || s.CPUs == "" || s.Processes == 0 || !slices.Contains(s.Hardening, "no-new-privileges:true") {
 			t.Errorf("%s has no limit of memory, processors or processes, or may gain privileges", name)
 		}
 	}
 	own := map[string]string{"migrate": "pawl_owner_database_url", "ingress": "pawl_ingress_database_url", "worker": "pawl_worker_database_url", "console": "pawl_console_database_url"}
 	for name, url := range own {
 		secrets := c.Services[name].Secrets
-		if !slices.Contains(secrets, composeSecret{url, "pawl_database_url"}) || len(secrets) != 2 && name != "console" {
+		if !slices.Contains(secrets, composeSecret{url, "pawl_database_url"}) || len(secrets) != 2 {
 			t.Errorf("%s has the secrets %v, want its own database URL and the source's", name, secrets)
 		}
 	}
@@ -220,8 +227,9 @@ func TestCompose_Signals_ScrapeAndShowWhatIsThere(t *testing.T) {
 		t.Error("the dashboard is not mounted")
 	}
 	for name, s := range services {
-		if signals := []string{"alertmanager", "grafana", "prometheus"}; slices.Contains(signals, name) != slices.Equal(s.Profiles, []string{"signals"}) {
-			t.Errorf("%s has the profiles %q", name, s.Profiles)
+		profiles := map[string]string{"alertmanager": "signals", "grafana": "signals", "prometheus": "signals", "mail": "mailbox"}
+		if got := strings.Join(s.Profiles, " "); got != profiles[name] {
+			t.Errorf("%s has the profiles %q, want %q", name, got, profiles[name])
 		}
 	}
 }
@@ -237,17 +245,22 @@ func TestCompose_TrustedProxies_OneAddress(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))), &configured); err != nil {
+	file := read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))
+	if err := yaml.Unmarshal([]byte(file), &configured); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{compose(t).Networks["public"].IPAM.Config[0].Gateway + "/32"}
+	networks := compose(t).Networks
+	want := []string{networks["public"].IPAM.Config[0].Gateway + "/32"}
 	if got := configured.Ingress.Limits.Trusted; !slices.Equal(got, want) {
 		t.Errorf("trusted proxies %v, want %v", got, want)
 	}
+	if offered := "\n  # trusted_proxies: [" + networks["console"].IPAM.Config[0].Gateway + "/32] "; !strings.Contains(file, offered) {
+		t.Errorf("pawl.yaml does not offer %q for the console", offered)
+	}
 }
 
-// postgres-init.sh makes roles that work: the owner's migrates, the ingress' takes webhooks and rejections, and shows no
-// password to who lists processes.
+// postgres-init.sh makes roles that work: the owner's migrates, the ingress' takes webhooks and rejections, and shows
+// no password to who lists processes.
 func TestCompose_Roles_Work(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("psql"); err != nil {
@@ -317,8 +330,12 @@ func TestCompose_Roles_Work(t *testing.T) {
 		t.Error("the ingress' role reads the audit trail")
 	}
 	console := s.with("DSN", dsn("console"))
-	if r := console.pawl(t, "events", "body", "evt_1"); r.code != 0 {
-		t.Errorf("the console's role shows a payload, masked: exit %d, %s", r.code, r.err)
+	if r := console.pawl(t, "events", "body", "evt_1"); r.code == 0 {
+		t.Error("the console's role reads a payload")
+	}
+	worker := s.with("DSN", dsn("worker"))
+	if r := worker.pawl(t, "events", "body", "evt_1"); r.code != 0 {
+		t.Errorf("the worker's role shows a payload, masked: exit %d, %s", r.code, r.err)
 	}
 	if r := console.pawl(t, "rebuild", "--apply", "acme", "--mode", "live", "--why", "a test", "--yes"); r.code == 0 {
 		t.Error("the console's role rebuilds accounts")
@@ -330,20 +347,19 @@ func TestCompose_Roles_Work(t *testing.T) {
 }
 
 // composedConsole starts the console as docker-compose.yml does, without a container. The process has the command, the
-// environment, the secrets and the database role of the file. Postgres is the only other service. The file's health check
-// finds the console healthy, and a person of console_users signs in and sees an event.
+// environment, the secrets and the database role of the file. Postgres is the only other service. The file's health
+// check finds the console healthy. `adduser` writes a person into the volume, who signs in and sees an event, and who
+// is signed out at the next request after `removeuser`.
 func composedConsole(t *testing.T, secret func(string) string, dsn string) {
 	t.Helper()
 	service, mounted := compose(t).Services["console"], t.TempDir()
-	person := typed(t, "correct horse battery\n", nil, "console", "adduser", "ada", "--role", "admin", "--print")
-	write(t, secret("console_users"), read(t, secret("console_users"))+person.out)
 	for _, s := range service.Secrets {
 		write(t, filepath.Join(mounted, s.Target), read(t, secret(s.Source)))
 	}
 	write(t, filepath.Join(mounted, "pawl_database_url"), dsn) // Postgres has another address here
 	listen, health := schematest.FreeAddr(t), schematest.FreeAddr(t)
 	file := filepath.Join(mounted, "pawl.yaml")
-	write(t, file, strings.NewReplacer("/run/secrets/", mounted+"/", "0.0.0.0:8081", listen, "http://127.0.0.1:8081", "http://"+listen, "0.0.0.0:8085", health).
+	write(t, file, strings.NewReplacer("/run/secrets/", mounted+"/", "/var/lib/pawl/", t.TempDir()+"/", "0.0.0.0:8081", listen, "http://127.0.0.1:8081", "http://"+listen, "0.0.0.0:8085", health).
 		Replace(read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))))
 	here := func(command []string) []string { // what stands where in the container
 		return strings.Split(strings.ReplaceAll(strings.Join(command, "\x00"), "/etc/pawl/pawl.yaml", file), "\x00")
@@ -362,6 +378,13 @@ func composedConsole(t *testing.T, secret func(string) string, dsn string) {
 		check = append(check, word.(string))
 	}
 	until(t, "the console is healthy", func() bool { return pawl(t, service.Environment, here(check)...).code == 0 })
+	user := func(typing string, command ...string) {
+		t.Helper()
+		if r := typed(t, typing, nil, append([]string{"--config", file, "console"}, command...)...); r.code != 0 {
+			t.Fatalf("console %s: exit %d, %s", command, r.code, r.err)
+		}
+	}
+	user("correct horse battery\n", "adduser", "ada", "--role", "admin")
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -382,6 +405,15 @@ func composedConsole(t *testing.T, secret func(string) string, dsn string) {
 		if err != nil || got.StatusCode != http.StatusOK || !strings.Contains(string(page), "<summary>ada</summary>") {
 			t.Errorf("%s: %d, %v: %s", got.Request.URL, got.StatusCode, err, page)
 		}
+	}
+	user("", "removeuser", "ada")
+	got, err := browser.Get("http://" + listen + "/overview")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = got.Body.Close()
+	if got.Request.URL.Path != "/sign-in" {
+		t.Errorf("a person who was removed is at %s, want /sign-in", got.Request.URL)
 	}
 	if stop(); <-ended != 0 {
 		t.Errorf("the console ends badly: %s", said)
@@ -421,7 +453,7 @@ func TestCompose_Configuration_PassesCheck(t *testing.T) {
 		}
 	}
 	for name, s := range c.Services {
-		if s.Image != "pawl:local" {
+		if s.Image != "pawl:local" || !slices.Contains(s.Command, "--config") {
 			continue
 		}
 		mounted := filepath.Join(dir, name)
@@ -459,7 +491,7 @@ func TestCompose_Scripts_Parse(t *testing.T) {
 // The image is built by a Docker engine, which is not everywhere; .ci/run builds with the same words.
 func TestDockerfile_BuildsAsContinuousIntegrationDoes(t *testing.T) {
 	t.Parallel()
-	const command = `CGO_ENABLED=0 go build -tags nodownload -trimpath -ldflags='-s -w' -o `
+	const command = `CGO_ENABLED=0 go build -tags nodev -trimpath -ldflags='-s -w' -o `
 	for _, file := range []string{"deploy/Dockerfile", ".ci/run"} {
 		if !strings.Contains(read(t, filepath.Join(repository, file)), command) {
 			t.Errorf("%s does not build with %q", file, command)
@@ -475,6 +507,26 @@ func TestDockerfile_BuildsAsContinuousIntegrationDoes(t *testing.T) {
 		if !strings.HasPrefix(room, ".") && !slices.Contains(ignore, "!"+room) { // rooms with a dot are no part of pawl
 			t.Fatalf(".dockerignore keeps %s out of the image's build", room)
 		}
+	}
+}
+
+// Every step that the header of .ci/run lists can be run by its name, and the header lists every step.
+func TestContinuousIntegration_Steps_EachInTheHeaderAndCallable(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(repository, ".ci", "run")
+	if exec.CommandContext(t.Context(), "bash", "-c", "shopt -s inherit_errexit").Run() != nil {
+		t.Skip(".ci/run needs bash 4.4")
+	}
+	_, header, _ := strings.Cut(read(t, file), "# Steps: ")
+	header, _, _ = strings.Cut(header, ".")
+	listed := strings.Fields(strings.ReplaceAll(header, "#", " "))
+	out, err := exec.CommandContext(t.Context(), file, "nosuch").CombinedOutput()
+	_, steps, found := strings.Cut(string(out), "nosuch, which is no step. The steps are: ")
+	if err == nil || !found {
+		t.Fatalf("`.ci/run nosuch` ended with %v: %s", err, out)
+	}
+	if callable := strings.Fields(steps); !slices.Equal(callable, listed) {
+		t.Errorf("the header of .ci/run lists %q, and these can be called: %q", listed, callable)
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build !nodev
+
 package main
 
 import (
@@ -19,34 +21,37 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/devstack"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/send"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
-	"github.com/pawlhq/pawl/cmd/internal/send"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
 func devCommand(a *app) *cobra.Command {
-	var o devstack.Options
+	var o dev.Options
 	noDemo, base := false, 0
 	cmd := &cobra.Command{
 		Use: "dev", Short: "Run all of pawl on this machine, with a sandbox for the outside world", Args: noArgument,
-		Long: `Run all of pawl on this machine: a private PostgreSQL (or DATABASE_URL), a Temporal dev server with its
-UI, the sandbox (mail, workspaces, finance, an event subscriber, a consumer of relayed events), ingress and
-worker, with a source for each provider. It sends one signed invoice.paid and shows each effect being done.
-Ctrl-C stops everything; state stays under --state. The secrets in STATE/secrets are made where they are
-missing; STATE/secrets/NAME.key is for send --key.
+		Long: `Run all of pawl on this machine: a private PostgreSQL (or DATABASE_URL), a Temporal dev server with its UI, a sandbox
+(mail, workspaces, finance, an event subscriber and a consumer of relayed events), an ingress and a worker, with one
+source for each provider. The command sends one signed invoice.paid and prints each effect when it is done. Ctrl-C stops
+everything. The state stays under --state. Missing secrets are generated in STATE/secrets; send --key uses
+STATE/secrets/NAME.key.
 
-The temporal command on PATH is taken, else one is built, once. Version 1.5.1 as it is released can stop answering for
-good on a busy machine ("interrupted (9)" in STATE/temporal/temporal.log); the one that is built does not.
+The command uses the temporal command on PATH. If there is none, it builds one once, with the server version of
+docker-compose.yml. The released version 1.5.1 can hang on a busy machine ("interrupted (9)" in
+STATE/temporal/temporal.log). The built version does not have this fault.
 
---config FILE takes plans, policy, mail and retries of a file of your own, such as pawl init writes, and sends nothing
-by itself. With --real its sources, consumers and sinks are taken, too: events come from Stripe (stripe listen
---forward-to), and effects reach your systems. FILE is only read: what runs is STATE/pawl.yaml.
-Your systems and the sandbox have a state each, --real in ` + realState + `: an account that has its workspace in the one has none in the other.
+--config FILE uses plans, policy, mail and retries of your own file, for example the file that pawl init writes, and sends
+no event at the start. With --real, sources, consumers and sinks of the file are used as well: events come from Stripe
+(stripe listen --forward-to), and effects reach your systems. FILE is never changed; the processes run with
+STATE/pawl.yaml, which each start writes again.
+--real has a state directory of its own, ` + realState + `. An account with a workspace in the sandbox has no workspace in your systems,
+and the reverse.
 
-A second pawl dev on one machine needs other ports and another state: --port-base 9000 --state .pawl-2.`,
+A second pawl dev on the same machine needs other ports and another state: --port-base 9000 --state .pawl-2.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("config") {
 				o.Own, noDemo = a.configFile, true
@@ -55,12 +60,10 @@ A second pawl dev on one machine needs other ports and another state: --port-bas
 				o.State = realState
 			}
 			switch {
-			case o.State == "":
-				return usagef("--state is empty: name a directory, or leave the flag out for .pawl")
 			case o.Day < time.Second || o.Day > 24*time.Hour:
 				return usagef("--day: %s is not between 1s and 24h", o.Day)
 			case o.Real && o.Own == "":
-				return usagef("--real needs --config FILE: the sources and sinks are those of the file")
+				return usagef("--real needs --config FILE with your sources and sinks")
 			}
 			if err := basePorts(cmd.Flags(), base); err != nil {
 				return err
@@ -70,25 +73,26 @@ A second pawl dev on one machine needs other ports and another state: --port-bas
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.State, "state", ".pawl", "`directory` that keeps everything; with --real "+realState)
-	flags.IntVar(&base, "port-base", 0, "take seven ports from this `number` on, in place of those below")
-	flags.StringVar(&o.Ingress, "ingress", "127.0.0.1:8080", "`address` that takes webhooks")
+	flags.IntVar(&base, "port-base", 0, "use seven consecutive ports, starting with this `number`, instead of the defaults below")
+	flags.StringVar(&o.Ingress, "ingress", "127.0.0.1:8080", "`address` of the ingress, which receives webhooks")
 	flags.StringVar(&o.Console, "console", "127.0.0.1:8081",
-		"`address` of the console: the operator's pages and the API")
+		"`address` of the console and the API")
 	flags.StringVar(&o.Ops, "ops", "127.0.0.1:8082", "`address` of /livez, /readyz and /metrics")
 	flags.IntVar(&o.TemporalPort, "temporal-port", 7233, "`port` of the Temporal server")
 	flags.IntVar(&o.TemporalUIPort, "temporal-ui-port", 8233, "`port` of the Temporal UI")
 	flags.IntVar(&o.SandboxPort, "sandbox-port", 8083, "`port` of the sandbox's endpoints")
 	flags.IntVar(&o.SandboxSMTPPort, "sandbox-smtp-port", 8025, "`port` of the sandbox's mailbox")
-	flags.BoolVar(&o.Real, "real", false, "with --config: the file's own sources and sinks instead of the sandbox")
-	flags.DurationVar(&o.Day, "day", 24*time.Hour, "how long a `day` lasts for what the clock does (grace, reminders, planned ends), and for send --scenario")
+	flags.BoolVar(&o.Real, "real", false, "with --config: use the sources and sinks of the file instead of the sandbox")
+	flags.DurationVar(&o.Day, "day", 24*time.Hour, "the length of a `day` for scheduled actions (grace, reminders, planned ends) and for send --scenario")
 	flags.BoolVar(&noDemo, "no-demo", false, "do not send an event at the start")
 	return cmd
 }
 
-// realState keeps what a dev with --real has done: what the sandbox has taken would not be sent to one's own systems.
+// realState is the state directory with --real. It is separate because effects that the sandbox received count as done
+// and would not be sent to real systems.
 const realState = ".pawl-real"
 
-// basePorts gives the listeners that no flag has placed the ports from base on.
+// basePorts assigns consecutive ports from base to the listeners that have no flag of their own.
 func basePorts(flags *pflag.FlagSet, base int) error {
 	if !flags.Changed("port-base") {
 		return nil
@@ -113,15 +117,15 @@ func basePorts(flags *pflag.FlagSet, base int) error {
 	return nil
 }
 
-func runDev(ctx context.Context, a *app, o devstack.Options, noDemo bool) (err error) {
+func runDev(ctx context.Context, a *app, o dev.Options, noDemo bool) (err error) {
 	begin := time.Now()
 	o.Providers, o.Progress, o.Log = providers(), a.err, a.log
 	o.Database, _ = a.env("DATABASE_URL")
-	s, err := devstack.Start(ctx, o)
+	s, err := dev.Start(ctx, o)
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil // stopped while starting: that is no failure
+		return nil // stopped during the start: not a failure
 	case err != nil:
 		return err
 	}
@@ -132,6 +136,7 @@ func runDev(ctx context.Context, a *app, o devstack.Options, noDemo bool) (err e
 	if err != nil {
 		return err
 	}
+	a.warnOfFiles(cfg)
 	n, err := process.New(ctx, cfg, providers(), a.log)
 	if err != nil {
 		return err
@@ -143,7 +148,7 @@ func runDev(ctx context.Context, a *app, o devstack.Options, noDemo bool) (err e
 	group, ctx := errgroup.WithContext(ctx)
 	ready := make(chan struct{})
 	group.Go(func() error { return n.RunOps(ctx, process.Ingress) })
-	group.Go(func() error { return n.RunWorker(ctx) })
+	group.Go(func() error { return a.runWorker(ctx, n) })
 	group.Go(func() error { return n.RunIngress(ctx, ready) })
 	group.Go(func() error { return a.runConsole(ctx, n) })
 	group.Go(func() error { return s.Watch(ctx) })
@@ -157,7 +162,7 @@ func runDev(ctx context.Context, a *app, o devstack.Options, noDemo bool) (err e
 		if !noDemo {
 			var err error
 			event, err = runDemo(ctx, a, n, begin)
-			if ctx.Err() != nil { // stopped meanwhile: that is no failure, and nothing is ready
+			if ctx.Err() != nil { // stopped during the demonstration: not a failure, and not ready
 				return nil
 			}
 			if err != nil {
@@ -169,10 +174,10 @@ func runDev(ctx context.Context, a *app, o devstack.Options, noDemo bool) (err e
 	return group.Wait()
 }
 
-// demoPatience is how long the demonstration waits for its effects: the worker may still be connecting.
+// demoPatience bounds the wait for the effects of the demonstration. The worker may still be connecting.
 const demoPatience = 60 * time.Second
 
-// runDemo sends one signed invoice.paid, prints each effect as it is done, and returns what became of the event.
+// runDemo sends one signed invoice.paid, prints each effect when it is done, and returns the event with its outcome.
 func runDemo(ctx context.Context, a *app, n *process.Node, begin time.Time) (*timeline.Event, error) {
 	order := send.Order{Count: 1, Params: forge.Params{Type: "invoice.paid", Plan: "enterprise", Account: "demo",
 		Amount: 49900, Currency: "usd", APIVersion: forge.Basil}}
@@ -200,8 +205,8 @@ func runDemo(ctx context.Context, a *app, n *process.Node, begin time.Time) (*ti
 	return showEffects(ctx, a, n, events[0].ID, begin)
 }
 
-// showEffects prints the effects of an event as they are done, until its receipt is at rest or parked, and
-// returns the event as it is then.
+// showEffects prints the effects of an event when they are done, until its run has ended or is parked. It returns the
+// last state of the event.
 func showEffects(ctx context.Context, a *app, n *process.Node, eventID string, begin time.Time) (*timeline.Event,
 	error) {
 	ctx, cancel := context.WithTimeout(ctx, demoPatience)
@@ -211,12 +216,12 @@ func showEffects(ctx context.Context, a *app, n *process.Node, eventID string, b
 	defer ticker.Stop()
 	var event *timeline.Event
 	notYet := func() (*timeline.Event, error) {
-		fmt.Fprintf(a.err, "the effects are not done yet; look at them with: pawl events show %s\n", eventID)
+		fmt.Fprintf(a.err, "the effects are not done yet; follow them with: pawl events show %s\n", eventID)
 		return event, nil
 	}
 	for {
 		now, err := operator.ShowEvent(ctx, n.Pool, eventID)
-		if err != nil && ctx.Err() != nil && event != nil { // the time was over in the middle of the question
+		if err != nil && ctx.Err() != nil && event != nil { // the deadline passed during the query
 			return notYet()
 		}
 		if err != nil {
@@ -247,7 +252,7 @@ func showEffects(ctx context.Context, a *app, n *process.Node, eventID string, b
 	}
 }
 
-// devResult is what `pawl dev --json` writes when it is ready. Demo is null with --no-demo.
+// devResult is the output of `pawl dev --json`, written when all processes are ready. Demo is null with --no-demo.
 type devResult struct {
 	ReadyMS    int64           `json:"ready_ms"`
 	State      string          `json:"state"`
@@ -263,7 +268,7 @@ type devResult struct {
 	Demo       *timeline.Event `json:"demo"`
 }
 
-// story is where a command tells a person of its progress: with --json that is no result.
+// story returns the writer for progress. With --json it is standard error, because progress is not part of the result.
 func (a *app) story() io.Writer {
 	if a.JSON {
 		return a.err
@@ -271,7 +276,7 @@ func (a *app) story() io.Writer {
 	return a.out
 }
 
-// called is how pawl is called from the working directory: in a checkout without installing it.
+// called returns the command that runs pawl from the working directory. In a checkout it is `go run ./cmd/pawl`.
 func called() string {
 	if _, err := os.Stat(filepath.Join("cmd", "pawl", "main.go")); err == nil {
 		return "go run ./cmd/pawl"
@@ -279,7 +284,7 @@ func called() string {
 	return "pawl"
 }
 
-func announce(a *app, s *devstack.Stack, cfg *config.Config, begin time.Time, demo *timeline.Event) error {
+func announce(a *app, s *dev.Stack, cfg *config.Config, begin time.Time, demo *timeline.Event) error {
 	took, source := time.Since(begin), stripeSource(cfg)
 	r := devResult{
 		ReadyMS: took.Milliseconds(), State: s.Dir, Config: a.configFile,
@@ -294,7 +299,7 @@ func announce(a *app, s *devstack.Stack, cfg *config.Config, begin time.Time, de
 	return a.Emit(r, func() { writeReady(a, s, r, took) })
 }
 
-func writeReady(a *app, s *devstack.Stack, r devResult, took time.Duration) {
+func writeReady(a *app, s *dev.Stack, r devResult, took time.Duration) {
 	fmt.Fprintf(a.out, "\npawl is ready (%s)\n\n", took.Round(100*time.Millisecond))
 	effects := r.Effects + "  (journal: " + r.Journal + "/*.jsonl)"
 	if s.Real {
@@ -317,8 +322,8 @@ func writeReady(a *app, s *devstack.Stack, r devResult, took time.Duration) {
 	fmt.Fprintf(a.out, "\nCtrl-C stops everything; the state stays in %s.\n", s.Dir)
 }
 
-// next are the commands that a person may go on with: with real sources and sinks only what goes with those.
-func next(o devstack.Options, file, source, sandbox string) []string {
+// next returns commands to try after the start. With --real it leaves out commands of the sandbox.
+func next(o dev.Options, file, source, sandbox string) []string {
 	command := func(name, flags string) string {
 		return strings.TrimSpace(called() + " " + name + " --config " + operator.ShellWord(file) + " " + flags)
 	}
@@ -340,7 +345,8 @@ func next(o devstack.Options, file, source, sandbox string) []string {
 	}
 }
 
-// stripeSource is the name of the first source of Stripe's, by name; "stripe" if there is no such source.
+// stripeSource returns the first name, in alphabetical order, of a source with provider stripe. It returns "stripe" if
+// there is none.
 func stripeSource(cfg *config.Config) string {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
 		if cfg.Sources[name].Provider == "stripe" {

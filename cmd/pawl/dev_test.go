@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/devstack"
+	"github.com/pawlhq/pawl/cmd/internal/dev"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -42,7 +43,7 @@ func TestDev_StateOfSomebodyElse_LeftAlone(t *testing.T) {
 
 func TestDev_StateEmpty_UsageError(t *testing.T) {
 	t.Parallel()
-	if r := pawl(t, nil, "dev", "--state", ""); r.code != 2 || !strings.Contains(r.err, "--state is empty") {
+	if r := pawl(t, nil, "dev", "--state", ""); r.code != 2 || !strings.Contains(r.err, `"--state" flag: it is empty`) {
 		t.Errorf("exit %d, stderr %q; want 2 and the flag", r.code, r.err)
 	}
 }
@@ -66,7 +67,7 @@ func TestDev_OwnFileThatCannotBe_ToldFirst(t *testing.T) {
 func TestDev_Next_GoesWithWhatRuns(t *testing.T) {
 	t.Parallel()
 	for real, want := range map[bool]string{true: "sinks check send events list stripe listen", false: "send send send events list curl -X"} {
-		o := devstack.Options{Real: real, Ingress: "127.0.0.1:8080"}
+		o := dev.Options{Real: real, Ingress: "127.0.0.1:8080"}
 		var verbs []string
 		for _, line := range next(o, "own.yaml", "billing", "http://sandbox") {
 			line, _, _ = strings.Cut(strings.TrimPrefix(line, called()+" "), " --")
@@ -110,7 +111,8 @@ func TestDev_PortBase_MovesAllPorts(t *testing.T) {
 	}
 }
 
-// The sandbox and one's own systems have a state each: an account that was provisioned in the one would not be in the other.
+// The sandbox and one's own systems have a state each: an account that was provisioned in the one would not be in the
+// other.
 func TestDev_Real_HasItsOwnState(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir(realState, 0o700); err != nil {
@@ -152,10 +154,13 @@ func TestDev_PortsThatCannotBe_FlagsNamed(t *testing.T) {
 		"none for the ingress":          {[]string{"--ingress", "127.0.0.1:0"}, []string{"127.0.0.1:0", "--ingress"}},
 		"the console has it everywhere": {[]string{"--console", ":" + port(0)}, []string{"port " + port(0), "--ingress", "--console"}},
 	} {
-		args := append([]string{
-			"dev", "--state", filepath.Join(t.TempDir(), "state"), "--ingress", free[0], "--console", free[1], "--ops", free[2],
-			"--temporal-port", port(3), "--temporal-ui-port", port(4), "--sandbox-port", port(5), "--sandbox-smtp-port", port(6),
-		}, c.flags...)
+		args := append([]string{"dev", "--state", filepath.Join(t.TempDir(), "state")}, c.flags...)
+		for flag, value := range map[string]string{"--ingress": free[0], "--console": free[1], "--ops": free[2], "--temporal-port": port(3),
+			"--temporal-ui-port": port(4), "--sandbox-port": port(5), "--sandbox-smtp-port": port(6)} {
+			if !slices.Contains(c.flags, flag) {
+				args = append(args, flag, value)
+			}
+		}
 		r := pawl(t, nil, args...)
 		if r.code != 1 || strings.Count(r.err, "\n") != 1 {
 			t.Errorf("%s: exit %d, stderr %q; want 1 and one sentence", name, r.code, r.err)

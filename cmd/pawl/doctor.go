@@ -19,18 +19,8 @@ func doctorCommand(a *app) *cobra.Command {
 would cost, size, transactions, connections), Temporal (namespace, retention, search attributes, workers), the sinks'
 breakers, the clock, the sources' secrets, and their endpoints as Stripe knows them.
 
---probe also sends each source a signed request through its public URL (url, or ingress.public_url). It goes the whole
-way of a delivery, is kept for a day as a probe, and runs nothing. Only who has the source's secret can make one. A
-provider that signs with a key of its own cannot be probed.
-
 Run it as a worker's role, or whoever operates pawl. The exit code is 1 where something has failed, else 0.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if (d.URL != "" || d.Source != "") && !d.Probe {
-				return usagef("--url and --source are about the probe: add --probe")
-			}
-			if d.URL != "" && !isURL(d.URL) {
-				return usagef("--url: %q is no http or https URL: write it whole, such as https://hooks.example.com", d.URL)
-			}
 			found, err := examineAll(cmd.Context(), a, &d)
 			if err != nil {
 				return err
@@ -38,9 +28,6 @@ Run it as a worker's role, or whoever operates pawl. The exit code is 1 where so
 			return emit(a, found, writeFindings)
 		},
 	}
-	cmd.Flags().BoolVar(&d.Probe, "probe", false, "send a signed request through the public URL of each source")
-	cmd.Flags().StringVar(&d.URL, "url", "", "where the probe goes, in place of the public URL: the `base` before /hooks/SOURCE")
-	cmd.Flags().StringVar(&d.Source, "source", "", "probe this source alone")
 	return cmd
 }
 
@@ -48,7 +35,7 @@ func examineAll(ctx context.Context, a *app, d *doctor.Doctor) (_ *doctor.Report
 	if d.Config, err = a.config(); err != nil {
 		return nil, err
 	}
-	if d.Pool, err = process.OpenPool(ctx, d.Config, schema.Asking, askingConns); err != nil {
+	if d.Pool, err = process.OpenPool(ctx, d.Config, schema.Asking, process.CommandConns); err != nil {
 		return nil, err
 	}
 	// Closing a pool waits for connections, which a server that has stopped never answers.
@@ -59,7 +46,7 @@ func examineAll(ctx context.Context, a *app, d *doctor.Doctor) (_ *doctor.Report
 	}
 	defer func() { go node.Close() }()
 	d.File, d.Temporal, d.Meaning = a.configFile, node.Temporal, process.BillingPolicy(d.Config)
-	return d.Examine(ctx)
+	return d.Examine(ctx), nil
 }
 
 // writeFindings writes a line for each finding, and below those that ask for something what that is.

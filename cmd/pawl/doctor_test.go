@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,8 +11,6 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/doctor"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
-	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -204,151 +200,5 @@ func TestDoctor_Secrets_UnusedSaid(t *testing.T) {
 	}
 	if f := finding(t, found, "secrets", "github secret-1"); f.Level != doctor.Warn || !strings.Contains(f.Do, "/hooks/github") {
 		t.Errorf("%+v, want it told", f)
-	}
-}
-
-// A probe of every provider that can be signed for is admitted, and known as a probe by who has the secret; it is none
-// for another source, under another secret, or in another event.
-func TestProbe_EveryProvider_ProvenForItsEventAlone(t *testing.T) {
-	t.Parallel()
-	for name, provider := range providers() {
-		verify, sign, options := keys(t, name)
-		if verify != sign {
-			continue // its provider alone can sign
-		}
-		for _, more := range []map[string]string{{}, {"payload": "thin"}} {
-			if len(more) > 0 && provider.Contract.Options["payload"] == "" {
-				continue
-			}
-			t.Run(fmt.Sprint(name, more), func(t *testing.T) {
-				t.Parallel()
-				all := map[string]string{}
-				for _, given := range []map[string]string{options, more} {
-					for option, value := range given {
-						all[option] = value
-					}
-				}
-				const url = "https://pawl.test/hooks/source"
-				verifier, err := provider.New(webhook.Settings{Source: "source", URL: url, Options: all, Secrets: []webhook.Secret{{Label: "a", Value: verify}}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				target := forge.Target{URL: url, Secret: sign, Options: all, Sign: provider.Sign}
-				req, mark, err := target.Probe(t.Context(), "source", verifier, forge.Params{Provider: provider})
-				if err != nil {
-					t.Fatal(err)
-				}
-				body, err := io.ReadAll(req.Body)
-				if err != nil {
-					t.Fatal(err)
-				}
-				r := &webhook.Request{Method: http.MethodPost, URL: req.URL.String(), Header: req.Header, Body: body, ReceivedAt: time.Now()}
-				if _, err := verifier.Verify(r); err != nil {
-					t.Fatalf("refused: %v\n%s", err, body)
-				}
-				events := verifier.Events(r)
-				read, marked := webhook.ReadProbe(body)
-				if !marked || read != mark || !read.Proven("source", verify, events) {
-					t.Errorf("read %+v, %t, of events %+v: want %+v, proven\n%s", read, marked, events, mark, body)
-				}
-				if read.Proven("other", verify, events) || read.Proven("source", verify+"x", events) || read.Proven("source", "", events) {
-					t.Error("it is proven for another source, or another secret")
-				}
-				if len(events) > 0 && events[0].IDOrigin != webhook.FromHash {
-					events[0].ID += "x"
-					if read.Proven("source", verify, events) {
-						t.Error("it is proven for another event")
-					}
-				}
-			})
-		}
-	}
-}
-
-// Through the public URL, with what may stand on the way.
-func TestDoctor_Probe(t *testing.T) {
-	t.Parallel()
-	// path returns what stands before the ingress.
-	for name, c := range map[string]struct {
-		path        func(next http.Handler) http.Handler
-		elsewhere   bool // the ingress has another database
-		level       doctor.Level
-		found, does string
-	}{
-		"arrives": {func(next http.Handler) http.Handler { return next }, false, doctor.OK, "answered 200 in ", ""},
-		"a proxy drops the signature": {func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { r.Header.Del("Stripe-Signature"); next.ServeHTTP(w, r) })
-		}, false, doctor.Fail, "answered 400 (missing_header)", "have it pass Stripe-Signature"},
-		"a proxy changes the body": {func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body)
-				r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(append(body, '\n'))), int64(len(body)+1)
-				next.ServeHTTP(w, r)
-			})
-		}, false, doctor.Fail, "answered 401 (no_matching_signature)", "changes the body"},
-		"the path is not forwarded": {func(http.Handler) http.Handler { return http.NotFoundHandler() }, false, doctor.Fail, "answered 404", "forward /hooks/"},
-		"a redirect": {func(http.Handler) http.Handler {
-			return http.RedirectHandler("https://www.example.com/hooks/stripe?token=hush", http.StatusMovedPermanently)
-		}, false, doctor.Fail, "answered 301", "(https://www.example.com/hooks/stripe)"},
-		"another pawl": {func(next http.Handler) http.Handler { return next }, true, doctor.Fail, "this database has no probe", "where the URL leads"},
-		"a page": {func(http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>welcome</html>")) })
-		}, false, doctor.Fail, "this database has no probe", "something else"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dsn := schematest.NewDSN(t)
-			s := setup(t, dsn, map[string]string{"stripe": "stripe"}).at(t, away)
-			behind := dsn
-			if c.elsewhere {
-				behind = schematest.NewDSN(t)
-			}
-			g := newGate(t, s, behind)
-			public := httptest.NewServer(c.path(g.Handler))
-			t.Cleanup(public.Close)
-			write(t, s.file, read(t, s.file)+"\ningress: {public_url: '"+public.URL+"'}\n")
-			found, _ := s.examined(t, "--probe")
-			if f := finding(t, found, "probe", "stripe"); f.Level != c.level || !strings.Contains(f.Found, c.found) || !strings.Contains(f.Do, c.does) || strings.Contains(f.Do, "hush") {
-				t.Errorf("%+v, want %s, %q and %q", f, c.level, c.found, c.does)
-			}
-			// Whatever came of it, it is no event, and no use of a secret.
-			g.stop()
-			var events, uses int
-			if err := g.pool.QueryRow(t.Context(), `select (select count(*) from receipts), (select count(*) from source_counts where what = 'admitted')`).Scan(&events, &uses); err != nil {
-				t.Fatal(err)
-			}
-			if events != 0 || uses != 0 {
-				t.Errorf("%d events and %d used secrets, want none", events, uses)
-			}
-		})
-	}
-}
-
-// Nobody listens, or the URL is not known; and a provider that signs with its own key cannot be probed.
-func TestDoctor_Probe_CannotBeSent(t *testing.T) {
-	t.Parallel()
-	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"}).at(t, away)
-	found, _ := s.examined(t, "--probe")
-	if f := finding(t, found, "probe", "stripe"); f.Level != doctor.Fail || !strings.Contains(f.Do, "ingress.public_url") {
-		t.Errorf("without a URL: %+v", f)
-	}
-	found, _ = s.examined(t, "--probe", "--url", "http://127.0.0.1:1")
-	if f := finding(t, found, "probe", "stripe"); f.Level != doctor.Fail || !strings.Contains(f.Found, "http://127.0.0.1:1/hooks/stripe cannot be reached") {
-		t.Errorf("nobody listens: %+v", f)
-	}
-	for _, args := range [][]string{{"doctor", "--url", "http://127.0.0.1:1"}, {"doctor", "--probe", "--url", "127.0.0.1"}, {"doctor", "all"}} {
-		if r := s.pawl(t, args...); r.code != exitUsage {
-			t.Errorf("%v: exit %d, want %d: %s", args, r.code, exitUsage, r.err)
-		}
-	}
-	if r := s.pawl(t, "doctor", "--probe", "--source", "github"); r.code != exitFailed || !strings.Contains(r.err, "there are: stripe") {
-		t.Errorf("unknown source: exit %d, %s", r.code, r.err)
-	}
-	key, _, _ := keys(t, "discord")
-	d := setup(t, schematest.NewDSN(t), map[string]string{"d": "discord"}).at(t, away).with("SECRET", key)
-	found, _ = d.examined(t, "--probe", "--url", "https://pawl.test")
-	f := finding(t, found, "probe", "d")
-	if f.Level != doctor.OK || !strings.HasPrefix(f.Found, "cannot be probed: ") || strings.Contains(f.Found, "--key") {
-		t.Errorf("discord: %+v", f)
 	}
 }

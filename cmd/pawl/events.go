@@ -24,12 +24,12 @@ import (
 
 func eventsList(a *app) *cobra.Command {
 	var f operator.Events
-	cmd := &cobra.Command{Use: "list", Short: "List events, the newest first", Args: noArgument}
+	cmd := &cobra.Command{Use: "list", Short: "List events, newest first", Args: noArgument}
 	eventFilter(cmd, &f, "only events with this `status`")
-	cmd.Flags().StringVar(&f.OlderThan, "older-than", "", "go on behind this `receipt`")
+	cmd.Flags().StringVar(&f.OlderThan, "older-than", "", "continue after this `receipt`")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if _, err := uuid.Parse(f.OlderThan); f.OlderThan != "" && err != nil {
-			return usagef("--older-than takes the ID of a receipt, as --json shows it")
+			return usagef("--older-than takes the ID of a receipt, which --json prints")
 		}
 		return nil
 	}
@@ -46,28 +46,29 @@ func eventsList(a *app) *cobra.Command {
 // droppedOfEvents are the columns that a narrow list of events does without.
 var droppedOfEvents = []string{"DUPLICATES", "SOURCE", "AMOUNT", "ACCOUNT", "TYPE", "RECEIVED"}
 
-// shownEvent is what `pawl events show` shows: one event, or those that are about an object.
+// shownEvent is the output of `pawl events show`: one event, or the list of events about an object.
 type shownEvent struct {
 	*operator.Evidence
 	Object string             `json:"object,omitempty"`
 	Events []timeline.Receipt `json:"events,omitempty"`
-	// page is the event's in the Temporal UI, "" for none.
+	// page is the URL of the run in the Temporal UI. It is empty if there is no run.
 	page string
 }
 
 func eventsShow(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show everything about one event",
-		Long: `Show everything about one event. ID is an event ID, a receipt ID, a workflow ID, the key of an effect, or an object
-of the provider's, such as an invoice, also by its number: of an object with several events, the list of them.
+		Long: `Show everything about one event. ID is an event ID, a receipt ID, a workflow ID, the key of an effect, or the ID of a
+provider's object, such as an invoice (also by its number). If an object has several events, the command lists them.
 
-It shows, in this order: when it was first received; how often it was tried, and when the next try is; the effects that
-are done; those that are not done, not begun or in doubt; the decisions, with who and why; and whether a replay would be
-safe. Then come the steps in the order of time, a verdict, and the verbs that work. Only Temporal knows the next try: if
-it does not answer within three seconds, that is said, and everything else is shown.`,
+The output has, in this order: the time of the first delivery; the number of attempts and the time of the next one; the
+effects that are done; the effects that are not done, not started or uncertain; the decisions with person and reason; and
+whether a replay is safe. Then follow all steps in the order of time, a verdict, and the commands that work now. The time
+of the next attempt comes from Temporal. If Temporal does not answer within three seconds, the output says so and shows
+the rest.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("events show needs one ID: of an event, a receipt, a workflow, an effect or an object")
+				return usagef("events show needs the ID of one event, receipt, workflow, effect or object")
 			}
 			return nil
 		},
@@ -90,8 +91,8 @@ it does not answer within three seconds, that is said, and everything else is sh
 	})
 }
 
-// writeEvidence puts one event on one screen: its head, the answers to the questions that are asked first, every step,
-// a verdict, and the choices. page is its run's in the Temporal UI, "" for none.
+// writeEvidence prints one event: a summary, every step, a verdict, and the choices. page is the URL of the run in the
+// Temporal UI. It is empty if there is no run.
 func writeEvidence(a *app, e *operator.Evidence, page string) {
 	for _, part := range [][][]string{tables.EventHead(e, page), tables.Received(e), tables.Done(e), tables.Undone(e),
 		tables.AskedFor(e), tables.Timeline(e.Timeline)} {
@@ -99,14 +100,14 @@ func writeEvidence(a *app, e *operator.Evidence, page string) {
 		fmt.Fprintln(a.out)
 	}
 	fmt.Fprintf(a.out, "verdict: %s\n", output.Clean(e.Verdict))
-	head := "What can be done:"
+	head := "You can run:"
 	if e.Parked() {
-		head = "What can be done, and goes into the audit trail with who and why:"
+		head = "You can run one of these; the audit trail records who and why:"
 	}
 	a.writeChoices(head, e.Choices)
 }
 
-// writeChoices writes what can be done about an event as commands for a shell, with what each does behind a "#".
+// writeChoices prints the choices about an event as shell commands. A comment after "#" describes each command.
 func (a *app) writeChoices(head string, choices []operator.Choice) {
 	if len(choices) == 0 {
 		return
@@ -118,7 +119,7 @@ func (a *app) writeChoices(head string, choices []operator.Choice) {
 	a.Table(rows)
 }
 
-// configured is a choice with the configuration of this call, so that it works where it is pasted.
+// configured adds the --config of this call to the choice, so that the pasted command works.
 func (a *app) configured(c operator.Choice) operator.Choice {
 	if c.Command[0] == "pawl" && a.configFile != defaultConfig {
 		c.Command = slices.Insert(slices.Clone(c.Command), 1, "--config", a.configFile)
@@ -126,7 +127,7 @@ func (a *app) configured(c operator.Choice) operator.Choice {
 	return c
 }
 
-// shownPayload is how much of a payload is written to a screen.
+// shownPayload is the number of bytes of a payload that are printed to a screen.
 const shownPayload = 64 << 10
 
 func eventsBody(a *app) *cobra.Command {
@@ -134,22 +135,22 @@ func eventsBody(a *app) *cobra.Command {
 	var out string
 	d := decision{Decision: operator.Decision{Verb: operator.VerbReveal}}
 	cmd := &cobra.Command{
-		Use: "body ID", Short: "Show the payload of an event, masked unless asked otherwise",
+		Use: "body ID", Short: "Show the payload of an event, masked by default",
 		Args: oneID,
-		Long: `Show the payload that was kept of an event. Possible personal data is masked: shown are the shape, true, false and
-null, IDs of Stripe's and UUIDs, words under keys such as type, status and currency, times under keys such as
-created_at, and numbers under keys such as amount and quantity. Under keys that may hold personal data, a secret, or
-what somebody has written (name, address, card, token, metadata, ...), only the shape and Stripe's IDs are. A payload that
-is neither JSON nor a form is not shown.
+		Long: `Show the stored payload of an event. Values that may be personal data are masked. The output keeps the structure, true,
+false and null, IDs of Stripe and UUIDs, words under keys such as type, status and currency, times under keys such as
+created_at, and numbers under keys such as amount and quantity. Under keys that may hold personal data, a secret or free
+text (name, address, card, token, metadata, ...), it keeps only the structure and IDs of Stripe. A payload that is
+neither JSON nor a form is not shown.
 
---reveal shows all of it, and needs --why: who looked at it and why goes into the audit trail. Signatures and
-secrets among the headers are never shown.`,
+--reveal shows the whole payload and needs --why. The audit trail records who viewed the payload and why. Headers with
+signatures or secrets are never shown.`,
 	}
-	cmd.Flags().BoolVar(&reveal, "reveal", false, "show all of it; this is recorded")
-	d.flags(cmd, "why it is revealed, for the audit trail")
-	cmd.Flags().StringVar(&out, "out", "", "write it to a new `file` that only you can read")
+	cmd.Flags().BoolVar(&reveal, "reveal", false, "show the whole payload; the audit trail records it")
+	d.flags(cmd, "the reason, for the audit trail")
+	cmd.Flags().StringVar(&out, "out", "", "write the payload to a new `file` that only you can read")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		a.JSON = a.JSON && out == "" // a file gets the payload, and nothing else
+		a.JSON = a.JSON && out == "" // the file contains the payload and nothing else
 		return d.reveals(a, "events body", reveal)
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (body, error) {
@@ -158,7 +159,7 @@ secrets among the headers are never shown.`,
 		case err != nil:
 			return body{}, err
 		case b.Bytes == nil:
-			return body{}, fmt.Errorf("the body of %s (%d bytes) is neither JSON nor a form, and cannot be masked: --reveal --why REASON shows it", args[0], b.Size)
+			return body{}, fmt.Errorf("the body of %s (%d bytes) is neither JSON nor a form and cannot be masked: --reveal --why REASON shows it", args[0], b.Size)
 		}
 		if out != "" {
 			err = saveBody(b.Bytes, out)
@@ -174,7 +175,7 @@ secrets among the headers are never shown.`,
 	})
 }
 
-// reveals wants a reason where something is shown whole.
+// reveals checks that a command which shows a whole payload has a reason.
 func (d *decision) reveals(a *app, command string, whole bool) error {
 	if !whole {
 		return nil
@@ -182,7 +183,7 @@ func (d *decision) reveals(a *app, command string, whole bool) error {
 	return d.accountable(a, command+" --reveal")
 }
 
-// revealed returns what masked shows of a target or, if it is to be shown whole, the result of that decision.
+// revealed returns the masked target. If whole is set, it returns the result of the recorded decision to reveal it.
 func revealed[T any](ctx context.Context, s *session, d *decision, id string, whole bool,
 	masked func(context.Context, string) (T, error)) (shown T, err error) {
 	if !whole {
@@ -197,17 +198,17 @@ func revealed[T any](ctx context.Context, s *session, d *decision, id string, wh
 	return shown, nil
 }
 
-// body is a payload in JSON: as "body" if it is JSON itself, else in Base64.
+// body is the JSON form of a payload: field "body" if the payload is JSON, otherwise Base64.
 type body struct {
 	*operator.Body
 	payload
 }
 
-// saveBody writes a payload, and nothing else, to a file that is not there yet.
+// saveBody writes a payload to a new file. It returns an error if the file exists.
 func saveBody(payload []byte, file string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already: name another file", file)
+		return fmt.Errorf("%s exists: choose another file", file)
 	}
 	if err != nil {
 		return err
@@ -226,7 +227,7 @@ func howShown(b *operator.Body) string {
 	return "masked"
 }
 
-// payload is how --json has the bytes of a payload: as they are where they are JSON, else in Base64.
+// payload is the form of a payload in the output of --json: unchanged if it is JSON, otherwise Base64.
 type payload struct {
 	JSON  json.RawMessage `json:"body,omitempty"`
 	Bytes []byte          `json:"body_base64,omitempty"`
@@ -251,10 +252,11 @@ func writeBody(a *app, b *operator.Body) {
 	writePayload(a, b.Bytes, "--out FILE")
 }
 
-// writePayload writes a payload to the screen, below its header. all is the command that shows all of a long one.
+// writePayload prints a payload. If the payload is too long for a screen, all is the command that prints the whole of
+// it.
 func writePayload(a *app, text []byte, all string) {
 	if !utf8.Valid(text) {
-		fmt.Fprintf(a.out, "\nit is not text: %s has it\n", all)
+		fmt.Fprintf(a.out, "\nthe payload is not text: use %s\n", all)
 		return
 	}
 	if json.Valid(text) {
@@ -264,12 +266,12 @@ func writePayload(a *app, text []byte, all string) {
 	}
 	more := len(text) - shownPayload
 	if more > 0 {
-		text = bytes.ToValidUTF8(text[:shownPayload], nil) // a letter is shown whole, or not at all
+		text = bytes.ToValidUTF8(text[:shownPayload], nil) // do not cut a character
 	}
 	fmt.Fprintln(a.out)
 	a.writeLines(string(text))
 	if more > 0 {
-		fmt.Fprintf(a.err, "%d bytes more are not shown: %s has all\n", more, all)
+		fmt.Fprintf(a.err, "%d more bytes are not shown: use %s\n", more, all)
 	}
 }
 

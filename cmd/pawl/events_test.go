@@ -67,7 +67,7 @@ func TestEvents_ListAndShow(t *testing.T) {
 		t.Errorf("screen does not show whose it is, and how much:\n%s", r.out)
 	}
 	// It ends with what can be done, as commands that the program takes.
-	_, decisions, _ := strings.Cut(r.out, "What can be done")
+	_, decisions, _ := strings.Cut(r.out, "You can run one of these")
 	var offered []string
 	for _, line := range strings.Split(decisions, "\n") {
 		args, ours := pawlArguments(line)
@@ -387,7 +387,7 @@ func TestEventsBody(t *testing.T) {
 	}
 
 	// A long one is cut on the screen, and whole in a file that only its owner reads and that nothing overwrites.
-	if r := s.pawl(t, "events", "body", "evt_big"); len(r.out) > shownPayload+2000 || !strings.Contains(r.err, "--out FILE has all") {
+	if r := s.pawl(t, "events", "body", "evt_big"); len(r.out) > shownPayload+2000 || !strings.Contains(r.err, "use --out FILE") {
 		t.Errorf("a screen of %d bytes, %s", len(r.out), r.err)
 	}
 	file := filepath.Join(t.TempDir(), "body.json")
@@ -401,7 +401,7 @@ func TestEventsBody(t *testing.T) {
 	if content := read(t, file); !json.Valid([]byte(content)) || len(content) < len(big) || !strings.Contains(content, `"in_9"`) {
 		t.Errorf("the file has %d bytes", len(content))
 	}
-	if r := s.pawl(t, "events", "body", "evt_1", "--out", file); r.code != exitFailed || !strings.Contains(r.err, "is there already") {
+	if r := s.pawl(t, "events", "body", "evt_1", "--out", file); r.code != exitFailed || !strings.Contains(r.err, "exists: choose another file") {
 		t.Errorf("to a file that is there: exit %d, %s", r.code, r.err)
 	}
 }

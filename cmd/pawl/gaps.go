@@ -21,18 +21,18 @@ func gaps(a *app) *cobra.Command {
 	from, to := time.Time{}, time.Now()
 	file := false
 	cmd := &cobra.Command{
-		Use:   "gaps SOURCE --from TIME [--to TIME] [--file --why REASON]",
-		Short: "Find what the provider has sent and never came, and take it in",
-		Long: `List what Stripe has sent to a source in a period, with the source's api_key, and show what of it never came. It ends
-with "no gap between A and B", or with the list.
+		Use:   "gaps SOURCE --from TIME [--to TIME] [--file {--why REASON | --dry-run}]",
+		Short: "Find events that the provider sent and pawl did not receive, and file them",
+		Long: `List the events that Stripe sent to a source in a period, with the source's api_key, and print those that pawl did
+not receive, or "no gap between A and B".
 
---file takes the missing events in, by the same way as deliveries: the evidence says that they came by the API and nobody
-has signed them. Should one be delivered after all, that is a duplicate, and its effects are done once. More than 50 events
-are filed after a confirmation, which --yes stands for.
+--file stores the missing events like deliveries. Their evidence states that they were read from the API and have no
+signature. If one of them is delivered later, it is a duplicate, and its effects are done once. To file more than 50
+events, confirm the question or add --yes. --dry-run prints the events, and files none.
 
 TIME is a date, a time such as 2026-11-22T08:00:00Z, or how long ago, such as 36h or 7d. Stripe keeps events for 30 days.
 
-Exit code 0 when there is no gap, or all missing events are filed, 1 when there is one.`,
+Exit code 0 if there is no gap, or if all missing events were filed; otherwise 1.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usagef("gaps needs one source")
@@ -52,20 +52,20 @@ Exit code 0 when there is no gap, or all missing events are filed, 1 when there 
 				return usagef("--from must be before --to")
 			}
 			return withStripe(cmd.Context(), a, args[0], func(ctx context.Context, s *session, name string) error {
-				return runGaps(ctx, s, name, from, to, file, d)
+				return runGaps(ctx, s, name, from, to, file && !d.dryRun, d)
 			})
 		},
 	}
 	timeFlag(cmd.Flags(), &from, "from", "since when (required)")
 	timeFlag(cmd.Flags(), &to, "to", "until when (default: now)")
-	cmd.Flags().BoolVar(&file, "file", false, "take in what is missing")
+	cmd.Flags().BoolVar(&file, "file", false, "file the missing events")
 	cmd.Flags().BoolVar(&d.yes, "yes", false, "file more than 50 without asking")
-	d.flags(cmd, "why, for the audit trail (required with --file)")
+	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "with --file, print the events and file none")
+	d.flags(cmd, "why, for the audit trail (required with --file, not with --dry-run)")
 	return cmd
 }
 
-// withStripe calls f with the source that can be asked for what Stripe holds. Stripe may take its time:
-// there is no deadline.
+// withStripe calls f with a source that has an api_key. It sets no deadline, because Stripe can be slow.
 func withStripe(ctx context.Context, a *app, source string, f func(context.Context, *session, string) error) error {
 	return a.withSession(ctx, 0, a.config, func(ctx context.Context, s *session) error {
 		if _, known := s.cfg.Sources[source]; source != "" && !known {
@@ -112,7 +112,12 @@ func runGaps(ctx context.Context, s *session, name string, from, to time.Time, f
 			return err
 		}
 	}
-	return emit(s.app, report, writeGaps)
+	return emit(s.app, report, func(a *app, r *operator.GapReport) {
+		writeGaps(a, r)
+		if d.dryRun && len(r.Missing) > 0 {
+			fmt.Fprintf(a.out, "would file %s; nothing was done\n", output.Plural(len(r.Missing), "event"))
+		}
+	})
 }
 
 func writeGaps(a *app, r *operator.GapReport) {
@@ -140,13 +145,13 @@ func writeGaps(a *app, r *operator.GapReport) {
 	a.List(rows, "ACCOUNT", "MODE", "OBJECT")
 	says := fmt.Sprintf("%s never came %s (%s)", output.Plural(len(r.Missing), "event"), between, of)
 	if len(r.Filed) == 0 {
-		says += "; file what is missing with: " + a.commandLine("gaps "+operator.ShellWord(r.Source)) + " --from " +
+		says += "; file the missing events with: " + a.commandLine("gaps "+operator.ShellWord(r.Source)) + " --from " +
 			r.From.Format(time.RFC3339) + " --to " + r.To.Format(time.RFC3339) + " --file --why REASON"
 	} else {
 		says += fmt.Sprintf("; %d filed: no gap is left", len(r.Filed))
 	}
 	if r.More {
-		says += "; what is older was not looked at: file these first, and ask again"
+		says += "; older events were not compared: file these first, and run the command again"
 	}
 	fmt.Fprintln(a.out, "\n"+says)
 }

@@ -1,20 +1,24 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/doctor"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/cash"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -52,6 +56,9 @@ func TestGaps_Undelivered_ListedThenFiled(t *testing.T) {
 	}
 	if got := s.pawl(t, "gaps", "billing", "--from", "1h", "--file"); got.code != 2 || !strings.Contains(got.err, "--why") {
 		t.Errorf("nobody answers for it: code %d\n%s%s", got.code, got.out, got.err)
+	}
+	if got := s.pawl(t, "gaps", "billing", "--from", "1h", "--file", "--dry-run"); got.code != 1 || !strings.Contains(got.out, "evt_lost_2") || !strings.Contains(got.out, "would file 2 events; nothing was done") {
+		t.Errorf("dry run: code %d\n%s%s", got.code, got.out, got.err)
 	}
 	report := decode[operator.GapReport](t, s.pawl(t, "gaps", "billing", "--from", "1h", "--file", "--why", "lost", "--json"))
 	if len(report.Missing) != 2 || len(report.Filed) != 2 || report.Filed[0].Status != "received" {
@@ -117,23 +124,37 @@ func TestGaps_Many_Confirmed(t *testing.T) {
 }
 
 // Stripe lists a connected account's events apart, without naming it in each: they are filed under it, as if delivered.
+// That holds for snapshot events, which API v1 lists for Stripe-Account, and thin events, which API v2 lists for
+// Stripe-Context. An event of the key's own account is filed without one.
 func TestGaps_ConnectedAccount(t *testing.T) {
 	t.Parallel()
-	s, dsn := withSandbox(t, "billing")
-	write(t, s.file, strings.Replace(read(t, s.file), "mode: live,", "mode: live, accounts: {acct_9: acme},", 1))
-	if got := s.pawl(t, "send", "--source", "billing", "--type", "invoice.paid", "--provider-account", "acct_9", "--undelivered"); got.code != 0 {
-		t.Fatalf("code %d\n%s%s", got.code, got.out, got.err)
-	}
-	report := decode[operator.GapReport](t, s.pawl(t, "gaps", "billing", "--from", "1h", "--file", "--why", "lost", "--json"))
-	if len(report.Filed) != 1 || report.Missing[0].Account != "acct_9" {
-		t.Errorf("report %+v", report)
-	}
-	var account string
-	if err := connect(t, dsn).QueryRow(t.Context(), `select account from receipts`).Scan(&account); err != nil || account != "acct_9" {
-		t.Errorf("filed under %q, %v", account, err)
-	}
-	if got := s.pawl(t, "gaps", "billing", "--from", "1h"); got.code != 0 {
-		t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
+	for payload, eventType := range map[string]string{"snapshot": "invoice.paid", "thin": "v1.invoice.paid"} {
+		t.Run(payload, func(t *testing.T) {
+			t.Parallel()
+			s, dsn := withSandbox(t, "billing")
+			write(t, s.file, strings.Replace(read(t, s.file), "mode: live,", "mode: live, accounts: {acct_9: acme}, options: {payload: "+payload+"},", 1))
+			for id, flags := range map[string][]string{"evt_own": nil, "evt_theirs": {"--provider-account", "acct_9"}} {
+				args := append([]string{"send", "--source", "billing", "--type", "invoice.paid", "--event-id", id, "--undelivered"}, flags...)
+				if got := s.pawl(t, args...); got.code != 0 {
+					t.Fatalf("code %d\n%s%s", got.code, got.out, got.err)
+				}
+			}
+			report := decode[operator.GapReport](t, s.pawl(t, "gaps", "billing", "--from", "1h", "--file", "--why", "lost", "--json"))
+			if len(report.Filed) != 2 {
+				t.Errorf("report %+v", report)
+			}
+			rows, err := connect(t, dsn).Query(t.Context(), `select concat_ws(' ', event_id, type, account) from receipts order by 1`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			filed, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			if want := []string{"evt_own " + eventType + " ", "evt_theirs " + eventType + " acct_9"}; err != nil || !slices.Equal(filed, want) {
+				t.Errorf("filed %q, %v; want %q", filed, err, want)
+			}
+			if got := s.pawl(t, "gaps", "billing", "--from", "1h"); got.code != 0 {
+				t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
+			}
+		})
 	}
 }
 
@@ -169,6 +190,30 @@ func TestReconcile_ShownThenFiled(t *testing.T) {
 	var filed string
 	if err := connect(t, dsn).QueryRow(t.Context(), `select string_agg(concat_ws(' ', type, status, secret_label, duplicates), ', ') from receipts`).Scan(&filed); err != nil || filed != "reconcile received (api) 1" {
 		t.Errorf("filed %q, %v", filed, err)
+	}
+}
+
+// The output of a comparison has one verdict, in its last line.
+func TestWriteDifferences_OneVerdict(t *testing.T) {
+	t.Parallel()
+	sums := []cash.Difference{{Account: "acme", Currency: "usd", Booked: 100, Moved: 200, Objects: []cash.Object{{Object: "in_1"}}}}
+	fields := []operator.Difference{{Object: "in_1", Field: "status"}, {Object: "in_1", Field: "paid"}}
+	for _, c := range []struct {
+		found operator.Reconciliation
+		want  string
+	}{
+		{operator.Reconciliation{}, "no difference: 3 objects of cus_1 compared"},
+		{operator.Reconciliation{Cash: sums}, "the sums of 1 currency differ: 3 objects of cus_1 compared"},
+		{operator.Reconciliation{Differences: fields}, "1 object differs: 3 objects of cus_1 compared"},
+		{operator.Reconciliation{Differences: fields, Cash: sums}, "1 object and the sums of 1 currency differ: 3 objects of cus_1 compared"},
+	} {
+		c.found.Compared, c.found.Customers = 3, []string{"cus_1"}
+		var out bytes.Buffer
+		writeDifferences(newApp(stdio{out: &out}, nil), &c.found)
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if got := lines[len(lines)-1]; got != c.want || strings.Count(out.String(), " compared") != 1 {
+			t.Errorf("got\n%s\nwant the verdict %q", out.String(), c.want)
+		}
 	}
 }
 

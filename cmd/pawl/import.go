@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/importer"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/imports"
@@ -25,34 +26,37 @@ import (
 func importStripe(a *app) *cobra.Command {
 	var source, who, why string
 	cmd := &cobra.Command{
-		Use: "stripe", Short: "Read the customers, subscriptions and open invoices that Stripe holds", Args: noArgument,
-		Long: `Read the customers, subscriptions and open invoices that Stripe holds, with the source's api_key, which need only
-read. They become facts: afterwards pawl knows who has what, as if it had always been there. Nothing follows from
-them: no workspace is changed, nothing is booked and nobody is written to.
+		Use: "stripe", Short: "Import customers, subscriptions and open invoices from Stripe", Args: noArgument,
+		Long: `Import the customers, subscriptions and open invoices that Stripe has, with the api_key of the source. The key needs only
+read permissions. The objects become facts, so that pawl has the state of each account as if it had received all events.
+The import has no effects: it changes no workspace, books no entry and sends no email.
 
-The first import of a mode sets when effects began, in the database: what occurred before is folded when it is
-delivered, and nothing follows from it either. Start ingress and worker before the import, so that nothing is missed
-between the two.
+Start ingress and worker before the import, so that no event is missed in between. An event that is delivered during the
+import has effects if it occurred after the start of effects: see pawl effects.
 
-Subscriptions that have ended and invoices that are paid are not read: they say nothing about what is to come. What an
-account has had at Stripe is shown, and kept, by pawl reconcile.
+The import skips ended subscriptions and paid invoices, because they do not affect the future. pawl reconcile shows and
+stores the history of one account at Stripe.
 
-An import that is broken off goes on where it was. A later one reads everything anew, and leaves the time as it is. Who
-and why go into the audit trail.`,
+If an import is interrupted, run the command again: it continues. A new import after a complete one reads everything
+again. The audit trail records who ran the import and why.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withStripe(cmd.Context(), a, source, func(ctx context.Context, s *session, name string) error {
-				return runImport(ctx, s, name, a.who(who), why)
+				by, err := a.who(who)
+				if err != nil {
+					return err
+				}
+				return runImport(ctx, s, name, by, why)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&who, "who", "", whoUsage)
-	cmd.Flags().StringVar(&why, "why", "to know what Stripe holds already", "why, for the audit trail")
+	cmd.Flags().StringVar(&why, "why", "import the existing objects of Stripe", "why, for the audit trail")
 	cmd.Flags().StringVar(&source, "source", "",
-		"`name` of the source, where there are several of Stripe's with an api_key")
+		"`name` of the source, required if several sources have an api_key")
 	return cmd
 }
 
-// pickStripe returns the source that is meant, or the only one that can be read with.
+// pickStripe returns the named source, or the only source with an API key if no name is given.
 func pickStripe(cfg *config.Config, source string) (string, error) {
 	var able []string
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
@@ -62,18 +66,18 @@ func pickStripe(cfg *config.Config, source string) (string, error) {
 	}
 	switch {
 	case source != "" && !slices.Contains(able, source):
-		return "", fmt.Errorf("source %q has no api_key: give it a restricted key that may read, sources.%s.api_key", source, source)
+		return "", fmt.Errorf("source %q has no api_key: set sources.%s.api_key to a restricted key with read permissions", source, source)
 	case source != "":
 		return source, nil
 	case len(able) == 0:
-		return "", errors.New("no source has an api_key: give one of provider stripe a restricted key that may read, as api_key: env:NAME")
+		return "", errors.New("no source has an api_key: set api_key: env:NAME of a source with provider stripe to a restricted key with read permissions")
 	case len(able) > 1:
-		return "", usagef("several sources have an api_key; say which with --source: %s", strings.Join(able, ", "))
+		return "", usagef("several sources have an api_key; choose one with --source: %s", strings.Join(able, ", "))
 	}
 	return able[0], nil
 }
 
-// patience is how often a request is tried that the provider cannot answer for now: some minutes.
+// patience bounds the retries of a request that the provider cannot answer: some minutes.
 var patience = stripe.Patience{Tries: 10, First: time.Second}
 
 func runImport(ctx context.Context, s *session, name, who, why string) error {
@@ -91,17 +95,17 @@ func runImport(ctx context.Context, s *session, name, who, why string) error {
 	}
 	result, err := importer.Run(ctx, importer.Config{
 		Pool: s.db, API: api.With(patience), Source: name, Mode: source.Mode, Connected: connected,
-		Policy: s.Policy,
+		Policy: s.Policy, EffectsFrom: s.cfg.Effects.From,
 		Began: func(ctx context.Context, i imports.Import) error {
 			return s.Audit.Append(ctx, audit.Action{
 				RequestID: "import/" + i.ID, Actor: who, Action: "import", Target: "source " + name, Reason: why,
-				After: map[string]any{"import": i.ID, "effects_from": i.EffectsFrom},
+				After: map[string]any{"import": i.ID},
 			})
 		},
 		Told: func(list string, read int) { fmt.Fprintf(s.err, "%s: %d read\n", output.Clean(list), read) },
 	})
 	if err != nil {
-		return fmt.Errorf("%w; what was read is kept: run the same command again to go on", err)
+		return fmt.Errorf("%w; the objects read so far are stored: run the same command again to continue", err)
 	}
 	return emit(s.app, result, writeImport)
 }
@@ -111,12 +115,12 @@ func writeImport(a *app, result importer.Result) {
 	for _, list := range slices.Sorted(maps.Keys(result.Read)) {
 		rows = append(rows, []string{list, fmt.Sprint(result.Read[list])})
 	}
-	for _, mode := range slices.Sorted(maps.Keys(result.EffectsFrom)) {
-		rows = append(rows, []string{"effects from (" + mode + ")", output.Time(result.EffectsFrom[mode])})
+	for _, e := range result.Effects {
+		rows = append(rows, []string{"effects (" + e.Mode + ")", tables.EffectsFrom(e)})
 	}
 	for _, id := range slices.Sorted(maps.Keys(result.LeftOut)) {
 		rows = append(rows, []string{"left out", output.Clean(id) + output.Because(output.Clean(result.LeftOut[id]))})
 	}
 	a.Table(rows)
-	fmt.Fprintln(a.out, "nobody is told, and no workspace has changed: pawl accounts announce --all --provision --dry-run shows what is to do")
+	fmt.Fprintln(a.out, "nothing was published and no workspace was changed. To list the accounts that need it: pawl accounts announce --all --provision --dry-run")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// initFlags are the answers that `pawl init` is given beforehand.
+// initFlags holds the flags of `pawl init`. Each flag answers one of its questions.
 type initFlags struct {
 	config.InitParams
 	mode, prices string
@@ -28,26 +28,27 @@ type initFlags struct {
 func initCommand(a *app) *cobra.Command {
 	var f initFlags
 	cmd := &cobra.Command{
-		Use: "init", Short: "Write a configuration of your own", Args: noArgument,
-		Long: `Write a configuration of your own to --config (default pawl.yaml), with a comment on everything in it. It asks what
-it is not told by a flag; an empty answer takes the default, or leaves the system out. A file that is there is never
+		Use: "init", Short: "Write a configuration file", Args: noArgument,
+		Long: `Write a configuration file to --config (default pawl.yaml), with a comment for every setting. The command asks for each
+value without a flag. An empty answer accepts the default, or leaves the system out. An existing file is never
 overwritten.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runInit(a, cmd, f) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.prices, "prices", "",
-		"price IDs and the plans that they buy, the lowest plan first: `ID=PLAN,…`")
+		"price IDs with their plans, lowest plan first: `ID=PLAN,…`")
 	flags.StringVar(&f.mode, "mode", "test", "mode of the Stripe endpoint: live or test")
-	flags.StringVar(&f.PublicURL, "public-url", "", "how Stripe reaches the ingress, an https `URL`")
-	flags.StringVar(&f.WorkspacesURL, "workspaces", "", "`URL` of your API that brings an account to a plan")
-	flags.StringVar(&f.FinanceURL, "finance", "", "`URL` of your API that books")
+	flags.BoolVar(&f.Thin, "thin", false, "the endpoint sends thin events: pawl fetches their objects with an API key")
+	flags.StringVar(&f.PublicURL, "public-url", "", "the https `URL` under which Stripe reaches the ingress")
+	flags.StringVar(&f.WorkspacesURL, "workspaces", "", "`URL` of your API that sets the plan of a workspace")
+	flags.StringVar(&f.FinanceURL, "finance", "", "`URL` of your API that receives finance entries")
 	flags.StringVar(&f.SMTP, "smtp", "", "mail server, `host:port`")
-	flags.StringVar(&f.From, "from", "", "sender of mails, `address`")
-	flags.BoolVar(&f.yes, "yes", false, "ask nothing: take the default for what no flag says")
+	flags.StringVar(&f.From, "from", "", "sender `address` of emails")
+	flags.BoolVar(&f.yes, "yes", false, "ask nothing and use the defaults of values without a flag")
 	return cmd
 }
 
-// defaultPrices are those that the sandbox knows: pawl send buys price_PLAN.
+// defaultPrices are the prices of the sandbox: pawl send buys price_PLAN.
 const defaultPrices = "price_starter=starter,price_pro=pro"
 
 func runInit(a *app, cmd *cobra.Command, f initFlags) error {
@@ -55,7 +56,7 @@ func runInit(a *app, cmd *cobra.Command, f initFlags) error {
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("%s is there already, and is left as it is: edit it, or write another with --config FILE", a.configFile)
+		return fmt.Errorf("%s exists and was not changed: edit it, or write another file with --config FILE", a.configFile)
 	}
 	if err := askFor(a, cmd, &f); err != nil {
 		return err
@@ -72,11 +73,11 @@ func runInit(a *app, cmd *cobra.Command, f initFlags) error {
 		return fmt.Errorf("write --config: %w", err)
 	}
 	return emit(a, map[string]string{"config": a.configFile}, func(a *app, written map[string]string) {
-		fmt.Fprintf(a.out, "%s is written. Try it:\n  pawl dev --config %[1]s\n", written["config"])
+		fmt.Fprintf(a.out, "wrote %s. Try it:\n  pawl dev --config %[1]s\n", written["config"])
 	})
 }
 
-// askFor asks for what no flag has said, one line each. The defaults are taken once there is no more input.
+// askFor prompts for each value without a flag, one line each. At the end of the input it uses the defaults.
 func askFor(a *app, cmd *cobra.Command, f *initFlags) error {
 	in := bufio.NewScanner(a.in)
 	for _, q := range []struct {
@@ -84,11 +85,11 @@ func askFor(a *app, cmd *cobra.Command, f *initFlags) error {
 		answer     *string
 		def        string
 	}{
-		{"prices", "Which price IDs of Stripe's buy which plan? The lowest plan first, as ID=PLAN,…", &f.prices, defaultPrices},
-		{"workspaces", "URL of your API that brings an account to a plan (empty: not yet)", &f.WorkspacesURL, ""},
-		{"finance", "URL of your API that books (empty: not yet)", &f.FinanceURL, ""},
+		{"prices", "Price IDs of Stripe with their plans, lowest plan first, as ID=PLAN,…", &f.prices, defaultPrices},
+		{"workspaces", "URL of your API that sets the plan of a workspace (empty: not yet)", &f.WorkspacesURL, ""},
+		{"finance", "URL of your API that receives finance entries (empty: not yet)", &f.FinanceURL, ""},
 		{"smtp", "Mail server, host:port (empty: not yet)", &f.SMTP, ""},
-		{"from", "Sender of mails", &f.From, "billing@example.com"},
+		{"from", "Sender address of emails", &f.From, "billing@example.com"},
 	} {
 		if cmd.Flags().Changed(q.flag) || q.flag == "from" && f.SMTP == "" {
 			continue
@@ -112,8 +113,8 @@ func askFor(a *app, cmd *cobra.Command, f *initFlags) error {
 	return in.Err()
 }
 
-// read makes prices and plans of their text, and refuses what would not load. None holds a character that could end a
-// YAML text.
+// read parses the prices and plans. It rejects values that the configuration would not load, and characters that could
+// end a YAML string.
 func (f *initFlags) read() error {
 	f.Mode = webhook.Mode(f.mode)
 	if f.Mode != webhook.Live && f.Mode != webhook.Test {
@@ -122,10 +123,10 @@ func (f *initFlags) read() error {
 	for pair := range strings.SplitSeq(f.prices, ",") {
 		price, plan, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		if !ok || !isName(price) || !isName(plan) {
-			return usagef("--prices: %q is no ID=PLAN: write them as in %s", pair, defaultPrices)
+			return usagef("--prices: %q is not ID=PLAN: write, for example, %s", pair, defaultPrices)
 		}
 		if slices.ContainsFunc(f.Prices, func(p config.InitPrice) bool { return p.Price == price }) {
-			return usagef("--prices: %s is there twice: a price buys one plan", price)
+			return usagef("--prices: %s appears twice: a price has one plan", price)
 		}
 		f.Prices = append(f.Prices, config.InitPrice{Price: price, Plan: plan})
 		if !slices.Contains(f.Plans, plan) {
@@ -136,16 +137,16 @@ func (f *initFlags) read() error {
 		flag, text, want string
 		is               func(string) bool
 	}{
-		{"--public-url", f.PublicURL, "no URL that Stripe can reach: write https://host",
+		{"--public-url", f.PublicURL, "not a URL that Stripe can reach: write https://host",
 			func(s string) bool { return isURL(s) && strings.HasPrefix(s, "https://") }},
-		{"--workspaces", f.WorkspacesURL, "no http or https URL: write it whole, https://host/path", isURL},
-		{"--finance", f.FinanceURL, "no http or https URL: write it whole, https://host/path", isURL},
-		{"--smtp", f.SMTP, "no address: write host:port", isHostPort},
-		{"--from", f.From, "no mail address: write billing@example.com", isMailAddress},
+		{"--workspaces", f.WorkspacesURL, "not an http or https URL: write https://host/path", isURL},
+		{"--finance", f.FinanceURL, "not an http or https URL: write https://host/path", isURL},
+		{"--smtp", f.SMTP, "not an address: write host:port", isHostPort},
+		{"--from", f.From, "not an email address: write, for example, billing@example.com", isMailAddress},
 	} {
 		switch {
 		case strings.ContainsAny(answer.text, "\"\\\n\r\t"):
-			return usagef("%s: it holds a quotation mark, a backslash or a line break", answer.flag)
+			return usagef("%s: the value contains a quotation mark, a backslash or a line break", answer.flag)
 		case answer.text != "" && !answer.is(answer.text):
 			return usagef("%s: %q is %s", answer.flag, answer.text, answer.want)
 		}
@@ -168,7 +169,7 @@ func isMailAddress(s string) bool {
 	return err == nil
 }
 
-// isName reports whether a text can stand in YAML without quotes, as a text.
+// isName reports whether s is a string in YAML without quotes.
 func isName(s string) bool {
 	return !slices.Contains([]string{"null", "true", "false"}, strings.ToLower(s)) && s != "" &&
 		strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789_-") == "" && s[0] != '-' &&

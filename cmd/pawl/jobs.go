@@ -14,7 +14,7 @@ import (
 )
 
 func jobsList(a *app) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the bulk jobs, the newest first", Args: noArgument}
+	cmd := &cobra.Command{Use: "list", Short: "List the bulk jobs, newest first", Args: noArgument}
 	return list(a, cmd, listing[job.Job]{
 		read: func(ctx context.Context, s *session, limit int) ([]job.Job, error) {
 			return job.New(s.db).List(ctx, limit, "")
@@ -26,10 +26,10 @@ func jobsList(a *app) *cobra.Command {
 func jobsShow(a *app) *cobra.Command {
 	var only string
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "Show a bulk job, and what came of its events", Args: oneID,
-		Long: `Show a bulk job: how far it is, how the events stand now about which it has decided, and the events themselves, those
-first that failed or were refused. done: the decision was taken. refused: it could not be taken, and nothing was
-changed. failed: it was tried in vain.`,
+		Use: "show ID", Short: "Show a bulk job and the result of each event", Args: oneID,
+		Long: `Show a bulk job: its progress, the current status of the processed events, and the events. Failed and refused events come
+first. done: the decision was executed. refused: the decision was not allowed and changed nothing. failed: every attempt
+failed.`,
 	}
 	oneOfFlag(cmd, &only, "result", "only events with this `result`: done, refused, failed, or open", "done",
 		"refused", "failed", "open")
@@ -39,7 +39,7 @@ changed. failed: it was tried in vain.`,
 	}, func(a *app, d *operator.JobDetails) { writeJob(a, d, time.Now()) })
 }
 
-// idle is how long nothing may have been done for a job that runs until its screen says so, beside what its rate asks.
+// idle is how long a running job may make no progress, beyond the interval of its rate, before the output reports it.
 const idle = time.Minute
 
 func writeJob(a *app, d *operator.JobDetails, now time.Time) {
@@ -50,11 +50,11 @@ func writeJob(a *app, d *operator.JobDetails, now time.Time) {
 	id := operator.ShellWord(d.ID)
 	switch quiet := now.Sub(d.ChangedAt); {
 	case d.State == job.Paused:
-		fmt.Fprintf(a.out, "\nlet it go on with: %s\n", a.commandLine("jobs resume "+id+" --why REASON"))
+		fmt.Fprintf(a.out, "\nresume it with: %s\n", a.commandLine("jobs resume "+id+" --why REASON"))
 	case d.State == job.Running && quiet > idle+time.Duration(float64(time.Second)/d.Rate):
-		fmt.Fprintf(a.out, "\nnothing was done for %s: does a worker run, and is Temporal well? Where its run was ended there, this starts it: %s\n",
+		fmt.Fprintf(a.out, "\nno progress for %s: check that a worker runs and that Temporal is healthy. If its run was ended in Temporal, start it again with: %s\n",
 			output.Age(d.ChangedAt, now), a.commandLine("jobs resume "+id+" --why REASON"))
 	case d.State == job.Running:
-		fmt.Fprintf(a.out, "\nhold it with: %s\n", a.commandLine("jobs pause "+id+" --why REASON"))
+		fmt.Fprintf(a.out, "\npause it with: %s\n", a.commandLine("jobs pause "+id+" --why REASON"))
 	}
 }

@@ -20,29 +20,30 @@ func lettersPreview(a *app) *cobra.Command {
 	var event string
 	d := decision{Decision: operator.Decision{Verb: operator.VerbRevealLetters}}
 	cmd := &cobra.Command{
-		Use: "preview [NAME] --event ID", Short: "Show the letters of an event as they would go out",
-		Long: `Show the letters that an event asks for, as they would go out now, and why one would not. NAME narrows it to one letter:
-` + output.OneOf(letters.Names()) + `.
+		Use: "preview [NAME] --event ID", Short: "Show the emails of an event as pawl would send them now",
+		Long: `Show the emails of an event as pawl would send them now, and the reason if an email would not be sent. NAME selects one
+email: ` + output.OneOf(letters.Names()) + `.
 
-A letter that has gone out is written anew, with today's template and what is held of the customer now. Reminders and
-other letters that the clock sends later are not shown.
+An email that was already sent is rendered again, with the current template and the current data of the customer.
+Reminders and other emails of scheduled actions are not shown.
 
-The address and the page of the invoice are masked. --reveal shows them, and needs --why: who looked at it and why
-goes into the audit trail.`,
+The address and the link to the invoice are masked. --reveal shows them and needs --why. The audit trail records who
+viewed them and why.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case event == "":
 				return usagef("letters preview needs --event")
 			case len(args) > 1 || len(args) == 1 && !slices.Contains(letters.Names(), args[0]):
-				return usagef("there is no letter %q: letters are %s", strings.Join(args, " "),
+				return usagef("there is no email %q: use %s", strings.Join(args, " "),
 					output.OneOf(letters.Names()))
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&event, "event", "", "the event: its `ID`, or any that pawl events show takes (required)")
-	cmd.Flags().BoolVar(&reveal, "reveal", false, "show the address and the page; this is recorded")
-	d.flags(cmd, "why it is revealed, for the audit trail")
+	cmd.Flags().StringVar(&event, "event", "",
+		"the event: its `ID`, or any ID that pawl events show accepts (required)")
+	cmd.Flags().BoolVar(&reveal, "reveal", false, "show the address and the link; the audit trail records it")
+	d.flags(cmd, "the reason, for the audit trail")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		return d.reveals(a, "letters preview", reveal)
 	}
@@ -59,7 +60,7 @@ goes into the audit trail.`,
 
 func writeLetters(a *app, found []operator.PreviewedLetter) {
 	if len(found) == 0 {
-		fmt.Fprintln(a.out, "the event asks for no such letter")
+		fmt.Fprintln(a.out, "the event has no such email")
 	}
 	for i, l := range found {
 		if i > 0 {
@@ -67,7 +68,7 @@ func writeLetters(a *app, found []operator.PreviewedLetter) {
 		}
 		a.Table([][]string{{"letter", l.Letter.Template + "  " + l.Key},
 			{"it", l.Will.String() + output.Because(tables.PreviewNote(l.PreviewedEffect))},
-			{"to", cmp.Or(l.Letter.To, "nobody: no address is held")}, {"subject", l.Letter.Subject}})
+			{"to", cmp.Or(l.Letter.To, "no address is known")}, {"subject", l.Letter.Subject}})
 		writePayload(a, []byte(l.Letter.Text), "--json")
 	}
 }

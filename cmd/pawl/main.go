@@ -1,4 +1,4 @@
-// Command pawl receives webhooks and runs each event as a durable workflow whose effects are done once.
+// Command pawl receives webhooks and runs each event as a durable workflow. Each effect of an event happens once.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the default holds again, so that a second one ends a stop that hangs.
+	// The first signal stops the command. A second signal ends the process if the stop hangs.
 	context.AfterFunc(ctx, stop)
 	//nolint:forbidigo // this is main
 	os.Exit(run(ctx, os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}, os.LookupEnv))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,21 +20,21 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// shownItems is how many of a job's events a screen shows.
+// shownItems is the number of events of a job that a command prints.
 const shownItems = 20
 
-// tellOfMore says how many entries a screen leaves out, where it leaves out any.
+// tellOfMore prints how many entries the output leaves out, if any.
 func tellOfMore(a *app, left int) {
 	if left > 0 {
-		fmt.Fprintf(a.out, "and %d more; --json has all\n", left)
+		fmt.Fprintf(a.out, "and %d more; use --json for all\n", left)
 	}
 }
 
-// manyWords are the flags that choose what many are, and stand with the job.
+// manyWords are the flags that filter the events or tasks of a job. The job stores them.
 var manyWords = []string{"status", "reason", "source", "type", "object", "account", "since", "until", "kind", "mode",
 	"about"}
 
-// many is a call of a verb about many events, or about the tasks of one kind, in place of one of them.
+// many is a call of a verb for all events or tasks that match a filter.
 type many struct {
 	verb   operator.Verb
 	events operator.Events
@@ -49,27 +50,27 @@ func eventFilter(cmd *cobra.Command, f *operator.Events, status string) {
 	cmd.Flags().StringVar(&f.ReasonCode, "reason", "", "only events with this reason `code`, such as type_not_wanted")
 	cmd.Flags().StringVar(&f.Source, "source", "", "only events of this source")
 	cmd.Flags().StringVar(&f.Type, "type", "", "only events of this type")
-	cmd.Flags().StringVar(&f.Object, "object", "", "only events about this object of the provider: an invoice (also by its number), a subscription, a customer, ...")
-	cmd.Flags().StringVar(&f.Account, "account", "", "only events about this account of ours")
+	cmd.Flags().StringVar(&f.Object, "object", "", "only events about this object of the provider: an invoice (also by number), a subscription, a customer, ...")
+	cmd.Flags().StringVar(&f.Account, "account", "", "only events of this account")
 	timeFlag(cmd.Flags(), &f.Since, "since", "only events received since "+sinceUsage)
 	timeFlag(cmd.Flags(), &f.Until, "until", "only events received before this `time`")
 }
 
 func taskFilterFlags(cmd *cobra.Command, f *account.TaskFilter) {
-	cmd.Flags().StringVar(&f.About, "about", "", "only those about this price or connected account, by its `ID`")
-	cmd.Flags().StringVar(&f.Account, "account", "", "only those about this account of ours")
+	cmd.Flags().StringVar(&f.About, "about", "", "only tasks about the price or connected account with this `ID`")
+	cmd.Flags().StringVar(&f.Account, "account", "", "only tasks of this account")
 }
 
-// manyFlags gives the command of a verb that can be about many the flags for it.
+// manyFlags adds the filter flags to the command of a verb that supports many events or tasks.
 func manyFlags(cmd *cobra.Command, v operator.Verb, d *decision) *many {
 	m := &many{verb: v}
 	switch {
 	case v.ManyTasks:
 		taskFilterFlags(cmd, &m.tasks)
-		d.manyFlags(cmd, 20, "how many tasks a second, at most")
+		d.manyFlags(cmd, 20, "the highest number of tasks per second")
 	case len(v.Many) > 0:
-		eventFilter(cmd, &m.events, "many at once: all events with this `status`, and what else narrows them, in place of ID")
-		d.manyFlags(cmd, 5, "how many events a second, at most")
+		eventFilter(cmd, &m.events, "instead of ID: all events with this `status` that match the other filters")
+		d.manyFlags(cmd, 5, "the highest number of events per second")
 	}
 	return m
 }
@@ -79,7 +80,7 @@ func isMany(cmd *cobra.Command) bool {
 		func(name string) bool { return name != "kind" && name != "mode" && cmd.Flags().Changed(name) })
 }
 
-// targets wants what a verb is about: one ID, or none and a filter if it can be about many.
+// targets checks the arguments of a verb: one ID, or no ID and a filter if the verb supports many.
 func targets(v operator.Verb) cobra.PositionalArgs {
 	if len(v.Many) == 0 && !v.ManyTasks {
 		return oneID
@@ -87,12 +88,12 @@ func targets(v operator.Verb) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch many := isMany(cmd); {
 		case v.ManyTasks && (len(args) > 1 || len(args) == 1 && many):
-			return usagef("%s takes one OBJECT, or a filter, and not both", v.Command)
+			return usagef("%s takes either one OBJECT or a filter", v.Command)
 		case v.ManyTasks:
 		case !many && len(args) != 1:
-			return usagef("%s needs one ID, or --status for many", v.Command)
+			return usagef("%s needs one ID, or --status for many events", v.Command)
 		case many && len(args) > 0:
-			return usagef("%s takes one ID, or a filter, and not both: leave %q out, or the filter", v.Command, args[0])
+			return usagef("%s takes either one ID or a filter: remove %q or the filter", v.Command, args[0])
 		}
 		return nil
 	}
@@ -103,9 +104,10 @@ func (m *many) check(d decision) error {
 	case m.verb.ManyTasks && d.Kind == "":
 		return usagef("tasks close needs one OBJECT, or --kind for all open tasks of that kind")
 	case m.verb.ManyTasks && d.Kind == billing.TaskReview:
-		return usagef("--kind review: decide about the events, with events approve, or reject, --status needs_review")
+		return usagef("--kind review: decide about the events with events approve or events reject, --status needs_review")
 	case len(d.Request) > operator.MaxJobID || strings.Contains(d.Request, " "):
-		return usagef("--request-id: the request ID of a job has %d characters at most, without spaces", operator.MaxJobID)
+		return usagef("--request-id: the request ID of a job has at most %d characters and no spaces",
+			operator.MaxJobID)
 	case !m.verb.ManyTasks:
 		if err := m.verb.CheckMany(m.events.Status, d.rate); err != nil {
 			return usagef("--%w", err)
@@ -114,8 +116,12 @@ func (m *many) check(d decision) error {
 	return nil
 }
 
-// run makes a job about the chosen events or tasks, or previews it.
+// run starts a job for the selected events or tasks, or previews it.
 func (m *many) run(cmd *cobra.Command, a *app, d decision) error {
+	if m.verb.Reason != "" {
+		m.events.ReasonCode = cmp.Or(m.events.ReasonCode, m.verb.Reason)
+		m.events.Status = cmp.Or(m.events.Status, m.verb.Many[0])
+	}
 	if err := m.check(d); err != nil {
 		return err
 	}
@@ -133,7 +139,7 @@ func (m *many) run(cmd *cobra.Command, a *app, d decision) error {
 	does := ""
 	err := a.asking(cmd.Context(), func(ctx context.Context, s *session) (err error) {
 		if d.Request != "" && !d.dryRun {
-			// A repeated request is not chosen, and not confirmed, again.
+			// A repeated request selects and confirms nothing again.
 			if _, err := job.New(s.db).Get(ctx, d.Request); !errors.Is(err, schema.ErrNotFound) {
 				d.yes = true
 				return err
@@ -143,7 +149,7 @@ func (m *many) run(cmd *cobra.Command, a *app, d decision) error {
 		return err
 	})
 	if err == nil && d.dryRun && !m.verb.ManyTasks {
-		// A preview of many takes its time, so it has a session of its own.
+		// A preview of many events takes longer than the deadline of one session.
 		return a.asking(cmd.Context(), func(ctx context.Context, s *session) error {
 			preview, err := s.PreviewJob(ctx, nil, made)
 			if err != nil {
@@ -158,7 +164,7 @@ func (m *many) run(cmd *cobra.Command, a *app, d decision) error {
 	return a.startJob(cmd.Context(), d, made, does)
 }
 
-// chooseEvents puts the events that pass the filter into a job, and describes the job.
+// chooseEvents adds the events that match the filter to a job. It returns the description of the job.
 func (m *many) chooseEvents(ctx context.Context, s *session, made *operator.NewJob, d decision) (does string,
 	err error) {
 	if made.Chosen, err = operator.ChooseEvents(ctx, s.db, m.events); err != nil {
@@ -166,13 +172,13 @@ func (m *many) chooseEvents(ctx context.Context, s *session, made *operator.NewJ
 	}
 	n := len(made.Chosen.Events)
 	if n == 0 && !d.dryRun {
-		return "", fmt.Errorf("there is nothing to %s: no event passes the filter", m.verb.Name)
+		return "", fmt.Errorf("there is nothing to %s: no event matches the filter", m.verb.Name)
 	}
 	return fmt.Sprintf("%s of %s%s.", m.verb.Name, output.Plural(n, "event"),
 		tables.InBrackets(operator.Sums(made.Chosen.Money))), nil
 }
 
-// chooseTasks is [many.chooseEvents] of tasks. A dry run lists them.
+// chooseTasks is [many.chooseEvents] for tasks. A dry run lists them.
 func (m *many) chooseTasks(ctx context.Context, s *session, made *operator.NewJob, d decision) (does string,
 	err error) {
 	m.tasks.Mode, m.tasks.Kind, m.tasks.Limit = d.Mode, d.Kind, operator.MostJobItems+1
@@ -183,15 +189,16 @@ func (m *many) chooseTasks(ctx context.Context, s *session, made *operator.NewJo
 	case d.dryRun:
 		return "", emit(s.app, tasks, writeTasksToClose)
 	case len(tasks) == 0:
-		return "", errors.New("there is nothing to close: no open task passes the filter")
+		return "", errors.New("there is nothing to close: no open task matches the filter")
 	case len(tasks) > operator.MostJobItems:
-		return "", fmt.Errorf("more than %d tasks pass the filter: narrow it, with --about, --account or --mode",
+		return "", fmt.Errorf("more than %d tasks match the filter: narrow it with --about, --account or --mode",
 			operator.MostJobItems)
 	}
 	for _, t := range tasks {
-		made.Others = append(made.Others, job.Item{Target: t.Mode + "/" + t.Kind + "/" + t.Object, Name: t.Object})
+		made.Others = append(made.Others, job.Item{Target: t.Mode + "/" + t.Kind + "/" + t.Object, Name: t.Object,
+			Seen: &t.Since})
 	}
-	return "This is to close " + output.Plural(len(tasks), "task") + " of kind " + d.Kind + ".", nil
+	return "This job would close " + output.Plural(len(tasks), "task") + " of kind " + d.Kind + ".", nil
 }
 
 func writeTasksToClose(a *app, tasks []account.Task) {

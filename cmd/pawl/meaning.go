@@ -14,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
 // shownHits is how many accounts a screen shows.
@@ -21,42 +22,34 @@ const shownHits = 50
 
 func meaningShow(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show", Short: "Show the meaning in force, those before it, and those that are proposed", Args: noArgument,
-		Long: `Show the meaning of facts that is in force: the plans, prices, accounts and policy that every process folds by,
-whatever its file says. Beside it stand those that were in force before, by whom and why, and those that processes
-propose, because their files say something else.`,
+		Use: "show", Short: "Show the active, the earlier and the proposed billing rules", Args: noArgument,
+		Long: `Show the active billing rules: the plans, prices, account mapping and policy that every process applies, even if its
+configuration file differs. The list also has the earlier rules, with the person who replaced them and the reason, and the
+rules that processes propose because their configuration files differ.`,
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]billing.Meaning, error) {
 		meanings, err := billing.Meanings(ctx, s.db)
 		return append([]billing.Meaning{}, meanings...), err
 	}, func(a *app, known []billing.Meaning) {
-		rows := output.Rows("MEANING|STATE|SINCE|WHO|WHY|LAST PROPOSED|BY", known, func(m billing.Meaning) []any {
-			state := "proposed"
-			switch {
-			case m.InForce:
-				state = "in force"
-			case m.Since != nil:
-				state = "was in force"
-			}
-			return []any{m.Hash, state, m.Since, m.Who, m.Why, m.ProposedAt, m.ProposedBy}
-		})
-		a.Table(rows)
+		a.Table(tables.Meanings(known))
 	})
 }
 
 func meaningDiff(a *app) *cobra.Command {
 	var hash string
 	cmd := &cobra.Command{
-		Use: "diff", Short: "Show whom this configuration would hit, were its meaning in force", Args: noArgument,
-		Long: `Fold facts by the plans, prices, accounts and policy of this configuration, and list the accounts whose rows would
-be others: who would lose or gain access, and whose plan, seats or features would change. Below stand the tasks that
-would open or close, by price, and the entries that people would be asked about, with sums. Nothing is changed or
-locked; it may run beside everything else, before a deploy, too. Where plans and prices alone change, it folds the
-accounts whose facts name them; else all, which takes as long as pawl rebuild --check.
+		Use: "diff", Short: "Show the accounts that the billing rules of this configuration would change",
+		Args: noArgument,
+		Long: `Apply the plans, prices, account mapping and policy of this configuration to all facts, and list the accounts that would
+change: access lost or gained, and changes of plan, seats or features. Then follow the tasks that would open or close, by
+price, and the entries that would need a decision, with sums. The command changes and locks nothing. You can run it at any
+time, also before a deployment. If only plans and prices differ, it reads the accounts with facts about them. Otherwise it
+reads all accounts, which takes as long as pawl rebuild --check.
 
-Exit code 1 when an account is hit, else 0.`,
+Exit code 1 if an account would change, otherwise 0.`,
 	}
-	cmd.Flags().StringVar(&hash, "hash", "", "the meaning with this `hash`, in place of that of the configuration")
+	cmd.Flags().StringVar(&hash, "hash", "",
+		"compare the rules with this `hash` instead of the rules of the configuration")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return a.withSession(cmd.Context(), 0, a.configToAsk, func(ctx context.Context, s *session) error {
 			d, err := operator.DiffMeaning(ctx, s.db, s.Policy, hash, s.folded())
@@ -69,26 +62,26 @@ Exit code 1 when an account is hit, else 0.`,
 	return cmd
 }
 
-// meaningReport is a diff as a command shows it.
+// meaningReport is the output of `pawl meaning diff`.
 type meaningReport struct{ *operator.MeaningDiff }
 
-// Failed reports whether an account is hit.
+// Failed reports whether an account would change.
 func (r meaningReport) Failed() bool { return len(r.Accounts) > 0 }
 
 func meaningApply(a *app) *cobra.Command {
-	var hash string
 	var letters []string
 	d := decision{Decision: operator.Decision{Verb: operator.VerbApplyMeaning}}
 	cmd := &cobra.Command{
-		Use: "apply --why REASON", Short: "Bring this configuration's meaning into force", Args: noArgument,
-		Long: `Bring the meaning of this configuration into force for all processes, and fold the accounts anew that it hits, as a
-job. It shows them first, as pawl meaning diff does, and asks. The job also takes the accounts that events have touched
-since. Workspaces, features and the news of access follow. Nothing is booked, no letter is sent and no task of
-onboarding is opened: an effect that is done stays done. --letters sends the letters of a kind that the accounts would
-have had, once; the list before counts them.
+		Use: "apply [HASH] --why REASON", Short: "Activate the billing rules of this configuration", Args: oneHash,
+		Long: `Activate the billing rules of this configuration for all processes, and recompute the accounts that change, as a job. The
+command first prints the output of pawl meaning diff and asks. The job includes accounts that events changed in the
+meantime. It updates workspaces and features and publishes access.changed. It books no entry, sends no email and opens no
+onboarding task: an effect that is done stays done. --letters sends the emails of a kind that the accounts would have
+received, once; the printed list counts them.
 
-pawl meaning apply --hash OLD is the way back. The audit trail has who and why.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+HASH activates other rules instead of the rules of the configuration. To go back, run pawl meaning apply OLD. The audit
+trail records who changed the rules and why.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := d.accountable(a, "meaning apply"); err != nil {
 				return err
 			}
@@ -96,7 +89,7 @@ pawl meaning apply --hash OLD is the way back. The audit trail has who and why.`
 				return usagef("--letters: %v", err)
 			}
 			return a.withSession(cmd.Context(), 0, a.config, func(ctx context.Context, s *session) error {
-				diff, err := operator.DiffMeaning(ctx, s.db, s.Policy, hash, s.folded())
+				diff, err := operator.DiffMeaning(ctx, s.db, s.Policy, strings.Join(args, ""), s.folded())
 				if err != nil {
 					return err
 				}
@@ -105,11 +98,18 @@ pawl meaning apply --hash OLD is the way back. The audit trail has who and why.`
 			})
 		},
 	}
-	cmd.Flags().StringVar(&hash, "hash", "", "the meaning with this `hash`, in place of that of the configuration")
-	cmd.Flags().StringSliceVar(&letters, "letters", nil, "send letters of this `kind` as well, or of several kinds")
-	d.manyFlags(cmd, 20, "how many accounts a second are folded anew, at most")
+	cmd.Flags().StringSliceVar(&letters, "letters", nil, "also send the emails of this `kind`, or of several kinds")
+	d.manyFlags(cmd, 20, "the highest number of accounts to recompute per second")
 	d.flags(cmd, "why, for the audit trail (required)")
 	return cmd
+}
+
+// oneHash accepts at most one argument, the hash of billing rules.
+func oneHash(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("meaning apply takes at most one hash: remove %q", args[1])
+	}
+	return nil
 }
 
 // switchMeaning shows a switch to a person, who types how many accounts it hits, and decides it.
@@ -121,6 +121,13 @@ func switchMeaning(ctx context.Context, s *session, d decision, diff *operator.M
 		len(diff.Accounts)); err != nil {
 		return err
 	}
+	if s.FourEyes && diff.To != diff.InForce {
+		if err := diff.Propose(ctx, s.db, d.Who); err != nil {
+			return err
+		}
+		return fmt.Errorf("%s is proposed but not active: two people have to apply it in the console (policy.four_eyes). "+
+			"Sign in and open Rules", diff.To)
+	}
 	d.newRequest("meaning")
 	d.Target, d.Found = diff.To, &operator.MeaningSwitch{MeaningDiff: diff, Rate: d.rate, Letters: letters}
 	return s.decide(ctx, d.Decision)
@@ -128,18 +135,18 @@ func switchMeaning(ctx context.Context, s *session, d decision, diff *operator.M
 
 func writeMeaningDiff(a *app, r meaningReport) {
 	if r.To == r.InForce {
-		fmt.Fprintf(a.out, "%s is in force: there is nothing to switch\n", r.To)
+		fmt.Fprintf(a.out, "%s is active already: nothing changes\n", r.To)
 		return
 	}
-	settings := output.Rows("SETTING|IN FORCE|WOULD BE", r.Settings, func(c billing.Setting) []any {
+	settings := output.Rows("SETTING|IN FORCE|WOULD BE", r.Settings, func(c fact.Setting) []any {
 		return []any{c.Name, cmp.Or(c.Was, "nothing"), cmp.Or(c.Is, "nothing")}
 	})
 	a.Tables(settings, hitRows(r.Accounts), taskChangeRows(r.Tasks))
 	tellOfMore(a, len(r.Accounts)-shownHits)
 	for _, kind := range slices.Sorted(maps.Keys(r.Letters)) {
-		fmt.Fprintf(a.out, "not sent, except by --letters %s: %s\n", kind, output.Plural(r.Letters[kind], "letter"))
+		fmt.Fprintf(a.out, "not sent without --letters %s: %s\n", kind, output.Plural(r.Letters[kind], "email"))
 	}
-	fmt.Fprintf(a.out, "\n%s in place of %s, as of %s: hits %s%s; nothing was done\n", r.To,
+	fmt.Fprintf(a.out, "\n%s instead of %s, as of %s: would change %s%s; nothing was done\n", r.To,
 		cmp.Or(r.InForce, "none"), output.Time(r.At), output.Plural(len(r.Accounts), "account"),
 		tables.InBrackets(hitCounts(r.Counts)))
 }

@@ -15,17 +15,21 @@ import (
 func migrateCommand(a *app) *cobra.Command {
 	var roles schema.Roles
 	cmd := &cobra.Command{
-		Use: "migrate", Short: "Bring the database to the version of this binary", Args: noArgument,
-		Long: `Bring the database to the version of this binary.
+		Use: "migrate", Short: "Migrate the database to the version of this binary", Args: noArgument,
+		Long: `Migrate the database to the version of this binary.
 
-Name the roles that processes connect as at every migration, since new tables are nobody's. Each gets the rights that
-its process needs, and loses what else it had: an --ingress-role reads and writes what comes in, a --worker-role every
-row, but it only adds to the audit trail; a --console-role reads, and changes what the trail has as decided in the same
-commit; a --reader-role reads the views of docs/data.md alone. Somebody who takes over a
-process then has no more than that. One that migrates as well keeps all.
+Give the roles of your processes at every migration, because a new table has no grants. Each role gets the rights that its
+process needs and loses all others:
+  --ingress-role   reads and writes receipts
+  --worker-role    reads and writes every table, and only appends to the audit trail
+  --console-role   reads, and requests decisions that a worker executes
+  --reader-role    reads the views of docs/data.md
+A person who gains control of a process has only these rights. A role that also migrates keeps all rights. PUBLIC, which
+contains every role of the server, loses all rights on tables and functions of pawl, and cannot create temporary tables in
+the database.
 
-The same roles get the time-outs that sessions through a pooler cannot set themselves, where the role that migrates
-may set them (a superuser, or one with ADMIN OPTION). Connections that lead to PostgreSQL itself set their own.`,
+The roles also get the time-outs that sessions through a pooler cannot set themselves, if the migrating role has ADMIN
+OPTION on them. Direct connections to PostgreSQL set their own time-outs.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.config()
 			if err != nil {
@@ -38,7 +42,7 @@ may set them (a superuser, or one with ADMIN OPTION). Connections that lead to P
 				err = schema.SetRoles(cmd.Context(), cfg.Database.Value(), roles, a.log)
 			}
 			if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-				// Behind pgx's own text stands the advice.
+				// The advice follows the text of the pgx error.
 				_, advice, _ := strings.Cut(err.Error(), connect.Error())
 				return fmt.Errorf("%w%s", unreachable(cfg, connect), advice)
 			}
@@ -51,10 +55,10 @@ may set them (a superuser, or one with ADMIN OPTION). Connections that lead to P
 		},
 	}
 	cmd.Flags().StringArrayVar(&roles.Ingress, "ingress-role", nil,
-		"the `role` that an ingress connects as; may be given again")
-	cmd.Flags().StringArrayVar(&roles.Worker, "worker-role", nil, "the `role` that a worker connects as, and who operates pawl; may be given again")
+		"the database `role` of an ingress; can be repeated")
+	cmd.Flags().StringArrayVar(&roles.Worker, "worker-role", nil, "the database `role` of a worker, and of people who run commands; can be repeated")
 	cmd.Flags().StringArrayVar(&roles.Console, "console-role", nil,
-		"the `role` that a console connects as; may be given again")
-	cmd.Flags().StringArrayVar(&roles.Reader, "reader-role", nil, "the `role` of a report or a warehouse, which reads the views of docs/data.md; may be given again")
+		"the database `role` of a console; can be repeated")
+	cmd.Flags().StringArrayVar(&roles.Reader, "reader-role", nil, "the database `role` of a report or a warehouse, which reads the views of docs/data.md; can be repeated")
 	return cmd
 }

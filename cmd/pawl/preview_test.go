@@ -18,20 +18,22 @@ import (
 
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// ledgerOf brings paid invoices to where a dry run is asked about them, without any run: what their runs would have left
-// is written.
+// ledgerOf brings paid invoices to where a dry run is asked about them, without any run: what their runs would have
+// left is written.
 type ledgerOf struct {
 	*testing.T
 	pool *pgxpool.Pool
@@ -63,12 +65,12 @@ func (l ledgerOf) ran(name, status, reason string, states map[string]string) {
 	if err := l.pool.QueryRow(l.Context(), `select id::text from receipts where event_id = $1`, e.ID).Scan(&id); err != nil {
 		l.Fatal(err)
 	}
-	subject := billing.Subject{Provider: "stripe", Mode: "live", EventID: e.ID, EventType: e.Type, ReceiptID: id}
+	subject := fact.Subject{Provider: "stripe", Mode: "live", EventID: e.ID, EventType: e.Type, ReceiptID: id}
 	facts, err := stripe.Read(e.Body, subject)
 	if err != nil {
 		l.Fatal(err)
 	}
-	var change billing.Change
+	var change fold.Change
 	if err := pgx.BeginFunc(l.Context(), l.pool, func(tx pgx.Tx) (err error) {
 		change, err = billing.Apply(l.Context(), tx, facts, process.BillingPolicy(l.cfg), "apply-facts:stripe:live:"+e.ID, time.Time{})
 		if err != nil {
@@ -120,11 +122,11 @@ func (l ledgerOf) exec(sql string, args ...any) {
 	}
 }
 
-// everyRow is what stands in every table but that of who has looked, with the transaction that has written it.
+// everyRow returns the rows of every table, each with the transaction that has written it.
 func (l ledgerOf) everyRow() map[string]string {
 	l.Helper()
 	rows := map[string]string{}
-	tables, _ := l.pool.Query(l.Context(), `select tablename::text from pg_tables where schemaname = current_schema() and tablename <> 'looks'`)
+	tables, _ := l.pool.Query(l.Context(), `select tablename::text from pg_tables where schemaname = current_schema()`)
 	names, err := pgx.CollectRows(tables, pgx.RowTo[string])
 	for _, name := range names {
 		if err == nil {
@@ -141,8 +143,8 @@ func (l ledgerOf) everyRow() map[string]string {
 	return rows
 }
 
-// A dry run of each verb names each effect, what would become of it, and what comes of the event; and changes no row, nor
-// needs a reason or Temporal, which is not there.
+// A dry run of each verb names each effect, what would become of it, and what comes of the event; and changes no row,
+// nor needs a reason or Temporal, which is not there.
 func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	t.Parallel()
 	s, dsn := parkedStack(t, 0)
@@ -158,7 +160,7 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	const stays, runs, asks, refused, fails, waits = "done, stays", "will run", "may have happened: will ask", "refused", "not done", "will wait, then run"
+	const stays, runs, asks, refused, fails, waits = "done, stays", "will run", "may have happened: needs a decision", "refused", "not done", "will wait, then run"
 	of := func(facts, workspace, finance, mail string) map[string]string {
 		return map[string]string{"apply-facts": facts, "provision-workspace": workspace, "finance-export": finance, "receipt-email": mail}
 	}
@@ -176,8 +178,8 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 		"skip":       {[]string{"skip", "evt_parked", "--effect", "finance-export"}, of(stays, stays, "will be skipped", asks), "it is needs_review: effect_uncertain"},
 		"done":       {[]string{"done", "evt_parked", "--effect", "finance-export"}, of(stays, stays, "will be marked done", asks), "it is needs_review: effect_uncertain"},
 		"resend":     {[]string{"resend", "evt_parked"}, of(stays, stays, fails, waits), "then, when what waits has run, it is dead: effect_failed"},
-		"compensate": {[]string{"compensate", "evt_parked"}, withUndos(of("will be taken back", stays, fails, "will be taken back")), "it is compensated: uid:"},
-		"refused":    {[]string{"compensate", "evt_refused"}, withUndos(of("will be taken back", stays, refused, "will be taken back")), "it is compensated: uid:"},
+		"compensate": {[]string{"compensate", "evt_parked"}, withUndos(of("will be compensated", stays, fails, "will be compensated")), "it is compensated: uid:"},
+		"refused":    {[]string{"compensate", "evt_refused"}, withUndos(of("will be compensated", stays, refused, "will be compensated")), "it is compensated: uid:"},
 		"replay":     {[]string{"replay", "evt_done"}, of(stays, stays, stays, stays), "then it is processed"},
 		"run":        {[]string{"run", "evt_ignored"}, of(runs, runs, runs, waits), "then, when what waits has run, it is processed"},
 		"approve":    {[]string{"approve", "evt_asked"}, of(runs, runs, runs, waits), "then, when what waits has run, it is processed"},
@@ -190,7 +192,7 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 		}
 		got := map[string]string{}
 		for line := range strings.Lines(r.out) {
-			for _, said := range []string{stays, runs, waits, asks, refused, fails, "will be skipped", "will be marked done", "will be taken back"} {
+			for _, said := range []string{stays, runs, waits, asks, refused, fails, "will be skipped", "will be marked done", "will be compensated"} {
 				if after, ok := strings.CutPrefix(line, said+"  "); ok {
 					kind := strings.Fields(after)[0]
 					if kind == "provision-workspace" && strings.Contains(line, ":v2") {
@@ -227,7 +229,7 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	if err := breaker.New(pool).Open(t.Context(), "finance", breaker.Failures{Reason: "answered 503"}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.pawl(t, "events", "retry", "evt_parked", "--dry-run"); !regexp.MustCompile(`waits first: finance is out since \S+: answered 503; if it is out beyond \S+, when the last try comes, this is dead`).MatchString(r.out) {
+	if r := s.pawl(t, "events", "retry", "evt_parked", "--dry-run"); !regexp.MustCompile(`waits first: finance has been down since \S+: answered 503; if it stays down beyond \S+, the time of the last attempt, the run parks as dead`).MatchString(r.out) {
 		t.Errorf("retry, with a sink that is out:\n%s%s", r.out, r.err)
 	}
 	// A verb that would be refused says so, and what works.
@@ -259,7 +261,7 @@ func TestAccounts_HoldDryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	} {
 		before := l.everyRow()
 		r := s.pawl(t, "accounts", tt.verb, "acct-held", "--dry-run")
-		for _, want := range []string{tt.verb + "-account of acct-held would come to this. Nothing was changed.", "will run provision-workspace", tt.letter, tt.when + tt.then} {
+		for _, want := range []string{"Preview: " + tt.verb + "-account of acct-held. Nothing was changed.", "will run provision-workspace", tt.letter, tt.when + tt.then} {
 			if r.code != 0 || !strings.Contains(strings.Join(strings.Fields(r.out), " "), want) { // columns fit their longest cell
 				t.Errorf("%s: exit %d, want %q:\n%s%s", tt.verb, r.code, want, r.out, r.err)
 			}
@@ -293,7 +295,7 @@ func TestWritePreview_Refused_CommandsToPaste(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	want := "replay would be refused: evt_1 is dead\n" +
-		"What can be done:\n" +
+		"You can run:\n" +
 		"  pawl --config own.yaml events retry evt_1 --why REASON  # tries again\n" +
 		"  temporal workflow cancel                                # stops it\n"
 	if got := out.String(); got != want {

@@ -32,7 +32,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/zoom"
 )
 
-// providers is the one list of providers, by name: pawl knows no other.
+// providers returns all supported providers by name.
 func providers() map[string]webhook.Provider {
 	all := map[string]webhook.Provider{}
 	for _, p := range []webhook.Provider{
@@ -66,7 +66,7 @@ func providers() map[string]webhook.Provider {
 	return all
 }
 
-// providerReport is a provider's contract as `pawl providers --json` writes it.
+// providerReport is the contract of a provider in the output of `pawl providers --json`.
 type providerReport struct {
 	Name       string `json:"name"`
 	Scheme     string `json:"scheme"`
@@ -76,15 +76,15 @@ type providerReport struct {
 	Object     string `json:"object"`
 	OccurredAt string `json:"occurred_at"`
 	Mode       string `json:"mode"`
-	// Identity is what identifies an event whose ID does not stand in the signed body.
+	// Identity is how an event is identified if its ID is not part of the signed body.
 	Identity webhook.Identity `json:"identity"`
 	Dedupe   string           `json:"dedupe"`
-	// The times are in seconds, 0 for none.
+	// Durations are in seconds. 0 means that the provider documents none.
 	AnswerWithin float64 `json:"answer_within_s"`
 	Retries      string  `json:"retries"`
 	RetryFor     float64 `json:"retry_for_s"`
 	Disables     string  `json:"disables"`
-	// BodyLimit is in bytes, where the configuration says nothing else.
+	// BodyLimit is the default limit in bytes.
 	BodyLimit int64   `json:"body_limit"`
 	Tolerance float64 `json:"tolerance_s"`
 	// Options explains each option.
@@ -94,7 +94,7 @@ type providerReport struct {
 func providersCommand(a *app) *cobra.Command {
 	var markdown bool
 	cmd := &cobra.Command{
-		Use: "providers", Short: "Show what each provider signs, how its events are identified, and what it does on failure", Args: noArgument,
+		Use: "providers", Short: "Show the signature scheme, the event identity and the retries of each provider", Args: noArgument,
 		RunE: func(*cobra.Command, []string) error {
 			all := allProviders()
 			switch {
@@ -107,14 +107,16 @@ func providersCommand(a *app) *cobra.Command {
 			for i, p := range all {
 				reports[i] = reportProvider(p)
 			}
-			rows := output.Rows("PROVIDER|VERIFIED|EVENT IS|ANSWER WITHIN|RETRIES FOR", all, func(p webhook.Provider) []any {
+			heads := "PROVIDER|VERIFIED|EVENT IS|ANSWER WITHIN|RETRIES FOR"
+			rows := output.Rows(heads, all, func(p webhook.Provider) []any {
 				c := p.Contract
 				return []any{p.Name, c.Scheme, c.Dedupe, output.Span(c.AnswerWithin), output.Span(c.RetryFor)}
 			})
 			return a.Emit(reports, func() { a.Table(rows) })
 		},
 	}
-	cmd.Flags().BoolVar(&markdown, "markdown", false, "write the whole table as Markdown, as in docs/providers.md")
+	cmd.Flags().BoolVar(&markdown, "markdown", false,
+		"write the whole table as Markdown, the content of docs/providers.md")
 	return cmd
 }
 
@@ -135,7 +137,7 @@ func reportProvider(p webhook.Provider) providerReport {
 	}
 }
 
-// bodyLimit is the largest body that is taken where the configuration says nothing else.
+// bodyLimit returns the default limit of a body in bytes.
 func bodyLimit(c webhook.Contract) int64 { return cmp.Or(c.BodyLimit, 1<<20) }
 
 func writeProviderTable(w io.Writer, all []webhook.Provider) error {
@@ -151,7 +153,7 @@ Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code;
 		c := p.Contract
 		identity := c.Dedupe
 		if by := c.Identify(webhook.Event{}); by != webhook.ByID && strings.Contains(c.ID, "header") {
-			identity += "; the ID is not signed, so the same bytes under another one are parked as a suspected replay"
+			identity += "; the ID is not signed, so the same bytes under another one are a suspected replay"
 			if by == webhook.ByBytes {
 				identity += ", and other bytes under it are another event"
 			}

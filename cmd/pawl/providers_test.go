@@ -62,12 +62,12 @@ func TestProviders_ContractsAreWhole(t *testing.T) {
 	}
 }
 
-// A way of signing is no sender: each source of one has event IDs of its own, or one could take another's. The page names
-// them, and those that it names are all.
+// A way of signing is no sender: each source of one has event IDs of its own, or one could take another's. The page
+// names them, and those that it names are all.
 func TestProviders_WaysOfSigning_AreApart(t *testing.T) {
 	t.Parallel()
 	page := read(t, filepath.Join(repository, "docs", "configuration.md"))
-	said := regexp.MustCompile("Each source of (.+) is a sender with IDs of its own").FindStringSubmatch(page)
+	said := regexp.MustCompile("Each source of (.+) is a sender with its own IDs").FindStringSubmatch(page)
 	if said == nil {
 		t.Fatal("docs/configuration.md does not name them")
 	}

@@ -18,23 +18,22 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
-// readyWithin bounds the question: a process answers within a second, also when it is not ready.
+// readyWithin bounds a request. A process answers within a second, even if it is not ready.
 const readyWithin = 3 * time.Second
 
 func readyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ready [ingress | worker]",
-		Short: "Ask the processes that run with this configuration whether they are ready",
+		Short: "Check whether the processes of this configuration are ready",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && !slices.Contains(process.Kinds(), process.Kind(args[0])) {
-				return usagef("ready asks ingress or worker, or without a name both: %q is neither", strings.Join(args, " "))
+				return usagef("%[1]q: ready takes ingress, worker, or no name for both", strings.Join(args, " "))
 			}
 			return nil
 		},
-		Long: `Ask the ingress and the worker that run on this machine with this configuration whether they are ready:
-exit code 0 when all that run are, 1 when one is not, or none runs. With a name this one has to run. It is the health
-check of an image without a shell. Below stands how long each of its parts took to answer, and what is to be known
-about it.`,
+		Long: `Check whether the ingress and the worker of this configuration on this machine are ready. Exit code 0 if every running
+process is ready, 1 if one is not ready or none runs. With a name, the named process must run. Use it as the health check
+of an image without a shell. The output has the response time and the state of each part of a process.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := a.config()
 			if err != nil {
@@ -53,7 +52,7 @@ about it.`,
 	}
 }
 
-// readiness is what `pawl ready --json` prints.
+// readiness is the output of `pawl ready --json`.
 type readiness struct {
 	Ready     bool           `json:"ready"`
 	Processes []readyProcess `json:"processes"`
@@ -65,13 +64,13 @@ func writeReadiness(a *app, r readiness) {
 	}
 }
 
-// readyProcess is a process that is ready, with a line about each of its parts.
+// readyProcess is a ready process with one line about each of its parts.
 type readyProcess struct {
 	Name  process.Kind `json:"name"`
 	Parts []string     `json:"parts"`
 }
 
-// askAll asks each kind of process that runs here. The error says which one is not ready and why, or that none runs.
+// askAll checks each kind of process on this machine. It returns an error if one is not ready or if none runs.
 func askAll(ctx context.Context, cfg *config.Config, kinds []process.Kind) (ready []readyProcess, err error) {
 	var places []string
 	for _, kind := range kinds {
@@ -92,10 +91,11 @@ func askAll(ctx context.Context, cfg *config.Config, kinds []process.Kind) (read
 	return ready, nil
 }
 
-// readyURL is where a process that listens on addr is asked from the same machine.
+// readyURL returns the readiness URL of a local process that listens on addr.
 func readyURL(addr string) string { return "http://" + config.Reachable(addr) + "/readyz" }
 
-// askReady returns what the process says of its parts; the error says why it is not ready.
+// askReady returns one line for each part of the process. It returns an error with the reason if the process is not
+// ready.
 func askReady(ctx context.Context, url string) (parts []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
@@ -105,7 +105,7 @@ func askReady(ctx context.Context, url string) (parts []string, err error) {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("it does not answer: %w", err)
+		return nil, fmt.Errorf("no answer: %w", err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
@@ -118,7 +118,7 @@ func askReady(ctx context.Context, url string) (parts []string, err error) {
 	return lines(answer)[1:], nil
 }
 
-// lines are those of an answer, fit to be shown; there is one at least.
+// lines returns the lines of an answer without control characters. It returns at least one line.
 func lines(answer []byte) []string {
 	all := strings.Split(strings.TrimSpace(string(answer)), "\n")
 	for i := range all {

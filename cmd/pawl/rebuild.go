@@ -12,12 +12,12 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// rebuildReport is what pawl rebuild has found, and done.
+// rebuildReport is the output of pawl rebuild.
 type rebuildReport struct {
 	Differences []billing.Difference `json:"differences"`
-	// Folded is how many objects were folded anew and written, 0 for a check alone.
+	// Folded is the number of objects that were recomputed and written. It is 0 for a check.
 	Folded int `json:"folded"`
-	// Left is what differs after a repair all the same.
+	// Left holds the differences that remain after a repair.
 	Left []billing.Difference `json:"left"`
 
 	scope    billing.Scope
@@ -30,22 +30,22 @@ func rebuild(a *app) *cobra.Command {
 	d := decision{Decision: operator.Decision{Verb: operator.VerbRebuild}}
 	cmd := &cobra.Command{
 		Use:   "rebuild --check | --apply ACCOUNT --mode MODE --why REASON",
-		Short: "Compare the billing rows with the facts, and repair an account's", Args: noArgument,
-		Long: `Fold every fact anew and list the rows that are not what that comes to: of accounts, subscriptions, invoices
-and grants. --check changes nothing and locks nothing; it may run beside everything else. What an
-account has while something is due that has not run yet is left to the clock.
+		Short: "Compare the billing rows with the facts, and repair the rows of an account", Args: noArgument,
+		Long: `Recompute the rows of accounts, subscriptions, invoices and grants from the facts, and list the rows that differ.
+--check changes and locks nothing. You can run it at any time. It skips changes of a scheduled action that is due and has
+not run yet.
 
---apply writes what the facts of one account come to. It shows first what differs; --dry-run ends there. Who and why
-go into the audit trail.
+--apply writes the recomputed rows of one account. It first prints the differences; --dry-run stops there. The audit trail
+records who repaired the rows and why.
 
-Exit code 0 when there is no difference, or it was repaired, 1 when there is one, or one is left.`,
+Exit code 0 if there is no difference or all were repaired, otherwise 1.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			scope := billing.Scope{Mode: mode, Account: account}
 			switch {
 			case check == (account != ""):
 				return usagef("rebuild needs one of --check and --apply ACCOUNT")
 			case check && mode != "":
-				return usagef("--mode goes with --apply: a check is of both")
+				return usagef("--mode needs --apply: a check reads both modes")
 			case account != "" && mode == "":
 				return usagef("--apply needs --mode live or --mode test")
 			case account != "":
@@ -60,7 +60,7 @@ Exit code 0 when there is no difference, or it was repaired, 1 when there is one
 		},
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "compare everything")
-	cmd.Flags().StringVar(&account, "apply", "", "the `account` of ours to repair")
+	cmd.Flags().StringVar(&account, "apply", "", "the `account` to repair")
 	modeFlag(cmd, &mode, "the account's mode: live or test")
 	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "show what --apply would change")
 	d.flags(cmd, "why, for the audit trail (required with --apply)")
@@ -100,7 +100,7 @@ func (r rebuildReport) Failed() bool { return len(r.Differences) > 0 && !r.repai
 
 func writeRebuild(a *app, r rebuildReport) {
 	if len(r.Differences) == 0 {
-		fmt.Fprintln(a.out, "no difference: every row is what its facts come to")
+		fmt.Fprintln(a.out, "no difference: every row matches its facts")
 		return
 	}
 	writeDrift(a, r.Differences)
@@ -115,7 +115,7 @@ func writeRebuild(a *app, r rebuildReport) {
 		text = fmt.Sprintf("%s repaired, from %s", output.Plural(len(r.Differences), "difference"),
 			output.Plural(r.Folded, "object"))
 	case r.repaired:
-		text = fmt.Sprintf("%s folded anew; this differs all the same:", output.Plural(r.Folded, "object"))
+		text = fmt.Sprintf("%s recomputed; these differences remain:", output.Plural(r.Folded, "object"))
 	}
 	fmt.Fprintln(a.out, "\n"+text)
 	if len(r.Left) > 0 {
@@ -134,11 +134,11 @@ func difference(d billing.Difference) string {
 	case d.Is == nil:
 		return "is missing"
 	case d.Folded == nil:
-		return "no fact tells of it"
+		return "has no fact"
 	}
 	var parts []string
 	for _, column := range d.Columns {
-		parts = append(parts, fmt.Sprintf("%s is %v, and the facts say %v", column, shown(d.Is[column]),
+		parts = append(parts, fmt.Sprintf("%s is %v, computed %v", column, shown(d.Is[column]),
 			shown(d.Folded[column])))
 	}
 	return strings.Join(parts, "; ")

@@ -18,7 +18,7 @@ import (
 	"github.com/pawlhq/pawl/schema/quota"
 )
 
-// reconciling is a call of pawl reconcile.
+// reconciling holds the arguments of pawl reconcile.
 type reconciling struct {
 	decision
 	mode, source string
@@ -30,24 +30,28 @@ func reconcile(a *app) *cobra.Command {
 	r := reconciling{decision: decision{Decision: operator.Decision{Verb: operator.VerbReconcile}}}
 	cmd := &cobra.Command{
 		Use:   "reconcile ACCOUNT|--all --why REASON",
-		Short: "Compare accounts with what Stripe says now, and bring them there",
-		Long: `Ask Stripe, with the source's api_key, for all that it holds of an account's customers: the customer, the
-subscriptions, those that have ended, too, invoices, credit notes, checkouts that were paid and have no invoice, and the
-refunds, disputes and early fraud warnings of charges. Each list is read up to its newest thousand, and
-warnings up to the newest hundred charges; anything beyond is named as left out. Show where our rows say something else.
-After a confirmation, which --yes stands for, what Stripe says is kept as facts, and a run for each object brings
-the rows, the workspace and the finance entries there, by the keys of the events that were lost: nothing is done twice.
-Nobody is written to; a letter that a lost event would have sent is sent when pawl gaps files that event.
+		Short: "Compare accounts with the current state at Stripe, and repair them",
+		Long: `Fetch the objects of an account's customers from Stripe with the api_key of the source: the customer, all
+subscriptions (also ended ones), invoices, credit notes, paid checkouts without an invoice, and the refunds, disputes and
+early fraud warnings of charges. The command reads at most the newest thousand objects of each list, and the warnings of
+the newest hundred charges; it names everything that it left out. It prints the fields that differ from our rows.
 
-ACCOUNT is our ID of it, or the provider's of a customer, a subscription or an invoice of it; or of a customer that no
-event has told of.
+After a confirmation (or with --yes) it stores the fetched objects as facts and starts a run for each object. The runs
+update the rows, the workspace and the finance entries with the keys of the original events, so that no effect happens
+twice. The runs send no email. To send the emails of a lost event, file the event with pawl gaps.
 
---all compares every account that has access, or something open, as a job: it makes half of the
-source's api_rate of requests at most. pawl jobs show says of each account whether it is the same, was mended, or asks: a
-customer or an object that Stripe does not show is for a person to look at. With a key, a schedule does so within each
-policy.reconcile by itself.
+The command also compares the sum of the finance entries with Stripe's balance, for each currency: charges, refunds and
+disputes, before fees. It prints a difference with the objects that differ. It books no entry for the difference; check
+these objects first.
 
-Exit code 0 when there is no difference, or it was filed, 1 when there is one.`,
+ACCOUNT is your ID of the account, or the provider's ID of one of its customers, subscriptions or invoices. It can also be
+the ID of a customer that pawl has no event of.
+
+--all compares every account that has access or anything open, as a job. The job uses at most half of the source's
+api_rate. pawl jobs show has the result of each account: equal, repaired, or a question for a person, for example because
+Stripe does not return a customer. With an api_key, a schedule does the same once per policy.reconcile.
+
+Exit code 0 if there is no difference or the differences were filed, otherwise 1.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if r.all {
 				return noArgument(cmd, args)
@@ -68,18 +72,19 @@ Exit code 0 when there is no difference, or it was filed, 1 when there is one.`,
 			return withStripe(cmd.Context(), a, r.source, r.run)
 		},
 	}
-	modeFlag(cmd, &r.mode, "live or test, where both have the ID")
-	cmd.Flags().StringVar(&r.source, "source", "", "`name` of the source whose key is used, where several have one")
-	cmd.Flags().BoolVar(&r.all, "all", false, "all accounts, in place of ACCOUNT, as a job")
-	timeFlag(cmd.Flags(), &r.since, "since", "with --all, only accounts that were touched since "+sinceUsage)
-	cmd.Flags().Float64Var(&r.rate, "rate", 1, "with --all, how many accounts a second, at most")
-	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show the difference, and change nothing")
-	cmd.Flags().BoolVar(&r.yes, "yes", false, "bring it there without asking")
+	modeFlag(cmd, &r.mode, "live or test, if both have the ID")
+	cmd.Flags().StringVar(&r.source, "source", "",
+		"`name` of the source with the api_key, required if several sources have one")
+	cmd.Flags().BoolVar(&r.all, "all", false, "all accounts instead of ACCOUNT, as a job")
+	timeFlag(cmd.Flags(), &r.since, "since", "with --all, only accounts that changed since "+sinceUsage)
+	cmd.Flags().Float64Var(&r.rate, "rate", 1, "with --all, the highest number of accounts per second")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show the differences and change nothing")
+	cmd.Flags().BoolVar(&r.yes, "yes", false, "repair without a confirmation")
 	r.flags(cmd, "why, for the audit trail (required without --dry-run)")
 	return cmd
 }
 
-// runAll makes the job about all accounts, or says how many it would be about.
+// runAll starts the job for all accounts. A dry run prints the number of accounts.
 func (r *reconciling) runAll(ctx context.Context, a *app) error {
 	var made *operator.NewJob
 	none, of := true, ""
@@ -104,10 +109,10 @@ func (r *reconciling) runAll(ctx context.Context, a *app) error {
 	if err != nil || none {
 		return err
 	}
-	return a.startJob(ctx, r.decision, made, "Compare "+of+", and bring them to what Stripe says.")
+	return a.startJob(ctx, r.decision, made, "This job would compare "+of+" with Stripe and repair the differences.")
 }
 
-// run compares one account, and brings it to what Stripe says once a person has confirmed that.
+// run compares one account with Stripe. After a confirmation it files the differences.
 func (r *reconciling) run(ctx context.Context, s *session, source string) error {
 	api, err := process.StripeAPI(source, s.cfg.Sources[source], quota.New(s.db))
 	if err != nil {
@@ -125,7 +130,7 @@ func (r *reconciling) run(ctx context.Context, s *session, source string) error 
 		writeDifferences(s.app, found)
 	}
 	if len(found.Differences) > 0 && !r.dryRun {
-		if err := s.confirm(r.decision, "Bring our rows to what Stripe says?"); err != nil {
+		if err := s.confirm(r.decision, "Repair our rows from the state at Stripe?"); err != nil {
 			return err
 		}
 		r.Found = found
@@ -136,18 +141,47 @@ func (r *reconciling) run(ctx context.Context, s *session, source string) error 
 	return emit(s.app, found, writeFiled)
 }
 
+// writeDifferences prints the differences, and the verdict in the last line.
 func writeDifferences(a *app, r *operator.Reconciliation) {
 	for _, id := range slices.Sorted(maps.Keys(r.LeftOut)) {
 		fmt.Fprintf(a.err, "%s is left out: %s\n", output.Clean(id), output.Clean(r.LeftOut[id]))
 	}
-	if len(r.Differences) == 0 {
-		fmt.Fprintf(a.out, "no difference: %s of %s compared\n", output.Plural(r.Compared, "object"),
-			output.Clean(strings.Join(r.Customers, ", ")))
-		return
+	if len(r.Differences) > 0 {
+		a.Table(output.Rows("OBJECT|FIELD|OURS|STRIPE'S", r.Differences, func(d operator.Difference) []any {
+			return []any{d.Object, d.Field, cmp.Or(d.Ours, "-"), cmp.Or(d.Theirs, "-")}
+		}))
 	}
-	a.Table(output.Rows("OBJECT|FIELD|OURS|STRIPE'S", r.Differences, func(d operator.Difference) []any {
-		return []any{d.Object, d.Field, cmp.Or(d.Ours, "-"), cmp.Or(d.Theirs, "-")}
-	}))
+	for _, d := range r.Cash {
+		fmt.Fprintln(a.out, output.Clean(d.String()))
+	}
+	fmt.Fprintln(a.out, output.Clean(verdict(r)))
+}
+
+// verdict summarizes a comparison in one line.
+func verdict(r *operator.Reconciliation) string {
+	objects := map[string]bool{}
+	for _, d := range r.Differences {
+		objects[d.Object] = true
+	}
+	var differ []string
+	if len(objects) > 0 {
+		differ = append(differ, output.Plural(len(objects), "object"))
+	}
+	if len(r.Cash) > 0 {
+		differ = append(differ, "the sums of "+output.Plural(len(r.Cash), "currency"))
+	}
+	if len(r.Customers) == 0 {
+		return "nothing was compared"
+	}
+	compared := fmt.Sprintf(": %s of %s compared", output.Plural(r.Compared, "object"), strings.Join(r.Customers, ", "))
+	if len(differ) == 0 {
+		return "no difference" + compared
+	}
+	verb := " differ"
+	if len(objects) == 1 && len(r.Cash) == 0 {
+		verb = " differs"
+	}
+	return strings.Join(differ, " and ") + verb + compared
 }
 
 func writeFiled(a *app, r *operator.Reconciliation) {

@@ -20,7 +20,7 @@ import (
 
 func rejectionsList(a *app) *cobra.Command {
 	var f rejection.Filter
-	cmd := &cobra.Command{Use: "list", Short: "List refused requests, the newest first", Args: noArgument}
+	cmd := &cobra.Command{Use: "list", Short: "List refused requests, newest first", Args: noArgument}
 	cmd.Flags().StringVar(&f.Source, "source", "", "only requests to this source")
 	return list(a, cmd, listing[operator.Rejection]{
 		read: func(ctx context.Context, s *session, limit int) ([]operator.Rejection, error) {
@@ -43,7 +43,7 @@ func rejectionsList(a *app) *cobra.Command {
 	})
 }
 
-// shownRejection is a refused request in JSON: its body as "body" if it is JSON itself, else in Base64.
+// shownRejection is the JSON form of a refused request: field "body" if the body is JSON, otherwise Base64.
 type shownRejection struct {
 	*operator.Rejection
 	payload
@@ -53,17 +53,19 @@ func rejectionsShow(a *app) *cobra.Command {
 	var request, reveal bool
 	d := decision{Decision: operator.Decision{Verb: operator.VerbRevealRejection}}
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "Show a refused request, masked unless asked otherwise", Args: oneID,
-		Long: `Show a refused request. Its body and its headers are masked as pawl events body masks them. A body that is neither
-JSON nor a form, or was cut, is not shown.
+		Use: "show ID", Short: "Show a refused request, masked by default", Args: oneID,
+		Long: `Show a refused request. Body and headers are masked by the rules of pawl events body. A body that is neither JSON nor a
+form, or that was cut, is not shown.
 
---reveal shows all of it but its signatures and secrets. --request prints it as pawl verify --request takes it: whole,
-with its signatures, and without secrets, which come with pawl verify --source. The event that it claims to be
-stands there as claimed_unverified: nobody has verified it. Both need --why: who looked at it and why goes into the audit trail.`,
+--reveal shows the whole request without signatures and secrets. --request prints the input of pawl verify --request: the
+whole request with its signatures, without secrets. pawl verify --source adds the secrets. The field claimed_unverified
+has the event that the request claims to be; its signature was not verified. Both flags need --why. The audit trail
+records who viewed the request and why.`,
 	}
-	cmd.Flags().BoolVar(&request, "request", false, "print what pawl verify --request takes; this is recorded")
-	cmd.Flags().BoolVar(&reveal, "reveal", false, "show all of it but signatures and secrets; this is recorded")
-	d.flags(cmd, "why it is revealed, for the audit trail")
+	cmd.Flags().BoolVar(&request, "request", false,
+		"print the input of pawl verify --request; the audit trail records it")
+	cmd.Flags().BoolVar(&reveal, "reveal", false, "show the whole request without signatures and secrets; the audit trail records it")
+	d.flags(cmd, "the reason, for the audit trail")
 	cmd.MarkFlagsMutuallyExclusive("request", "reveal")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if a.JSON = a.JSON || request; request {
@@ -79,7 +81,7 @@ stands there as claimed_unverified: nobody has verified it. Both need --why: who
 		}
 		if request {
 			if r.Truncated {
-				s.log.Warn("the body was not kept whole, and no signature fits a part of it", "bytes", r.BodySize,
+				s.log.Warn("the stored body is incomplete: no signature can match it", "bytes", r.BodySize,
 					"kept", len(r.Body))
 			}
 			return capture.FileOf(s.cfg, providers(), r.Rejection)
@@ -88,7 +90,7 @@ stands there as claimed_unverified: nobody has verified it. Both need --why: who
 	}, func(a *app, shown any) { writeRejection(a, shown.(shownRejection).Rejection) })
 }
 
-// signatureHeaders returns the headers that the configuration names for signatures.
+// signatureHeaders returns the signature headers from the configuration of hmac sources.
 func signatureHeaders(cfg *config.Config) []string {
 	var names []string
 	for _, s := range cfg.Sources {
@@ -133,15 +135,15 @@ func bodySize(r *operator.Rejection) string {
 	}
 	size := fmt.Sprintf("%d bytes", r.BodySize)
 	if r.Truncated {
-		size += ", of which the first are kept"
+		size += ", only the beginning is stored"
 	}
 	switch {
 	case r.BodySize == 0:
 		return size
 	case r.Revealed:
-		return size + ", whole"
+		return size + ", complete"
 	case len(r.Body) == 0:
-		return size + ", which cannot be masked: --reveal --why REASON shows them"
+		return size + ", cannot be masked: use --reveal --why REASON"
 	}
 	return size + ", masked"
 }

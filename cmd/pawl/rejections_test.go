@@ -223,7 +223,8 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 	}
 }
 
-// A signature is not shown, whatever its header is called: PayPal's says "sig", and that of hmac is the configuration's.
+// A signature is not shown, whatever its header is called: PayPal's says "sig", and that of hmac is the
+// configuration's.
 func TestRejections_Show_SignatureUnderAnyName(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -330,9 +331,9 @@ func TestRejections_Show_NotMaskable(t *testing.T) {
 		if err := rejection.New(pool).Keep(t.Context(), []rejection.Rejection{{ID: id, Source: "stripe", ReceivedAt: time.Now(), Method: http.MethodPost, Body: []byte(body)}}); err != nil {
 			t.Fatal(err)
 		}
-		size := fmt.Sprintf("%d bytes, which cannot be masked", len(body))
+		size := fmt.Sprintf("%d bytes, cannot be masked", len(body))
 		if len(body) > rejection.MaxBody {
-			size = fmt.Sprintf("%d bytes, of which the first are kept, which cannot be masked", len(body))
+			size = fmt.Sprintf("%d bytes, only the beginning is stored, cannot be masked", len(body))
 		}
 		if r := s.pawl(t, "rejections", "show", id); r.code != 0 || !strings.Contains(r.out, size) || strings.Contains(r.out, "Ada") || strings.Contains(r.out, "日") || strings.Contains(r.out, "caf") {
 			t.Errorf("masked: exit %d, want %q:\n%.400s%s", r.code, size, r.out, r.err)
@@ -377,8 +378,8 @@ func TestReverifier_URLSigned_Explained(t *testing.T) {
 	}
 }
 
-// GitLab's token is a password that stands in each request. What is kept of a refused one is its hash: that verifies again
-// when the mistake is mended, and opens nothing for whoever reads the database.
+// GitLab's token is a password that stands in each request. What is kept of a refused one is its hash: that verifies
+// again when the mistake is mended, and opens nothing for whoever reads the database.
 func TestRejections_Token_KeptAsHash_StillAdmitted(t *testing.T) {
 	t.Parallel()
 	const token = "glwt-abcdefghijklmnopqrstuvw"

@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// rereading is a call of pawl accounts reread.
+// rereading holds the arguments of pawl accounts reread.
 type rereading struct {
 	decision
 	filter     billing.KeptFilter
@@ -25,22 +25,21 @@ func accountsReread(a *app) *cobra.Command {
 	r := rereading{decision: decision{Decision: operator.Decision{Verb: operator.VerbApplyReading}}}
 	cmd := &cobra.Command{
 		Use:   "reread [ACCOUNT...] --why REASON",
-		Short: "Read kept bodies again, and fold anew what comes out differently",
-		Long: `Read the kept bodies of events with today's reader: those of some accounts, or all. It shows which facts come out
-differently, and whom that hits, and asks. The facts are then appended beside those of the first reading, and count in
-their place; a job folds the accounts anew. What was fetched stays, and a fact that is known in full is never replaced
-by one that is known in part. An event whose body is gone or carries no object (a thin event) is named, and keeps its
-facts.
+		Short: "Parse stored payloads again, and recompute accounts with changed facts",
+		Long: `Parse the stored payloads of some accounts, or of all accounts, with the current parser. The command prints the facts
+that change and the affected accounts, and asks. It then appends the new facts, which replace the facts of the first
+parse, and a job recomputes the accounts. Fetched facts stay. A complete fact is never replaced by an incomplete one. The
+command names the events without a payload and the thin events, and keeps their facts.
 
-Workspaces, features and the news of access follow. Nothing is booked, no letter is sent and no task of onboarding is
-opened. ` + "`--undo READING`" + ` takes a reading back: its ID is that of the job. A reader of the same version does not ask for
-what was undone again. The audit trail has who and why.
+The job updates workspaces and features and publishes access.changed. It books no entry, sends no email and opens no
+onboarding task. ` + "`--undo READING`" + ` restores the earlier facts; READING is the ID of the job. The same version of the parser
+does not offer a change again that was undone. The audit trail records who did it and why.
 
-Exit code 1 when a dry run finds a fact that comes out differently, else 0.`,
+Exit code 1 if a dry run finds a changed fact, otherwise 0.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if r.undo != "" && (len(args) > 0 || cmd.Flags().Changed("type") || cmd.Flags().Changed("since") ||
 				cmd.Flags().Changed("read-by")) {
-				return usagef("accounts reread takes --undo READING, or what to read, and not both")
+				return usagef("accounts reread takes either --undo READING or a selection of events")
 			}
 			if cmd.Flags().Changed("read-by") {
 				r.filter.ReadBy = &r.readBy
@@ -57,13 +56,13 @@ Exit code 1 when a dry run finds a fact that comes out differently, else 0.`,
 			})
 		},
 	}
-	modeFlag(cmd, &r.mode, "live or test, where both have an ID")
+	modeFlag(cmd, &r.mode, "live or test, if both have an ID")
 	cmd.Flags().StringVar(&r.filter.Type, "type", "", "only events of this type")
 	timeFlag(cmd.Flags(), &r.filter.Since, "since", "only events received since "+sinceUsage)
-	cmd.Flags().IntVar(&r.readBy, "read-by", 0, "only events that this `version` of the reader has read")
-	cmd.Flags().StringVar(&r.undo, "undo", "", "take this `reading` back")
-	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show what would happen, and change nothing")
-	r.manyFlags(cmd, 20, "how many accounts a second are folded anew, at most")
+	cmd.Flags().IntVar(&r.readBy, "read-by", 0, "only events that this `version` of the parser read")
+	cmd.Flags().StringVar(&r.undo, "undo", "", "restore the facts from before this `reading`")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show the changes and change nothing")
+	r.manyFlags(cmd, 20, "the highest number of accounts to recompute per second")
 	r.flags(cmd, "why, for the audit trail (required)")
 	return cmd
 }
@@ -79,7 +78,7 @@ func (r rereading) run(ctx context.Context, s *session, ids []string) error {
 	if r.yes = r.yes || len(found.Facts) == 0; !r.yes {
 		writeReread(s.toPerson(), found)
 	}
-	if err := s.confirmNumber(r.decision, "To have these facts count, type how many they are: ",
+	if err := s.confirmNumber(r.decision, "To apply these facts, type their number: ",
 		len(found.Facts)); err != nil {
 		return err
 	}
@@ -111,7 +110,7 @@ func writeReread(a *app, r *operator.Reread) {
 		case f.New:
 			says = "is new"
 		case f.Gone:
-			says = "is told no more"
+			says = "no longer exists"
 		}
 		return []any{f.EventID, f.Object, f.ReadBy, says}
 	})
@@ -121,19 +120,19 @@ func writeReread(a *app, r *operator.Reread) {
 		why    string
 		events []string
 	}{
-		{"the body is gone", r.Gone}, {"the body cannot be read", r.Unreadable},
-		{"thin, without an object: what was fetched stays, and pawl reconcile asks Stripe anew", r.Thin},
+		{"the payload was deleted", r.Gone}, {"the payload cannot be parsed", r.Unreadable},
+		{"thin event without an object: its fetched facts stay; pawl reconcile fetches the object again", r.Thin},
 	} {
 		if len(left.events) > 0 {
 			fmt.Fprintf(a.out, "not read: %s (%s): %s\n", output.Plural(len(left.events), "event"), left.why,
 				output.Clean(strings.Join(left.events[:min(shownItems, len(left.events))], ", ")))
 		}
 	}
-	did := fmt.Sprintf("version %d of the reader has read %s", r.Reader, output.Plural(r.Read, "event"))
+	did := fmt.Sprintf("version %d of the parser read %s", r.Reader, output.Plural(r.Read, "event"))
 	if r.Undoes != "" {
-		did = "what stood before " + r.Undoes
+		did = "undo of " + r.Undoes
 	}
-	fmt.Fprintf(a.out, "\n%s, as of %s: %s would count, which hits %s%s; nothing was done\n",
+	fmt.Fprintf(a.out, "\n%s, as of %s: %s would change %s%s; nothing was done\n",
 		output.Clean(did), output.Time(r.At), output.Plural(len(r.Facts), "other fact"),
 		output.Plural(len(r.Accounts), "account"),
 		tables.InBrackets(hitCounts(r.Counts)))

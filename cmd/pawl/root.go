@@ -15,17 +15,19 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/parameter"
+	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// stdio is where a command reads and writes: results to out, everything else to err.
+// stdio holds the streams of a command. Results go to out, everything else to err.
 type stdio struct {
 	in  io.Reader
 	out io.Writer
 	err io.Writer
 }
 
-// defaultConfig is the configuration file of a command that is told no other.
+// defaultConfig is the configuration file of a command without --config.
 const defaultConfig = "pawl.yaml"
 
 // The exit codes.
@@ -34,7 +36,7 @@ const (
 	exitUsage  = 2
 )
 
-// app is one call of the program: what the commands share.
+// app holds the state of one call of the program, shared by its commands.
 type app struct {
 	stdio
 	output.Printer
@@ -45,9 +47,9 @@ type app struct {
 	logLevel   string
 	logFormat  string
 	wide       bool
-	// queryWithin bounds what a command asks the database.
+	// queryWithin bounds the queries of a command.
 	queryWithin time.Duration
-	// progressEvery is how often a command that takes long says how far it is.
+	// progressEvery is how often a long command reports its progress.
 	progressEvery time.Duration
 }
 
@@ -57,15 +59,14 @@ func newApp(io stdio, env func(string) (string, bool)) *app {
 		progressEvery: progressEvery}
 }
 
-// toPerson is the app with its results written to standard error, for what a person sees before an answer.
+// toPerson returns a copy of the app that writes results to standard error, for output before a confirmation.
 func (a *app) toPerson() *app {
 	shown := *a
 	shown.out, shown.Out = a.err, a.err
 	return &shown
 }
 
-// run is the program without its process. It returns the exit code: 0, 1 for what failed, 2 for a
-// call that could not be understood.
+// run runs the program and returns its exit code: 0 for success, 1 for a failure, 2 for wrong usage.
 func run(ctx context.Context, args []string, io stdio, env func(string) (string, bool)) int {
 	a := newApp(io, env)
 	started := false
@@ -89,7 +90,7 @@ func run(ctx context.Context, args []string, io stdio, env func(string) (string,
 	return exitFailed
 }
 
-// usageError is a call that could not be understood: exit code 2.
+// usageError reports wrong usage of a command, with exit code 2.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -97,14 +98,14 @@ func (e *usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// root builds the command tree. started is set once flags and arguments were understood.
+// root builds the command tree. It sets started when flags and arguments are valid.
 func (a *app) root(started *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "pawl",
-		Short:         "Receive webhooks, and do what they ask for once",
+		Short:         "Receive webhooks and run each event's effects once",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		// Cobra's suggestions are a paragraph; an error here is a sentence.
+		// Cobra prints suggestions as a paragraph. Errors of pawl are one sentence.
 		DisableSuggestions: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			*started = true
@@ -117,6 +118,8 @@ func (a *app) root(started *bool) *cobra.Command {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
+	root.Version = readBuild().String()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetHelpCommand(helpCommand())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
@@ -125,17 +128,38 @@ func (a *app) root(started *bool) *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.configFile, "config", defaultConfig, "configuration `file`")
 	flags.BoolVar(&a.JSON, "json", false, "write results as JSON")
-	flags.BoolVar(&a.wide, "wide", false, "write lists in full width, and do not fit them to the terminal")
+	flags.BoolVar(&a.wide, "wide", false, "print lists in full width instead of fitting them to the terminal")
 	flags.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&a.logFormat, "log-format", "text", "text or json")
 	root.AddCommand(commands(a)...)
+	strict(root)
 	return root
 }
 
-// ofParser is the prefix of errors of Go's parser of numbers.
+// strict makes a command and its subcommands reject empty and repeated flags, and arguments that are empty or not
+// UTF-8.
+func strict(cmd *cobra.Command) {
+	parameter.Flags(cmd.Flags())
+	parameter.Flags(cmd.PersistentFlags())
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			for _, arg := range args {
+				if err := parameter.Text("an argument", arg); err != nil || arg == "" {
+					return usagef("%q: an argument must be UTF-8 text and not empty", arg)
+				}
+			}
+			return check(cmd, args)
+		}
+	}
+	for _, below := range cmd.Commands() {
+		strict(below)
+	}
+}
+
+// ofParser matches the prefix of errors of package strconv.
 var ofParser = regexp.MustCompile(`strconv\.\w+: parsing ".*": `)
 
-// helpCommand is cobra's, except that an unknown topic is a mistake like any other.
+// helpCommand replaces cobra's help command. It returns an error for an unknown topic.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [command]", Short: "Help about any command",
@@ -150,7 +174,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// group is a command that only holds others.
+// group returns a command that only contains subcommands.
 func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	names := make([]string, len(commands))
 	for i, c := range commands {
@@ -171,7 +195,7 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 
 func noArgument(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%s takes no argument: %q is one too many", strings.TrimPrefix(cmd.CommandPath(), "pawl "),
+		return usagef("%s takes no argument: remove %q", strings.TrimPrefix(cmd.CommandPath(), "pawl "),
 			args[0])
 	}
 	return nil
@@ -187,7 +211,7 @@ func oneID(cmd *cobra.Command, args []string) error {
 func (a *app) setLogger() error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
-		return usagef("--log-level: %q is no level: use debug, info, warn or error", a.logLevel)
+		return usagef("--log-level: unknown level %q: use debug, info, warn or error", a.logLevel)
 	}
 	opts := &slog.HandlerOptions{Level: level}
 	a.lines = &output.Lines{To: a.err}
@@ -197,16 +221,17 @@ func (a *app) setLogger() error {
 	case "json":
 		a.log = slog.New(a.lines.Log(slog.NewJSONHandler(a.lines, opts)))
 	default:
-		return usagef("--log-format: %q is no format: use text or json", a.logFormat)
+		return usagef("--log-format: unknown format %q: use text or json", a.logFormat)
 	}
 	return nil
 }
 
-// config loads the configuration file and logs its warnings.
+// config loads the configuration file and logs its warnings, except those about the modes of secret files: see
+// [app.warnOfFiles].
 func (a *app) config() (*config.Config, error) { return a.load(config.Load) }
 
-// configToAsk is [app.config] for a command that asks the database only. It needs no other secret, and warns of those
-// that cannot be read.
+// configToAsk is [app.config] for a command that only reads the database. It needs no other secret and logs a warning
+// for each secret that cannot be read.
 func (a *app) configToAsk() (*config.Config, error) { return a.load(config.LoadToAsk) }
 
 func (a *app) load(load func(string, func(string) (string, bool), map[string]webhook.Provider) (*config.Config,
@@ -218,8 +243,30 @@ func (a *app) load(load func(string, func(string) (string, bool), map[string]web
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range cfg.Warnings {
-		a.log.Warn("configuration", "key", w.Key, "problem", w.Problem, "fix", w.Fix)
-	}
+	cfg.Warnings = append(cfg.Warnings, unconsumed(cfg)...)
+	a.warn(cfg, false)
 	return cfg, nil
+}
+
+// warnOfFiles logs the secret files that other users can read. Only long-running processes call it, because the
+// warnings would hide the result of a command.
+func (a *app) warnOfFiles(cfg *config.Config) { a.warn(cfg, true) }
+
+// warn logs either the warnings about file modes or all other warnings.
+func (a *app) warn(cfg *config.Config, fileModes bool) {
+	for _, w := range cfg.Warnings {
+		if w.FileMode == fileModes {
+			a.log.Warn("configuration", "key", w.Key, "problem", w.Problem, "fix", w.Fix)
+		}
+	}
+}
+
+// unconsumed returns a warning for each source whose events nothing consumes.
+func unconsumed(cfg *config.Config) (warnings config.Faults) {
+	for _, name := range report.Unconsumed(cfg) {
+		warnings = append(warnings, config.Fault{Key: "sources." + name + ".relay",
+			Problem: "pawl ignores all events of this source: the provider has no flow and the source relays to no consumer",
+			Fix:     "name a consumer under relay, or remove the source"})
+	}
+	return warnings
 }

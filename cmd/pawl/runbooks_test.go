@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// runbook is the state in which a runbook of docs/operations.md is run.
+// runbook is the state in which the commands of a page in docs/operations run.
 type runbook struct {
 	// state has the statements, or the calls of pawl, that make the runbook's situation.
 	state []string
@@ -22,8 +22,8 @@ type runbook struct {
 const aReceipt = `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, updated_at, dispatch_at)
 	values ('00000000-0000-0000-0000-00000000000`
 
-// mapped brings a meaning into force that is not the file's: it maps a price which that does not. It hits no account, whose fold would
-// need Temporal.
+// mapped brings a meaning into force that is not the file's: it maps a price which that does not. It hits no account,
+// whose fold would need Temporal.
 var mapped = []string{"pawl meaning apply --why before",
 	`insert into meanings (hash, body, proposed_by) select '1f2e3d4c5b6a7988', jsonb_set(body, '{Prices}', '{"price_2DEF": {"Plan": "starter"}}'), 'test' from meanings`,
 	`insert into meaning_switches (hash, who, why) values ('1f2e3d4c5b6a7988', 'test', 'before')`}
@@ -36,32 +36,35 @@ var ordinary = []string{
 }
 
 var runbooks = map[string]runbook{
-	"A price was not mapped":           {state: mapped, over: "is in force: there is nothing to switch"},
-	"A price was mapped wrongly":       {state: mapped, over: "Monday's map was right"},
-	"A version read something wrongly": {state: []string{`insert into accounts (id, mode, provider) values ('acme', 'live', 'stripe')`}, over: "0 other facts would count"},
-	"Status":                           {over: "nothing is parked"},
-	"The first page at night":          {state: []string{aReceipt + `1', 'stripe', 'stripe', 'live', 'evt_123', 'id', 'invoice.paid', now(), '\x01', 'dead', 'effect_failed: f.test answered 404', now(), now())`}, over: "verdict: It waits for you"},
-	"The audit trail":                  {state: []string{"pawl pause source stripe --why x", "pawl resume source stripe --why x"}, over: "unbroken: 2 actions"},
-	"Have all events come":             {state: []string{"pawl send --source stripe --type invoice.paid --event-id evt_lost --undelivered"}, over: "no gap between"},
-	"Something is paused":              {state: []string{"pawl pause sink finance --why x"}, gone: "paused"},
-	"A new version is deployed":        {over: "the database is at version"},
-	"A deploy was bad":                 {over: "no difference"},
-	"A type has no flow yet":           {state: []string{aReceipt + `2', 'stripe', 'stripe', 'live', 'evt_note', 'id', 'credit_note.created', now(), '\x02', 'ignored', 'type_not_wanted', now(), now())`}, gone: "evt_note"},
-	"A flood of poison":                {gone: "paused"},
-	"Somebody forges deliveries": {state: []string{`insert into rejections (id, source, received_at, class, headers, body)
+	"unmapped-price":      {state: mapped, over: "is active already: nothing changes"},
+	"wrong-price-mapping": {state: mapped, over: "Monday's map was right"},
+	"parser-fault":        {state: []string{`insert into accounts (id, mode, provider) values ('acme', 'live', 'stripe')`}, over: "0 other facts would change"},
+	"status":              {over: "nothing is parked"},
+	"on-call":             {state: []string{aReceipt + `1', 'stripe', 'stripe', 'live', 'evt_123', 'id', 'invoice.paid', now(), '\x01', 'dead', 'effect_failed: f.test answered 404', now(), now())`}, over: "verdict: It waits for you"},
+	"audit-trail":         {state: []string{"pawl pause source stripe --why x", "pawl resume source stripe --why x"}, over: "unbroken: 2 actions"},
+	"missing-events":      {state: []string{"pawl send --source stripe --type invoice.paid --event-id evt_lost --undelivered"}, over: "no gap between"},
+	"pause":               {state: []string{"pawl pause sink finance --why x"}, gone: "paused"},
+	"deploy":              {over: "the database is at version"},
+	"roll-back":           {over: "no difference"},
+	"unhandled-type":      {state: []string{aReceipt + `2', 'stripe', 'stripe', 'live', 'evt_note', 'id', 'credit_note.created', now(), '\x02', 'ignored', 'type_not_wanted', now(), now())`}, gone: "evt_note"},
+	"invalid-events":      {gone: "paused"},
+	"forged-deliveries": {state: []string{`insert into rejections (id, source, received_at, class, headers, body)
 		values ('01a1fd40-17a9-78f4-af25-d9123448edac', 'stripe', now() - interval '2 hours', 'no_matching_signature', '{}', '')`}, gone: "refused"},
-	"A sink is down for a day": {gone: "paused"},
+	"planned-outage": {gone: "paused"},
 }
 
-// A command that a page tells somebody to run at night works, in the state that its runbook is about, and the last one
-// shows that it is over.
+// The commands of every runbook work in the state that the runbook is about, and the last one shows that the problem is
+// over.
 func TestRunbooks_Run(t *testing.T) {
 	t.Parallel()
 	block, unsaid := regexp.MustCompile("(?ms)^ *```sh run\n(.*?)^ *```"), regexp.MustCompile("(?m)^ *```sh *$")
-	_, page, _ := strings.Cut(read(t, filepath.Join(repository, "docs", "operations.md")), "\n## ")
+	files, err := filepath.Glob(filepath.Join(repository, "docs", "operations", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	ran := map[string]bool{}
-	for _, section := range strings.Split(page, "\n## ") {
-		title, text, _ := strings.Cut(section, "\n")
+	for _, file := range files {
+		title, text := strings.TrimSuffix(filepath.Base(file), ".md"), read(t, file)
 		if unsaid.MatchString(text) {
 			t.Errorf("%s has a block that is not run, and does not say why: sh not-run: …", title)
 		}

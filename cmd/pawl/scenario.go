@@ -1,3 +1,5 @@
+//go:build !nodev
+
 package main
 
 import (
@@ -13,19 +15,19 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/dev/scenario"
+	"github.com/pawlhq/pawl/cmd/internal/dev/send"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
-	"github.com/pawlhq/pawl/cmd/internal/scenario"
-	"github.com/pawlhq/pawl/cmd/internal/send"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema"
 )
 
-// stepPatience is how long pawl may take for what follows from a step.
+// stepPatience bounds the wait for the effects of a step.
 const stepPatience = time.Minute
 
-// stormFlags are what a story can suffer from.
+// stormFlags hold the delivery faults of a story.
 type stormFlags struct {
 	shuffle         string
 	duplicate, drop float64
@@ -33,17 +35,19 @@ type stormFlags struct {
 }
 
 func (s *stormFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&s.shuffle, "shuffle", "", "of a story: mix the order of what is delivered at once, by this `seed`")
-	flags.Float64Var(&s.duplicate, "duplicate", 0, "of a story: how likely an event is delivered again, from 0 to 0.9")
-	flags.Float64Var(&s.drop, "drop", 0, "of a story: how likely a delivery is lost, which comes again later, from 0 to 0.9")
-	flags.DurationVar(&s.delay, "delay", 0, "of a story: how late a delivery is at most")
+	flags.StringVar(&s.shuffle, "shuffle", "", "with --scenario: shuffle the events of a step with this `seed`")
+	flags.Float64Var(&s.duplicate, "duplicate", 0,
+		"with --scenario: the probability of a second delivery, from 0 to 0.9")
+	flags.Float64Var(&s.drop, "drop", 0, "with --scenario: the probability that a delivery is lost and repeated later, from 0 to 0.9")
+	flags.DurationVar(&s.delay, "delay", 0, "with --scenario: the longest delay of a delivery")
 }
 
 func (s stormFlags) blows() bool {
 	return s.shuffle != "" || s.duplicate != 0 || s.drop != 0 || s.delay != 0
 }
 
-// weather checks the flags. It is nil for a story that is delivered in order. A seed that is not given is fresh.
+// weather checks the flags. It returns nil for a story that is delivered in order. Without --shuffle the seed is
+// random.
 func (s stormFlags) weather() (*scenario.Weather, error) {
 	for flag, p := range map[string]float64{"--duplicate": s.duplicate, "--drop": s.drop} {
 		if !(p >= 0 && p <= 0.9) {
@@ -63,13 +67,13 @@ func (s stormFlags) weather() (*scenario.Weather, error) {
 	}
 	seed, err := strconv.ParseUint(s.shuffle, 10, 64)
 	if err != nil {
-		return nil, usagef("--shuffle: %q is no seed: write a whole number", s.shuffle)
+		return nil, usagef("--shuffle: %q is not a whole number", s.shuffle)
 	}
 	w.Seed = seed
 	return w, nil
 }
 
-// ofScenario are the flags of send that go with a story.
+// ofScenario are the flags of send that can be combined with --scenario.
 var ofScenario = []string{
 	"scenario", "list", "source", "provider", "account", "api-version", "live", "url", "email", "currency", "shuffle",
 	"duplicate", "drop", "delay", "config", "json", "wide", "log-level", "log-format",
@@ -80,12 +84,12 @@ func runScenario(a *app, cmd *cobra.Command, f sendFlags) error {
 		return listScenarios(a)
 	}
 	if f.scenario == "" {
-		return usagef("--shuffle, --duplicate, --drop and --delay are for a story: add --scenario NAME")
+		return usagef("--shuffle, --duplicate, --drop and --delay need --scenario NAME")
 	}
 	var wrong error
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		if wrong == nil && !slices.Contains(ofScenario, flag.Name) {
-			wrong = usagef("--%s does not go with --scenario", flag.Name)
+			wrong = usagef("--%s cannot be combined with --scenario", flag.Name)
 		}
 	})
 	if wrong != nil {
@@ -93,7 +97,7 @@ func runScenario(a *app, cmd *cobra.Command, f sendFlags) error {
 	}
 	story, known := scenario.Find(f.scenario)
 	if !known {
-		return usagef("--scenario: there is no story %q; pawl send --list tells which there are", f.scenario)
+		return usagef("--scenario: unknown story %q: pawl send --list prints all stories", f.scenario)
 	}
 	weather, err := f.storm.weather()
 	if err != nil {
@@ -113,7 +117,7 @@ func runScenario(a *app, cmd *cobra.Command, f sendFlags) error {
 	if why := story.Lacks(stage.Shop, weather != nil); why != "" {
 		return fmt.Errorf("%s needs %s", story.Name, why)
 	}
-	if stage.Pool, err = process.OpenPool(cmd.Context(), cfg, schema.Asking, askingConns); err != nil {
+	if stage.Pool, err = process.OpenPool(cmd.Context(), cfg, schema.Asking, process.CommandConns); err != nil {
 		return err
 	}
 	defer stage.Pool.Close()
@@ -136,7 +140,8 @@ func newStage(a *app, cfg *config.Config, f *sendFlags) (*scenario.Stage, error)
 	}
 	source := cfg.Sources[name]
 	if source.Provider != "stripe" {
-		return nil, fmt.Errorf("source %s is of provider %s: stories are Stripe's", name, source.Provider)
+		return nil, fmt.Errorf("source %s has provider %s: stories need a source of provider stripe", name,
+			source.Provider)
 	}
 	target, err := send.Target(cfg, providers(), name, f.url, f.key)
 	if err != nil {
@@ -157,7 +162,7 @@ func listScenarios(a *app) error {
 	type listed struct {
 		Name  string `json:"name"`
 		About string `json:"about"`
-		// Days are those that the clock is waited for.
+		// Days is how many days of the policy the story waits.
 		Days int `json:"days"`
 	}
 	list := []listed{}
@@ -173,7 +178,7 @@ func listScenarios(a *app) error {
 func tellPlay(a *app, s scenario.Scenario, l scenario.Laid, day time.Duration) {
 	text := s.Name + " for account " + output.Clean(l.Account) + ": " + s.About
 	if wait := s.Lasts(day); wait > 0 && day < 24*time.Hour {
-		text += fmt.Sprintf("\na day lasts %s: the clock is waited for, some %s", output.ShortDuration(day),
+		text += fmt.Sprintf("\na day lasts %s: the story waits for about %s", output.ShortDuration(day),
 			output.ShortDuration(wait))
 	}
 	fmt.Fprintf(a.story(), "%s\n\n", text)
@@ -209,7 +214,7 @@ func tellMoment(a *app, m scenario.Moment) {
 	tellLine(a, "news", m.News)
 	tellLine(a, "tasks", m.Tasks)
 	if m.Late {
-		tellLine(a, "late", []string{"it took longer than the days up to what comes next: have pawl dev run longer days"})
+		tellLine(a, "late", []string{"the step took longer than the time until the next step: use a longer pawl dev --day"})
 	}
 	if m.Waiting != "" {
 		tellLine(a, "waits", []string{output.Clean(m.Waiting)})
@@ -233,29 +238,30 @@ func sumUp(a *app, r *scenario.Result) {
 			}
 		}
 	}
-	fmt.Fprintf(a.out, "%s: %s, %s done, %s told\n", output.Plural(len(r.Steps), "step"), output.Plural(events,
+	fmt.Fprintf(a.out, "%s: %s, %s done, %s published\n", output.Plural(len(r.Steps), "step"), output.Plural(events,
 		"event"),
 		output.Plural(effects, "effect"), output.Plural(news, "internal event"))
 	if len(r.LeftOut) > 0 {
-		fmt.Fprintf(a.out, "left out, since they lie ahead and pawl dev runs days of 24 hours (pawl dev --day 2s has short ones):\n")
+		fmt.Fprintf(a.out, "left out, because they are in the future and a day lasts 24 hours (pawl dev --day 2s shortens a day):\n")
 		for _, text := range r.LeftOut {
 			fmt.Fprintf(a.out, "  %s\n", text)
 		}
 	}
-	fmt.Fprintf(a.out, "look at it with: pawl accounts show %s --mode %s --config %s\n", operator.ShellWord(r.Account),
+	fmt.Fprintf(a.out,
+		"show the account with: pawl accounts show %s --mode %s --config %s\n", operator.ShellWord(r.Account),
 		r.Mode, operator.ShellWord(a.configFile))
 	if r.Storm == nil {
 		return
 	}
 	s := r.Storm
-	fmt.Fprintf(a.out, "\nstorm for account %s (seed %d): %s in %s, %d overtaken, %s, %d lost and come again\n", output.Clean(s.Account), s.Seed,
+	fmt.Fprintf(a.out, "\nstorm for account %s (seed %d): %s in %s, %d overtaken, %s, %d lost and repeated\n", output.Clean(s.Account), s.Seed,
 		output.Plural(s.Events, "event"), output.Plural(s.Deliveries.Deliveries, "delivery"), s.Overtaken,
 		output.Plural(s.Duplicates, "duplicate"), s.Dropped)
 	if len(s.Differences) == 0 {
-		fmt.Fprintln(a.out, "the same end: rows, entries, once effects, news, tasks and workspace")
+		fmt.Fprintln(a.out, "same final state: rows, entries, once effects, published events, tasks and workspace")
 		return
 	}
-	rows := [][]string{{"another end:"}}
+	rows := [][]string{{"different final state:"}}
 	for _, d := range s.Differences {
 		rows = append(rows, []string{"  " + d})
 	}

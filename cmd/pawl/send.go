@@ -1,3 +1,5 @@
+//go:build !nodev
+
 package main
 
 import (
@@ -15,12 +17,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/send"
 	"github.com/pawlhq/pawl/cmd/internal/output"
-	"github.com/pawlhq/pawl/cmd/internal/send"
 )
 
-// sendFlags are what `pawl send` can be told.
+// sendFlags holds the flags of `pawl send`.
 type sendFlags struct {
 	send.Order
 
@@ -28,7 +30,7 @@ type sendFlags struct {
 	undelivered             bool
 	duplicates, concurrency int
 
-	// scenario is the story to play, list asks which there are. A storm delivers it badly.
+	// scenario is the story to play. list prints all stories. storm holds the delivery faults of the story.
 	scenario string
 	list     bool
 	storm    stormFlags
@@ -38,20 +40,20 @@ func sendCommand(a *app) *cobra.Command {
 	var f sendFlags
 	cmd := &cobra.Command{
 		Use:   "send --source NAME --type TYPE",
-		Short: "Sign events as their provider does, and post them, or play a story", Args: noArgument,
-		Long: `Sign events as their provider does, and post them to a source of the configuration.
-For Stripe the types are ` + strings.Join(forge.StripeTypes(), ", ") + `,
-and of thin events any, such as ` + forge.ThinType + `.
-Other providers take any type; --template gives a body of your own (Go text/template), which sees {{.EventID}},
-{{.Type}}, {{.Time}}, {{.Unix}}, {{.UnixMilli}}, {{.Live}}, {{.Account}}, {{.ConnectedAccount}}, {{.Email}}, {{.Plan}},
-{{.Amount}}, {{.Currency}} and {{.Number}}, and the functions json and form, which quote.
+		Short: "Send signed test events, or play a story", Args: noArgument,
+		Long: `Sign events with the scheme of their provider and post them to a source of the configuration. The types for Stripe are
+` + strings.Join(forge.StripeTypes(), ", ") + `,
+and any type for thin events, for example ` + forge.ThinType + `. Other providers accept any type.
+--template sets the body (Go text/template) with the fields {{.EventID}}, {{.Type}}, {{.Time}}, {{.Unix}}, {{.UnixMilli}},
+{{.Live}}, {{.Account}}, {{.ConnectedAccount}}, {{.Email}}, {{.Plan}}, {{.Amount}}, {{.Currency}} and {{.Number}}, and the
+functions json and form, which quote a value.
 
---scenario NAME plays the story of a customer against a running pawl dev, and shows after each step the account's
-access, until when and why, and the effects. It needs a source of Stripe's and the database; --list tells the stories.
-It waits for the clock: pawl dev --day 2s has a day of the policy last two seconds. If days have 24 hours, a story ends
-at the first step that lies ahead, and names the steps that it leaves out.
---shuffle, --duplicate, --drop and --delay deliver the same story badly, for another account beside it, and compare the
-ends of both; a difference is told, and the exit code is 1.`,
+--scenario NAME plays the story of a customer against a running pawl dev. After each step it prints the access of the
+account, its end, its reason, and the effects. A story needs a source of provider stripe and the database; --list prints
+all stories. A story waits for scheduled actions: with pawl dev --day 2s, a day of the policy lasts two seconds. If a day
+lasts 24 hours, the story ends before the first step in the future and lists the steps that it left out.
+--shuffle, --duplicate, --drop and --delay play the story a second time for another account, with delivery faults, and
+compare the final states. The command prints the differences; the exit code is 1 if there are any.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.list || f.scenario != "" || f.storm.blows() {
 				return runScenario(a, cmd, f)
@@ -62,31 +64,32 @@ ends of both; a difference is told, and the exit code is 1.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.Source, "source", "", "`name` of the source")
 	flags.StringVar(&f.ProviderName, "provider", "",
-		"instead of --source: the source of this provider, when there is one")
-	flags.StringVar(&f.Type, "type", "", "event type (default: one that the provider has)")
+		"instead of --source: the only source of this provider")
+	flags.StringVar(&f.Type, "type", "", "event type (default: a type of the provider)")
 	flags.StringVar(&f.EventID, "event-id", "", "event ID (default: random)")
-	flags.StringVar(&f.Seed, "seed", "", "what invoice, customer and subscription IDs are made from (default: the event ID)")
-	flags.StringVar(&f.APIVersion, "api-version", forge.Basil, "Stripe API version, such as "+forge.Before)
-	flags.StringVar(&f.Account, "account", "", "our account, in the metadata")
-	flags.StringVar(&f.ConnectedAccount, "provider-account", "", "the provider's account, where events have one (Stripe Connect, a shop's domain, a repository, a merchant)")
-	flags.StringVar(&f.Plan, "plan", "pro", "plan that is bought")
-	flags.StringVar(&f.Price, "price", "", "`ID` of the price that is bought (default: price_PLAN)")
-	flags.StringVar(&f.Email, "email", "", "customer's address (default: ACCOUNT@example.com)")
+	flags.StringVar(&f.Seed, "seed", "", "seed of the invoice, customer and subscription IDs (default: the event ID)")
+	flags.StringVar(&f.APIVersion, "api-version", forge.Basil, "Stripe API version, for example "+forge.Before)
+	flags.StringVar(&f.Account, "account", "", "your account, in the metadata")
+	flags.StringVar(&f.ConnectedAccount, "provider-account", "", "the account at the provider, if its events have one (Stripe Connect, domain of a shop, repository, merchant)")
+	flags.StringVar(&f.Plan, "plan", "pro", "the purchased plan")
+	flags.StringVar(&f.Price, "price", "", "`ID` of the purchased price (default: price_PLAN)")
+	flags.StringVar(&f.Email, "email", "", "email address of the customer (default: ACCOUNT@example.com)")
 	flags.Int64Var(&f.Amount, "amount", 4900, "amount in minor units")
 	flags.StringVar(&f.Currency, "currency", "usd", "currency")
 	flags.BoolVar(&f.Live, "live", false, "send a live-mode event (default: the source's mode, else test)")
-	flags.BoolVar(&f.Once, "once", false, "of a checkout session: mode payment, what is bought once and without an invoice")
-	flags.IntVar(&f.Lines, "lines", 1, "lines of an invoice; the plan's is the last, and an event carries the first ten")
+	flags.BoolVar(&f.Once, "once", false,
+		"for a checkout session: mode payment, a one-time purchase without an invoice")
+	flags.IntVar(&f.Lines, "lines", 1, "lines of an invoice; the last line has the plan, and an event contains the first ten")
 	flags.StringVar(&f.Template, "template", "", "body template, a `file`")
-	flags.IntVar(&f.Count, "count", 1, "how many events")
-	flags.IntVar(&f.duplicates, "duplicates", 0, "how many more times each is sent")
-	flags.IntVar(&f.concurrency, "concurrency", 1, "how many requests at once")
-	flags.BoolVar(&f.undelivered, "undelivered", false, "do not post them: they have happened at the provider, whose stand-in is told, and never come (pawl gaps finds them)")
+	flags.IntVar(&f.Count, "count", 1, "number of events")
+	flags.IntVar(&f.duplicates, "duplicates", 0, "additional deliveries of each event")
+	flags.IntVar(&f.concurrency, "concurrency", 1, "number of concurrent requests")
+	flags.BoolVar(&f.undelivered, "undelivered", false, "record the events at the sandbox's provider without posting them; pawl gaps finds them")
 	flags.StringVar(&f.url, "url", "", "where to post (default: the configured ingress)")
-	flags.StringVar(&f.scenario, "scenario", "", "play the story of this `name`: see --list")
+	flags.StringVar(&f.scenario, "scenario", "", "play the story with this `name`; see --list")
 	flags.BoolVar(&f.list, "list", false, "list the stories")
 	f.storm.register(flags)
-	flags.StringVar(&f.key, "key", "", "sign with this key, a `file`, where the configured one can only verify (PayPal, Discord, SendGrid, Standard Webhooks with a public key)")
+	flags.StringVar(&f.key, "key", "", "sign with the key in this `file` if the configured key can only verify (PayPal, Discord, SendGrid, Standard Webhooks with a public key)")
 	return cmd
 }
 
@@ -119,7 +122,7 @@ func runSend(ctx context.Context, a *app, f sendFlags) error {
 		return err
 	}
 	if f.undelivered && cfg.Sources[name].APIURL == "" {
-		return fmt.Errorf("--undelivered: source %s has no api_url, so that nobody could be told of what is not delivered", name)
+		return fmt.Errorf("--undelivered: source %s has no api_url: the sandbox's provider cannot record the events", name)
 	}
 	if err := send.Tell(ctx, cfg.Sources[name], events); err != nil {
 		return notRunning(err, "`pawl dev`")
@@ -130,7 +133,7 @@ func runSend(ctx context.Context, a *app, f sendFlags) error {
 	return deliver(ctx, a, f, target, events, result, byID)
 }
 
-// deliver posts the events and writes each answer. It fails where one was not taken.
+// deliver posts the events and prints each answer. It returns an error if a delivery was not accepted.
 func deliver(ctx context.Context, a *app, f sendFlags, target forge.Target, events []forge.Event, result *send.Result,
 	byID map[string]*send.Event) error {
 	failed, last := 0, error(nil)
@@ -154,7 +157,7 @@ func deliver(ctx context.Context, a *app, f sendFlags, target forge.Target, even
 		return err
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %s not taken by %s: %w", failed, output.Plural(result.Sent, "delivery"), target.URL,
+		return fmt.Errorf("%d of %s not accepted by %s: %w", failed, output.Plural(result.Sent, "delivery"), target.URL,
 			notRunning(last, "the ingress"))
 	}
 	return nil
@@ -168,7 +171,7 @@ func countsOf(statuses map[string]int) string {
 	return strings.Join(counts, ", ")
 }
 
-// writeSent sums up what each delivery has said by itself.
+// writeSent prints the number of deliveries per status.
 func writeSent(a *app, r *send.Result) {
 	if r.Sent > 1 {
 		fmt.Fprintf(a.err, "%s sent: %s\n", output.Plural(r.Sent, "delivery"), countsOf(r.Statuses))
@@ -192,12 +195,12 @@ func (f *sendFlags) check() error {
 	}
 	if u, err := url.Parse(f.url); f.url != "" &&
 		(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "") {
-		return usagef("--url: %q is no http or https URL: write it whole, such as http://127.0.0.1:8080/hooks/stripe", f.url)
+		return usagef("--url: %q is not an http or https URL: write, for example, http://127.0.0.1:8080/hooks/stripe", f.url)
 	}
 	return nil
 }
 
-// notRunning adds to an error what does not run, where nobody listens.
+// notRunning adds to a refused connection the name of the process that should listen.
 func notRunning(err error, what string) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%w: does %s run?", err, what)

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
-	"github.com/pawlhq/pawl/cmd/internal/scenario"
-	"github.com/pawlhq/pawl/cmd/internal/send"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/scenario"
+	"github.com/pawlhq/pawl/cmd/internal/dev/send"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -170,13 +170,13 @@ func TestScenario_Unclear_Usage(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
 	for _, tt := range []struct{ args, want string }{
-		{"--scenario nonsense", "pawl send --list tells which there are"},
-		{"--scenario upgrade --type invoice.paid", "--type does not go with --scenario"},
-		{"--scenario upgrade --shuffle x", "write a whole number"},
+		{"--scenario nonsense", "pawl send --list prints all stories"},
+		{"--scenario upgrade --type invoice.paid", "--type cannot be combined with --scenario"},
+		{"--scenario upgrade --shuffle x", "is not a whole number"},
 		{"--scenario upgrade --drop 1", "--drop: 1 is not between 0 and 0.9"},
 		{"--scenario upgrade --duplicate NaN", "--duplicate: NaN is not between 0 and 0.9"},
 		{"--scenario upgrade --delay=-1s", "--delay: -1s is negative"},
-		{"--shuffle 1", "add --scenario NAME"},
+		{"--shuffle 1", "need --scenario NAME"},
 	} {
 		r := s.pawl(t, append([]string{"send"}, strings.Fields(tt.args)...)...)
 		if r.code != exitUsage || !strings.Contains(r.err, tt.want) {

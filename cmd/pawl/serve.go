@@ -12,13 +12,13 @@ import (
 func ingressCommand(a *app) *cobra.Command {
 	var withWorker, withConsole bool
 	cmd := &cobra.Command{
-		Use: "ingress", Short: "Take webhooks, and start their workflows", Args: noArgument,
+		Use: "ingress", Short: "Receive webhooks and start their workflows", Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.serve(cmd.Context(), process.Ingress, func(ctx context.Context, n *process.Node) error {
 				group, ctx := errgroup.WithContext(ctx)
 				group.Go(func() error { return n.RunIngress(ctx, nil) })
 				if withWorker {
-					group.Go(func() error { return n.RunWorker(ctx) })
+					group.Go(func() error { return a.runWorker(ctx, n) })
 				}
 				if withConsole {
 					group.Go(func() error { return a.runConsole(ctx, n) })
@@ -27,9 +27,9 @@ func ingressCommand(a *app) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&withWorker, "worker", false, "run the worker in this process too: a workflow's first task then comes back with its start, without a hop")
+	cmd.Flags().BoolVar(&withWorker, "worker", false, "also run a worker in this process, so that the first task of a workflow needs no poll")
 	cmd.Flags().BoolVar(&withConsole, "console", false,
-		"serve the console in this process too, on console.listen: for one machine")
+		"also serve the console in this process, on console.listen; for a single machine")
 	return cmd
 }
 
@@ -38,16 +38,17 @@ func (a *app) serve(ctx context.Context, kind process.Kind, part func(context.Co
 	if err != nil {
 		return err
 	}
+	a.warnOfFiles(cfg)
 	defer a.lines.Together()()
 	return process.Serve(ctx, process.Setup{Config: cfg, Providers: providers(), Env: a.env, Log: a.log}, kind, part)
 }
 
 func workerCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "worker", Short: "Run the workflows and their effects, and publish the outbox", Args: noArgument,
+		Use: "worker", Short: "Run workflows and effects, and publish the outbox", Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.serve(cmd.Context(), process.Worker,
-				func(ctx context.Context, n *process.Node) error { return n.RunWorker(ctx) })
+				func(ctx context.Context, n *process.Node) error { return a.runWorker(ctx, n) })
 		},
 	}
 }

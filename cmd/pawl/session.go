@@ -24,17 +24,13 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// A person waits for these at most: connectWithin for a connection, however many addresses there are to try, and
-// queryWithin for all questions of a command.
+// connectWithin bounds the time to connect, over all addresses. queryWithin bounds all queries of a command.
 const (
 	connectWithin = 10 * time.Second
 	queryWithin   = 30 * time.Second
 )
 
-// askingConns is as many connections as a command uses at once.
-const askingConns = 4
-
-// session is what a command works with: the configuration and the database, and an operator over both.
+// session holds the configuration, the database and an operator for a command.
 type session struct {
 	*app
 	cfg *config.Config
@@ -44,16 +40,16 @@ type session struct {
 	temporal client.Client
 }
 
-// withSession calls f with the configured database, under a deadline; within 0 means no deadline. If the
-// database cannot be reached, or does not fit this binary, f is not called and the error says so. A command that only
-// asks needs no secret but the database's, and warns of the others.
+// withSession calls f with the configured database and a deadline; 0 means no deadline. It returns an error without
+// calling f if the database is unreachable or has another version than this binary. A command that only reads needs no
+// secret except the database URL, and logs a warning for each other secret that cannot be read.
 func (a *app) withSession(ctx context.Context, within time.Duration, load func() (*config.Config, error),
 	f func(context.Context, *session) error) error {
 	cfg, err := load()
 	if err != nil {
 		return err
 	}
-	pool, err := process.OpenPool(ctx, cfg, schema.Asking, askingConns)
+	pool, err := process.OpenPool(ctx, cfg, schema.Asking, process.CommandConns)
 	if err != nil {
 		return err
 	}
@@ -71,19 +67,19 @@ func (a *app) withSession(ctx context.Context, within time.Duration, load func()
 	}
 	s.close()
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		// Closing the pool waits for connections that a stopped server never answers; the process ends now.
+		// Closing the pool would wait for connections that a stopped server never answers.
 		return silent(cfg, within)
 	}
 	pool.Close()
 	return err
 }
 
-// asking calls f for a command that asks the database, as [app.withSession] does.
+// asking is [app.withSession] for a command that reads.
 func (a *app) asking(ctx context.Context, f func(context.Context, *session) error) error {
 	return a.withSession(ctx, a.queryWithin, a.configToAsk, f)
 }
 
-// deciding calls f for a command that decides, as [app.withSession] does.
+// deciding is [app.withSession] for a command that makes a decision.
 func (a *app) deciding(ctx context.Context, f func(context.Context, *session) error) error {
 	return a.withSession(ctx, a.queryWithin, a.config, f)
 }
@@ -95,7 +91,7 @@ func newSession(a *app, cfg *config.Config, db *pgxpool.Pool) (*session, error) 
 		return nil, err
 	}
 	if a.logLevel == "debug" {
-		log = a.log // workers log the heads of the trail: a terminal shows them only then
+		log = a.log // the heads of the audit trail appear on a terminal only at level debug
 	}
 	receipts := receipt.NewStore(db, receipt.Options{})
 	o, err := process.NewOperator(cfg, db, receipts, temporal, log)
@@ -126,7 +122,7 @@ func silent(cfg *config.Config, within time.Duration) error {
 	return fmt.Errorf("the database (%s) did not answer within %s: it is stopped, overloaded or locked", cfg.Database, within)
 }
 
-// checkDatabase refuses a database that cannot be reached, and one that is older than this binary.
+// checkDatabase returns an error if the database is unreachable or older than this binary.
 func checkDatabase(ctx context.Context, cfg *config.Config, pool *pgxpool.Pool) error {
 	ctx, cancel := context.WithTimeout(ctx, connectWithin)
 	defer cancel()
@@ -143,7 +139,7 @@ func checkDatabase(ctx context.Context, cfg *config.Config, pool *pgxpool.Pool) 
 	return process.CheckSchemaVersion(version)
 }
 
-// unreachable says in one line why a connection failed: there is one for each address and TLS mode that was tried.
+// unreachable returns the first line of a connection error. pgx reports one line per address and TLS mode.
 func unreachable(cfg *config.Config, err *pgconn.ConnectError) error {
 	return fmt.Errorf("the database (%s) cannot be reached: %s%s", cfg.Database, output.FirstLine(err.Unwrap()),
 		schema.PoolerAdvice(err))

@@ -165,8 +165,8 @@ func TestSession_SecretsMissing_AsksAllTheSame(t *testing.T) {
 	}
 }
 
-// Names, types and errors from outside are text on a terminal, whichever command shows them, in tables, words, JSON, errors
-// and logs.
+// Names, types and errors from outside are text on a terminal, whichever command shows them, in tables, words, JSON,
+// errors and logs.
 func TestCommands_WhatComesFromOutside_IsText(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

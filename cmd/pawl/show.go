@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
-// show makes cmd a command that reads a T from the database and writes it: as JSON with --json, else by write.
+// show makes cmd read a T from the database and print it: as JSON with --json, otherwise with write.
 func show[T any](a *app, cmd *cobra.Command, read func(ctx context.Context, s *session, args []string) (T, error),
 	write func(a *app, v T)) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -34,35 +34,35 @@ func show[T any](a *app, cmd *cobra.Command, read func(ctx context.Context, s *s
 type listing[T any] struct {
 	read  func(ctx context.Context, s *session, limit int) ([]T, error)
 	table func([]T) [][]string
-	// after is the flag that goes on behind a row; nil for a list that cannot.
+	// after returns the flag that continues the list after a row. It is nil for a list without such a flag.
 	after func(T) string
-	// drops are the columns that a narrow terminal does without, the first one first.
+	// drops are the columns that a narrow terminal leaves out, in this order.
 	drops []string
 }
 
-// list makes cmd a command that writes a list, up to its flag --limit, and says where there are more.
+// list makes cmd print a list of at most --limit rows. It reports if there are more.
 func list[T any](a *app, cmd *cobra.Command, l listing[T]) *cobra.Command {
 	limit := limitFlag(cmd, 50)
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]T, error) {
-		found, err := l.read(ctx, s, max(*limit, *limit+1)) // one more tells that there are more
+		found, err := l.read(ctx, s, max(*limit, *limit+1)) // one more row shows that there are more
 		if len(found) <= *limit {
-			return append([]T{}, found...), err // in JSON, none is an empty list
+			return append([]T{}, found...), err // an empty list in JSON, not null
 		}
 		more := "use --limit"
 		if l.after != nil {
-			more += ", or go on with " + l.after(found[*limit-1])
+			more += ", or continue with " + l.after(found[*limit-1])
 		}
 		fmt.Fprintf(a.err, "there are more than these %d: %s\n", *limit, more)
 		return found[:*limit], err
 	}, func(a *app, found []T) { a.List(l.table(found), l.drops...) })
 }
 
-// emit writes a result: as JSON with --json, else by write.
+// emit prints a result: as JSON with --json, otherwise with write.
 func emit[T any](a *app, v T, write func(a *app, v T)) error {
 	return a.Emit(v, func() { write(a, v) })
 }
 
-// checked is a flag's value that is checked when it is read, so that a wrong one is a call that cannot be understood.
+// checked is the value of a flag that is validated when it is parsed, so that a wrong value is a usage error.
 type checked struct {
 	kind  string
 	text  string
@@ -80,7 +80,7 @@ func (c *checked) Set(text string) error {
 	return nil
 }
 
-// limitFlag gives a command --limit, a number from 1.
+// limitFlag adds --limit, a number of at least 1.
 func limitFlag(cmd *cobra.Command, most int) *int {
 	n := most
 	cmd.Flags().Var(&checked{"int", strconv.Itoa(most), func(text string) (err error) {
@@ -88,11 +88,11 @@ func limitFlag(cmd *cobra.Command, most int) *int {
 			return errors.New("write a number from 1")
 		}
 		return nil
-	}}, "limit", "how many at most")
+	}}, "limit", "the highest number of rows")
 	return &n
 }
 
-// oneOfFlag gives a command a flag that takes one of some words, or none.
+// oneOfFlag adds a flag that accepts one of the words.
 func oneOfFlag(cmd *cobra.Command, value *string, name, usage string, words ...string) {
 	cmd.Flags().Var(&checked{kind: "string", parse: func(text string) error {
 		if !slices.Contains(words, text) {
@@ -109,7 +109,7 @@ func modeFlag(cmd *cobra.Command, mode *string, usage string) {
 
 const sinceUsage = "this `time`: 90m, 7d, 2026-11-22 or 2026-11-22T08:00:00Z"
 
-// timeFlag gives a command a flag that is a time, or how long ago it was.
+// timeFlag adds a flag that accepts a time or a duration before now.
 func timeFlag(flags *pflag.FlagSet, at *time.Time, name, usage string) {
 	flags.Var(&checked{kind: "time", parse: func(text string) (err error) {
 		*at, err = moment(text, time.Now())
@@ -117,7 +117,7 @@ func timeFlag(flags *pflag.FlagSet, at *time.Time, name, usage string) {
 	}}, name, usage)
 }
 
-// moment reads a time: a date, a time, or how long ago it was.
+// moment parses a date, a time, or a duration before now.
 func moment(text string, now time.Time) (time.Time, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
@@ -132,10 +132,10 @@ func moment(text string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: write how long ago, as 90m or 7d, or a time, as 2026-11-22 or 2026-11-22T08:00:00Z", text)
+	return time.Time{}, fmt.Errorf("%q is not a time: write a duration before now, such as 90m or 7d, or a time, such as 2026-11-22 or 2026-11-22T08:00:00Z", text)
 }
 
-// progressEvery is how often a command that takes long says how far it is.
+// progressEvery is the interval between progress lines of a long command.
 const progressEvery = 2 * time.Second
 
 // progress returns a function that prints the progress of a long command on standard error. It prints nothing at first,

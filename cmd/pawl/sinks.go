@@ -16,10 +16,10 @@ import (
 
 func sinks(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "sinks", Short: "Show the sinks and consumers, and which of them are out or paused", Args: noArgument,
-		Long: `Show the sinks and consumers, and which of them are out or paused.
-A sink is out after equal failures in a row, or one 401 or 403: its effects wait until it answers a probe. One is paused
-by pawl pause, and until pawl resume.`,
+		Use: "sinks", Short: "Show the sinks and consumers with their state", Args: noArgument,
+		Long: `Show the sinks and consumers and whether they are out or paused.
+The breaker of a sink opens after several equal failures in a row, or after one answer 401 or 403. The sink is then out: its effects
+wait until it answers a probe. pawl pause pauses a sink until pawl resume.`,
 	}
 	cmd.AddCommand(sinksCheck(a))
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]report.Sink, error) {
@@ -32,19 +32,22 @@ by pawl pause, and until pawl resume.`,
 func sinksCheck(a *app) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "check", Short: "Ask each sink whether it lets pawl in, and does a key once", Args: noArgument,
-		Long: `Ask each configured sink and consumer whether it can be reached and lets pawl in; and each API whether it gives the
-same answer to the same Idempotency-Key, and 409 to one that comes with another body. The mail server is asked to let
-pawl in, and no mail is sent.
-The requests are about the account ` + sinkcheck.Account + ` and carry ` + sinkcheck.Header + `: true: a sink that knows the header changes and
-books nothing. Since one that does not would, it asks first, unless --yes is given. The exit code is 1 where something fails.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runSinksCheck(cmd.Context(), a, yes) },
+		Use: "check [NAME]...", Short: "Check the access to each sink, and whether it honours idempotency keys",
+		Args: cobra.ArbitraryArgs,
+		Long: `Check the named sinks and consumers, or all of them: each must be reachable and accept the credentials of pawl. An API must
+also return the same answer to the same Idempotency-Key, and 409 if the same key comes with another body. The command
+signs in at the mail server and sends no email.
+
+The requests concern the account ` + sinkcheck.Account + ` and have the header ` + sinkcheck.Header + `: true. A sink that supports the header changes
+and books nothing. A sink that ignores it would store the request; the command therefore asks first, unless you add --yes.
+The exit code is 1 if a check fails.`,
+		RunE: func(cmd *cobra.Command, names []string) error { return runSinksCheck(cmd.Context(), a, names, yes) },
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "ask nothing: send all checks")
+	cmd.Flags().BoolVar(&yes, "yes", false, "send all checks without a confirmation")
 	return cmd
 }
 
-func runSinksCheck(ctx context.Context, a *app, yes bool) error {
+func runSinksCheck(ctx context.Context, a *app, names []string, yes bool) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -53,12 +56,15 @@ func runSinksCheck(ctx context.Context, a *app, yes bool) error {
 	if len(plans) == 0 {
 		return fmt.Errorf("no sink is configured: there is nothing to check")
 	}
+	if plans, err = named(plans, names); err != nil {
+		return err
+	}
 	yes = yes || mayCheck(a, plans)
 	findings := checkedSinks{}
 	for _, p := range plans {
 		if p.Stays != "" && !yes {
 			findings = append(findings, sinkcheck.Finding{Sink: p.Sink, Check: "all", Result: sinkcheck.Note,
-				Found: "not asked", Do: "run it with --yes"})
+				Found: "not checked", Do: "run the check with --yes"})
 			continue
 		}
 		findings = append(findings, p.Run(ctx)...)
@@ -70,6 +76,25 @@ func runSinksCheck(ctx context.Context, a *app, yes bool) error {
 	})
 }
 
+// named returns the plans of the named sinks in both modes, or all plans if there is no name.
+func named(plans []sinkcheck.Plan, names []string) (chosen []sinkcheck.Plan, err error) {
+	if len(names) == 0 {
+		return plans, nil
+	}
+	for _, name := range names {
+		found := len(chosen)
+		for _, p := range plans {
+			if p.Sink == name || strings.HasPrefix(p.Sink, name+":") {
+				chosen = append(chosen, p)
+			}
+		}
+		if len(chosen) == found {
+			return nil, usagef("unknown sink %q: `pawl sinks` lists all sinks", name)
+		}
+	}
+	return chosen, nil
+}
+
 // checkedSinks are the findings about the sinks.
 type checkedSinks []sinkcheck.Finding
 
@@ -78,7 +103,7 @@ func (c checkedSinks) Failed() bool {
 	return slices.ContainsFunc(c, func(f sinkcheck.Finding) bool { return f.Result == sinkcheck.Fails })
 }
 
-// mayCheck asks a person whether to send what a sink could keep. No answer is a no.
+// mayCheck asks for a confirmation before it sends requests that a sink could store. No answer means no.
 func mayCheck(a *app, plans []sinkcheck.Plan) bool {
 	asked := false
 	for _, p := range plans {
@@ -86,7 +111,7 @@ func mayCheck(a *app, plans []sinkcheck.Plan) bool {
 			continue
 		}
 		if !asked {
-			fmt.Fprintf(a.err, "A sink that does not know the header %s keeps what is sent:\n", sinkcheck.Header)
+			fmt.Fprintf(a.err, "A sink that does not support the header %s stores these requests:\n", sinkcheck.Header)
 			asked = true
 		}
 		fmt.Fprintf(a.err, "  %-24s %s\n", output.Clean(p.Sink), p.Stays)

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/pawlhq/pawl/activities/activitiestest"
-	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+	"github.com/pawlhq/pawl/cmd/internal/dev/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/cmd/internal/sinkcheck"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -208,7 +208,7 @@ func TestSinksCheck_Sandbox_PassesAndKeepsNothing(t *testing.T) {
 			t.Errorf("the journal of %s holds %s (%v)", service, content, err)
 		}
 	}
-	if r := s.pawl(t, "sinks", "check"); r.code != 0 || !strings.Contains(r.out, "not asked") || !strings.Contains(r.err, "an entry of 0") {
+	if r := s.pawl(t, "sinks", "check"); r.code != 0 || !strings.Contains(r.out, "not checked") || !strings.Contains(r.err, "an entry of 0") {
 		t.Errorf("without an answer: exit %d\n%s%s", r.code, r.out, r.err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 func sources(a *app) *cobra.Command {
 	unused := report.UnusedFor
 	cmd := &cobra.Command{
-		Use: "sources", Short: "Show the sources, and which of their secrets are in use", Args: noArgument,
+		Use: "sources", Short: "Show the sources and the use of their secrets", Args: noArgument,
 		PreRunE: func(*cobra.Command, []string) error {
 			if unused <= 0 {
 				return usagef("--unused-for: write a duration of more than 0, such as 168h")
@@ -22,7 +22,7 @@ func sources(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().DurationVar(&unused, "unused-for", unused, "how long a secret must not have been used, while another is, to be safe to remove")
+	cmd.Flags().DurationVar(&unused, "unused-for", unused, "a secret can be removed if it was not used for this long while another one was used")
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]report.Source, error) {
 		return report.ReadSources(ctx, s.cfg, s.db, unused)
 	}, writeSources)
@@ -34,11 +34,11 @@ func writeSources(a *app, reports []report.Source) {
 		if r.Paused == "" && r.Waiting == 0 {
 			continue
 		}
-		says := "goes on: what has waited for the end of its pause is let in"
+		says := "was resumed: its waiting events are being started"
 		if r.Paused != "" {
 			says = output.Clean(r.Paused)
 		}
-		fmt.Fprintf(a.out, "\n%s %s\n%s of it waiting\n", r.Name, says,
+		fmt.Fprintf(a.out, "\n%s %s\n%s waiting\n", r.Name, says,
 			output.Plural(r.Waiting, "event"))
 	}
 }

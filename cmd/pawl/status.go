@@ -17,11 +17,12 @@ import (
 
 func status(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show what is parked and why, what waits, and which sinks are out", Args: noArgument,
-		Long: `Show how pawl stands, on one screen: the parked events by cause, with age and money; the decisions that wait for a second
-person; people's tasks by kind; the work that goes on by itself; what people are told by notify; each sink; the bulk jobs that are under way; everything that is
-paused, refused, or not taken by a subscriber, and whether anybody works. It ends with the commands that go on from there. Money is counted once for each
-object; of an event that was parked before it was read it is not known.`,
+		Use: "status", Short: "Show parked events, tasks, waiting work and sinks that are out", Args: noArgument,
+		Long: `Show the state of pawl on one screen: parked events by cause, with age and money; decisions that wait for a second person;
+tasks by kind; work that continues without a person; active notifications; sinks; running bulk jobs; everything that is
+paused, refused or not accepted by a subscriber; and running processes. The output ends with commands for more detail.
+
+The money of an object counts once. The money of an event that was parked before it was parsed is unknown.`,
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) (*report.Status, error) {
 		return report.ReadStatus(ctx, s.cfg, s.Operator)
@@ -33,7 +34,7 @@ func writeStatus(a *app, r *report.Status, now time.Time) {
 		fmt.Fprintln(a.out, "nothing is parked: no event waits for a person")
 	}
 	if r.Oldest != nil {
-		fmt.Fprintf(a.out, "the oldest that is open: %s (%s), %s%s, received %s ago\n",
+		fmt.Fprintf(a.out, "the oldest open event: %s (%s), %s%s, received %s ago\n",
 			output.Clean(r.Oldest.EventID), output.Clean(r.Oldest.Type), r.Oldest.Status,
 			output.Because(output.Clean(r.Oldest.ReasonCode)),
 			output.Age(r.Oldest.ReceivedAt, now))
@@ -51,9 +52,9 @@ func writeStatus(a *app, r *report.Status, now time.Time) {
 	}
 }
 
-// statusCommands are the commands that lead on from what a report has, with what each shows.
+// statusCommands returns commands that show the details of a report, each with a comment.
 func (a *app) statusCommands(r *report.Status) [][]string {
-	commands := [][]string{{"Go on with:"}}
+	commands := [][]string{{"Continue with:"}}
 	add := func(command, shows string) {
 		commands = append(commands, []string{"  " + a.commandLine(command), "# " + shows})
 	}
@@ -66,7 +67,7 @@ func (a *app) statusCommands(r *report.Status) [][]string {
 	for _, c := range r.Parked {
 		add("events list"+filter(c), output.Plural(c.Events, "event"))
 		if c.Status == string(receipt.Dead) && c.Events > 1 {
-			add("events retry"+filter(c)+" --dry-run", "what a retry of all of them would do")
+			add("events retry"+filter(c)+" --dry-run", "preview a retry of all of them")
 		}
 	}
 	for _, t := range r.Tasks {
@@ -84,12 +85,12 @@ func (a *app) statusCommands(r *report.Status) [][]string {
 		add(c.Command, c.What+": "+c.Name)
 	}
 	if r.Oldest != nil {
-		add("events show "+operator.ShellWord(r.Oldest.ID), "all about the oldest")
+		add("events show "+operator.ShellWord(r.Oldest.ID), "details of the oldest event")
 	}
 	return commands
 }
 
-// commandLine is a call of the program with the configuration of this one.
+// commandLine returns a command with the --config of this call.
 func (a *app) commandLine(command string) string {
 	if a.configFile == defaultConfig {
 		return "pawl " + command

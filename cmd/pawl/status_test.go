@@ -43,7 +43,7 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	// It ends with commands that the program takes, and that show what they say.
-	_, commands, _ := strings.Cut(r.out, "Go on with:\n")
+	_, commands, _ := strings.Cut(r.out, "Continue with:\n")
 	found := 0
 	for line := range strings.Lines(commands) {
 		args, ours := pawlArguments(line)
@@ -63,6 +63,26 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// Two amounts whose sum has more than 64 bits falsify the sum and fail no command.
+func TestStatus_AmountsBeyond64Bits_Shown(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"billing": "stripe"})
+	if _, err := connect(t, dsn).Exec(t.Context(), `with parked as (
+			insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason)
+			select gen_random_uuid(), 'billing', 'stripe', 'live', 'evt_' || n, 'id', 'invoice.paid', 'in_' || n, now(), '\x01', 'dead', 'effect_failed: x'
+			  from generate_series(1, 2) n returning id, event_id, object_id)
+		insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
+		select 'stripe', 'live', 'invoice_seen', object_id, event_id, id, now(), 3, 'event', '{"Invoice":{"Paid":9223372036854775807,"Currency":"usd"}}' from parked`); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"status"}, {"events", "retry", "--status", "dead", "--dry-run"}} {
+		if r := s.pawl(t, args...); r.code != 0 || !strings.Contains(r.out, "92233720368547758.07 USD") {
+			t.Errorf("%v: exit %d, without the sum:\n%s%s", args, r.code, r.out, r.err)
+		}
+	}
+}
+
 // What no event shows is on the screen, too: each in a row, with a command that goes on.
 func TestStatus_Concerns_EachWithACommand(t *testing.T) {
 	t.Parallel()
@@ -78,6 +98,11 @@ func TestStatus_Concerns_EachWithACommand(t *testing.T) {
 		`insert into rejections (id, source, received_at, class, headers, body) select gen_random_uuid(), 'billing', now(), 'no_matching_signature', '{}', '' from generate_series(1, 12)`,
 		`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, attempts, last_error)
 			values (gen_random_uuid(), 'live', 'acme', 'invoice.paid', gen_random_uuid(), 'k', '{}', 7, 'subscriber crm: answered 503')`,
+		`with parked as (
+			insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, duplicates)
+			values (gen_random_uuid(), 'billing', 'stripe', 'live', 'evt_2', 'id', 'invoice.paid', now() - interval '1 day', '\x01', 'dead', 'effect_failed: x', 3) returning id)
+			insert into redeliveries (receipt_id, source, received_at, body_hash) select id, 'billing', now(), '\x01' from parked, generate_series(1, 3)`,
+		`insert into objects (mode, kind, id, state, updated_at) values ('live', 'payment', 'pi_1', '{"Status":"succeeded","Amount":1500,"Currency":"usd"}', now() - interval '1 hour')`,
 	} {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -88,6 +113,8 @@ func TestStatus_Concerns_EachWithACommand(t *testing.T) {
 		"source is paused since", "resume source billing --why REASON", "12 deliveries of the last hour: no_matching_signature", "rejections list --source billing",
 		"1 news wait, tried 7 times: answered 503", "sinks check", "Temporal does not answer", " doctor ",
 		"3 days  2027-01-20 12:00:00", "tasks list --kind dispute --mode live", "tasks list --kind unknown_price --mode live",
+		"source billing keeps delivering 1 parked event: 3 deliveries within an hour (live)", " events show evt_2",
+		"1 payment (15.00 USD) not booked", "money unclaimed --mode live",
 	} {
 		if r.code != 0 || !strings.Contains(r.out, want) {
 			t.Errorf("exit %d, screen does not show %q:\n%s%s", r.code, want, r.out, r.err)
@@ -99,7 +126,7 @@ func TestAuditVerify(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"stripe": "stripe"})
-	if r := s.pawl(t, "audit", "verify"); r.code != 0 || !strings.Contains(r.out, "nobody") {
+	if r := s.pawl(t, "audit", "verify"); r.code != 0 || !strings.Contains(r.out, "no actions yet") {
 		t.Errorf("nothing done: exit %d, %s%s", r.code, r.out, r.err)
 	}
 	conn := connect(t, dsn)

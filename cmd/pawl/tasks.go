@@ -9,14 +9,15 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
 func tasksList(a *app) *cobra.Command {
 	var f account.TaskFilter
-	cmd := &cobra.Command{Use: "list", Short: "List people's tasks: those that are due next, then the oldest",
+	cmd := &cobra.Command{Use: "list", Short: "List the open tasks: next due first, then oldest first",
 		Args: noArgument}
-	modeFlag(cmd, &f.Mode, "only those of live, or of test")
-	cmd.Flags().StringVar(&f.Kind, "kind", "", "only those of this `kind`")
+	modeFlag(cmd, &f.Mode, "only live tasks, or only test tasks")
+	cmd.Flags().StringVar(&f.Kind, "kind", "", "only tasks of this `kind`")
 	taskFilterFlags(cmd, &f)
 	return list(a, cmd, listing[account.Task]{
 		read: func(ctx context.Context, s *session, limit int) ([]account.Task, error) {
@@ -29,10 +30,10 @@ func tasksList(a *app) *cobra.Command {
 
 func tasksShow(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show OBJECT", Short: "Show the tasks about an object, and what was done about each",
+		Use: "show OBJECT", Short: "Show the tasks about an object with their history",
 		Args: oneID,
-		Long: `Show the tasks about an object, open or closed, and what was done about each: who took it, noted something or closed it.
-OBJECT is what pawl tasks list shows.`,
+		Long: `Show the open and closed tasks about an object, and the people who took, annotated or closed each task. OBJECT is the
+value in the column OBJECT of pawl tasks list.`,
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) ([]operator.ShownTask, error) {
 		return s.ShowTasks(ctx, args[0])
@@ -41,10 +42,10 @@ OBJECT is what pawl tasks list shows.`,
 
 func writeTasks(a *app, tasks []operator.ShownTask) {
 	for _, t := range tasks {
-		commands := [][]string{{"Go on with:"}}
+		commands := [][]string{{"Continue with:"}}
 		of := " " + operator.ShellWord(t.Object) + " --kind " + t.Kind + " --mode " + t.Mode + " --why REASON"
 		switch {
-		case t.State != billing.TaskOpen:
+		case t.State != fold.TaskOpen:
 		case t.Kind == billing.TaskReview:
 			commands = append(commands, []string{"  " + a.commandLine("events show "+operator.ShellWord(t.Event))})
 		default:

@@ -10,7 +10,7 @@ import (
 )
 
 func tokensList(a *app) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the tokens, without their texts", Args: noArgument}
+	cmd := &cobra.Command{Use: "list", Short: "List the tokens without their secrets", Args: noArgument}
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]token.Token, error) {
 		return token.List(ctx, s.db)
 	}, func(a *app, tokens []token.Token) {

@@ -27,7 +27,7 @@ func verbsOf(a *app, name string) (commands []*cobra.Command) {
 	return commands
 }
 
-// verbAlone is the command of a verb that stands in no group.
+// verbAlone returns the command of a verb outside of all groups.
 func verbAlone(a *app, name string) *cobra.Command {
 	return verbCommand(a, *operator.VerbNamed(name), name)
 }
@@ -43,7 +43,7 @@ func verbCommand(a *app, v operator.Verb, use string) *cobra.Command {
 	}
 	cmd := &cobra.Command{Use: use + " " + target + " --why REASON", Short: v.Short, Long: v.Long, Args: targets(v)}
 	d.flags(cmd, cmp.Or(v.Why, "why, for the audit trail (required)"))
-	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "show what would happen, and change nothing")
+	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "show what would happen and change nothing")
 	for _, f := range v.Flags {
 		if f.Name == "mode" {
 			modeFlag(cmd, f.Value(&d.Args), f.Usage)
@@ -92,7 +92,7 @@ func required(v operator.Verb, args *operator.Args) error {
 	return nil
 }
 
-// before shows what an answer to a review does, and asks before something is sent again.
+// before prints the consequence of an answer to a review. It asks for a confirmation before an effect is sent again.
 func (a *app) before(ctx context.Context, d *operator.Decision) error {
 	resends := d.Verb == operator.VerbResend && d.Confirm == ""
 	if !resends && d.Verb != operator.VerbApprove && d.Verb != operator.VerbReject {
@@ -111,17 +111,17 @@ func (a *app) before(ctx context.Context, d *operator.Decision) error {
 		key, _ = operator.Doubtful(r, d.Effect)
 		return nil
 	})
-	if err != nil || !resends || key == "" { // a resend without a key is refused, and says why
+	if err != nil || !resends || key == "" { // the decision itself refuses a resend without a key
 		return err
 	}
-	fmt.Fprintf(a.err, "%s may have happened. Sent again, it may happen twice, and nothing takes that back.\n", output.Clean(key))
-	switch d.Confirm = a.ask("To go on, type its key: "); d.Confirm {
+	fmt.Fprintf(a.err, "%s may have happened already. If you send it again, it can happen twice, and this cannot be undone.\n", output.Clean(key))
+	switch d.Confirm = a.ask("To continue, type its key: "); d.Confirm {
 	case key:
 		return nil
 	case "":
-		return usagef("events resend asks before it sends again: type the effect's key, or give --confirm %s", key)
+		return usagef("events resend needs a confirmation: type the key of the effect, or add --confirm %s", key)
 	}
-	return fmt.Errorf("%q is not the effect's key: nothing was done", output.Clean(d.Confirm))
+	return fmt.Errorf("%q is not the key of the effect: nothing was done", output.Clean(d.Confirm))
 }
 
 func writeAnswer(a *app, answer *operator.Answer) {
@@ -152,7 +152,7 @@ func writeAnswer(a *app, answer *operator.Answer) {
 		for _, e := range r.Receipts {
 			text += fmt.Sprintf("\n%s  %s  %s%s", e.EventID, e.Type, e.Status, output.Because(e.Reason))
 			if e.Duplicate && !answer.Repeated {
-				text += ", which was here already"
+				text += ", a duplicate"
 			}
 		}
 	}
@@ -179,8 +179,11 @@ func writeTraces(a *app, t *account.Traces) {
 func writePreview(a *app, p *operator.Preview) {
 	if p.Refused != "" {
 		fmt.Fprintf(a.out, "%s would be refused: %s\n", p.Verb, output.Clean(p.Refused))
-		a.writeChoices("What can be done:", p.Choices)
+		a.writeChoices("You can run:", p.Choices)
 		return
+	}
+	if p.Warning != "" {
+		fmt.Fprintf(a.out, "warning: %s\n", output.Clean(p.Warning))
 	}
 	about := fmt.Sprintf("%s (%s, now %s)", p.Receipt.EventID, p.Receipt.Type, p.Receipt.Status)
 	if p.Access != nil {
@@ -191,7 +194,7 @@ func writePreview(a *app, p *operator.Preview) {
 			output.Clean(output.Because(p.Says)))
 		return
 	}
-	fmt.Fprintf(a.out, "%s of %s would come to this. Nothing was changed.\n\n", p.Verb, output.Clean(about))
+	fmt.Fprintf(a.out, "Preview: %s of %s. Nothing was changed.\n\n", p.Verb, output.Clean(about))
 	a.Table(tables.Effects(p.Effects))
 	if p.WaitsFor != "" {
 		fmt.Fprintf(a.out, "\nits run waits first: %s\n", output.Clean(p.WaitsFor))
@@ -200,12 +203,6 @@ func writePreview(a *app, p *operator.Preview) {
 	if p.Counts[workflows.WillRunLater] > 0 {
 		then = "then, when what waits has run,"
 	}
-	if p.Access != nil {
-		fmt.Fprintf(a.out, "\n%s\n%s %s may use %s\n", output.Clean(tables.Totals(p.Counts, p.Money)), then,
-			output.Clean(p.Access.Account),
-			output.Clean(operator.Uses(p.Access.Target.Plan, p.Access.Target.Quantity)))
-		return
-	}
-	fmt.Fprintf(a.out, "\n%s\n%s it is %s%s\n", output.Clean(tables.Totals(p.Counts, p.Money)), then, p.Outcome,
-		output.Clean(tables.Because(p.Outcome, p.Reason)))
+	fmt.Fprintf(a.out, "\n%s\n%s %s\n", output.Clean(tables.Totals(p.Counts, p.Money)), then,
+		output.Clean(tables.Then(p)))
 }

@@ -65,12 +65,12 @@ func TestEvents_RunApproveReject(t *testing.T) {
 	r := s.pawl(t, "events", "reject", "evt_collides", "--why", "a test of theirs", "--who", "ada")
 	var reason string
 	if err := conn.QueryRow(t.Context(), `select reason from receipts where event_id = 'evt_collides' and status = 'ignored'`).Scan(&reason); err != nil || !strings.HasPrefix(reason, "dismissed: rejected by uid:") ||
-		!strings.Contains(r.err, "its ID is held by an event of another type") || !strings.Contains(r.err, "reject: it leaves it") {
+		!strings.Contains(r.err, "an event with another type, object or time has its ID") || !strings.Contains(r.err, "reject: it ignores the event") {
 		t.Errorf("rejected as %q (%v), and said %q first", reason, err, r.err)
 	}
 	for id, says := range map[string]string{
 		"evt_mode~s": "may not speak for it", "evt_account": "may not speak for it", "evt_parked": "events retry evt_parked", "evt_done": "events replay evt_done",
-		"evt_ended": "events replay evt_ended", "evt_ignored": " doctor  # it waits for its start", "evt_none": "no event", "evt_price": "what a price means is said by plans.prices), and source s relays to nobody",
+		"evt_ended": "events replay evt_ended", "evt_ignored": " doctor  # it waits for its start", "evt_none": "no event", "evt_price": "plans.prices maps prices to plans), and source s relays to nobody",
 	} {
 		if r := s.pawl(t, "events", "run", id, "--why", "x"); r.code != 1 || !strings.Contains(r.err, says) {
 			t.Errorf("%s: exit %d, %s; want it to say %q", id, r.code, r.err, says)
@@ -100,8 +100,8 @@ func TestEventsResend_Asks(t *testing.T) {
 		code int
 		says string
 	}{
-		"":    {2, "give --confirm receipt-email:x"},
-		"yes": {1, `"yes" is not the effect's key: nothing was done`},
+		"":    {2, "add --confirm receipt-email:x"},
+		"yes": {1, `"yes" is not the key of the effect: nothing was done`},
 	} {
 		r := typed(t, in+"\n", s.env, "--config", s.file, "events", "resend", "evt_1", "--why", "the customer has none")
 		if r.code != want.code || !strings.Contains(r.err, want.says) || !strings.Contains(r.err, "receipt-email:x may have happened") {
@@ -179,14 +179,14 @@ func TestBulk_Confirmation(t *testing.T) {
 			var out, err bytes.Buffer
 			code := run(t.Context(), []string{"--config", s.file, "events", "retry", "--status", "dead", "--why", "x", "--request-id", "x"},
 				stdio{strings.NewReader(tt.typed), &out, &err}, s.variable)
-			if asks := strings.Contains(err.String(), "type how many they are"); asks != tt.asks {
+			if asks := strings.Contains(err.String(), "type their number"); asks != tt.asks {
 				t.Errorf("asks: %t, want %t: %s", asks, tt.asks, err.String())
 			}
 			// There is no Temporal here: what was confirmed is made, and waits for being started.
 			if made := strings.Contains(err.String(), "the job x is made, and Temporal did not take its run"); made != tt.makes || code != exitFailed {
 				t.Errorf("exit %d, makes %t, want %t: %s", code, made, tt.makes, err.String())
 			}
-			if refused := strings.Contains(err.String(), "not confirmed, and nothing done"); refused != (tt.asks && !tt.makes) {
+			if refused := strings.Contains(err.String(), "not confirmed, nothing was done"); refused != (tt.asks && !tt.makes) {
 				t.Errorf("not confirmed: %t: %s", refused, err.String())
 			}
 			var jobs, items int
@@ -204,15 +204,15 @@ func TestBulk_UsageErrors(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
 	for want, args := range map[string][]string{
-		"takes one ID, or a filter, and not both":                         {"retry", "evt_1", "--status", "dead", "--why", "x"},
+		"takes either one ID or a filter":                                 {"retry", "evt_1", "--status", "dead", "--why", "x"},
 		"events retry needs one ID, or --status for many":                 {"retry", "--why", "x"},
 		"--status: retry acts on events":                                  {"retry", "--reason", "effect_failed", "--why", "x"},
 		"--status: skip acts on events that are dead or needs_review":     {"skip", "--status", "processed", "--why", "x"},
 		"--status: run acts on events that are ignored or":                {"run", "--status", "processed", "--why", "x"},
 		"--status: replay acts on events that are processed or":           {"replay", "--status", "ignored", "--why", "x"},
 		"--rate: write a number of events a second":                       {"retry", "--status", "dead", "--rate", "1000", "--why", "x"},
-		"\"soon\" is no time":                                             {"retry", "--status", "dead", "--since", "soon", "--why", "x"},
-		"--request-id: the request ID of a job has 60 characters at most": {"retry", "--status", "dead", "--request-id", "a b", "--why", "x"},
+		"\"soon\" is not a time":                                          {"retry", "--status", "dead", "--since", "soon", "--why", "x"},
+		"--request-id: the request ID of a job has at most 60 characters": {"retry", "--status", "dead", "--request-id", "a b", "--why", "x"},
 		"events retry needs --why REASON":                                 {"retry", "--status", "dead"},
 		"unknown flag: --status":                                          {"compensate", "--status", "dead", "--why", "x"},
 	} {
@@ -222,7 +222,8 @@ func TestBulk_UsageErrors(t *testing.T) {
 	}
 }
 
-// Reviews are answered, and effects said to have happened, of many events, too; the preview counts why which is refused.
+// Reviews are answered, and effects said to have happened, of many events, too; the preview counts why which is
+// refused.
 func TestBulk_ApproveRejectDone(t *testing.T) {
 	t.Parallel()
 	s, dsn := parkedStack(t, 3)
@@ -256,7 +257,7 @@ func TestBulk_NothingToDo_SaysSo(t *testing.T) {
 	t.Parallel()
 	s, _ := parkedStack(t, 1)
 	r := s.pawl(t, "events", "retry", "--status", "dead", "--type", "none", "--why", "x")
-	if r.code != exitFailed || !strings.Contains(r.err, "no event passes the filter") {
+	if r.code != exitFailed || !strings.Contains(r.err, "no event matches the filter") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 }
@@ -283,7 +284,7 @@ func TestJobs_ListShowAndPause(t *testing.T) {
 		t.Errorf("list %+v", list)
 	}
 	r := s.pawl(t, "jobs", "show", "mended")
-	for _, want := range []string{"retry, of events with --status dead", "by ada", "1 done, 1 refused, 0 failed, 1 left", "1 dead: effect_failed", "evt_2 is processed", "nothing was done for 10 min", "jobs resume mended"} {
+	for _, want := range []string{"retry, of events with --status dead", "by ada", "1 done, 1 refused, 0 failed, 1 left", "1 dead: effect_failed", "evt_2 is processed", "no progress for 10 min", "jobs resume mended"} {
 		if r.code != 0 || !strings.Contains(r.out, want) {
 			t.Errorf("exit %d, the screen does not have %q:\n%s%s", r.code, want, r.out, r.err)
 		}

@@ -20,9 +20,9 @@ func verifyCommand(a *app) *cobra.Command {
 		Long: `Check one captured request offline, for any provider. FILE ("-" for standard input) is JSON:
 provider, scheme, secret or secrets or public_key or certificate_pem, webhook_id, options, method,
 url, headers, body_base64, now_unix (the receive time), tolerance_seconds. public_key is read for
-discord, sendgrid, standardwebhooks and svix. With --source, a source of the configuration has the secrets, the
-options and the tolerance: so is a refused request checked again, that pawl rejections show --request prints.
-The exit code is 0 for a valid request, 1 for a refused one, 2 for a file that cannot be read.`,
+discord, sendgrid, standardwebhooks and svix. With --source, the secrets, options and tolerance come from a
+source of the configuration. Use it to check a refused request again that pawl rejections show --request printed.
+The exit code is 0 for a valid request, 1 for a refused request, 2 for a file that cannot be read.`,
 		RunE: func(*cobra.Command, []string) error {
 			if file == "" {
 				return usagef("--request FILE is missing")
@@ -44,16 +44,16 @@ The exit code is 0 for a valid request, 1 for a refused one, 2 for a file that c
 			if err != nil {
 				return usagef("%s: %w", file, err)
 			}
-			// One line of JSON, with or without --json: it is for programs as much as for people, and short.
+			// The result is one line of JSON, with or without --json.
 			return a.EmitLine(v)
 		},
 	}
 	cmd.Flags().StringVar(&file, "request", "", "the captured request, a JSON `file`")
-	cmd.Flags().StringVar(&source, "source", "", "check it as this `source` of the configuration does")
+	cmd.Flags().StringVar(&source, "source", "", "use the secrets and options of this `source`")
 	return cmd
 }
 
-// asSource has a captured request be checked with the settings of a configured source.
+// asSource sets the settings of a configured source on a captured request.
 func asSource(a *app, c *capture.Request, name string) error {
 	cfg, err := a.config()
 	if err != nil {
@@ -65,7 +65,7 @@ func asSource(a *app, c *capture.Request, name string) error {
 		return usagef("--source: no source %q is configured: use one of %s", name,
 			strings.Join(slices.Sorted(maps.Keys(cfg.Sources)), ", "))
 	case s.Provider != c.Provider:
-		return usagef("--source %s: it is a source of %s, and the request is of %s", name, s.Provider, c.Provider)
+		return usagef("--source %s has provider %s but the request has provider %s", name, s.Provider, c.Provider)
 	}
 	settings := cfg.Settings(name)
 	c.Source = &settings

@@ -8,25 +8,30 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build says what this binary was made from.
+// build describes the source of this binary.
 type build struct {
-	// Version is the release, "devel" for a build of a checkout.
+	// Version is the release, or "devel" for a build of a checkout.
 	Version string `json:"version"`
-	// Commit is the checkout's, with "+changes" where it had uncommitted ones; "" where the build does not say.
+	// Commit is the commit of the build, followed by "+changes" if the checkout had uncommitted changes. It is empty if
+	// the build has no such information.
 	Commit string `json:"commit"`
 	Go     string `json:"go"`
+}
+
+func (b build) String() string {
+	return fmt.Sprintf("pawl %s, commit %s, %s", b.Version, cmp.Or(b.Commit, "unknown"), b.Go)
 }
 
 func versionCommand(a *app) *cobra.Command {
 	sbom := false
 	cmd := &cobra.Command{
-		Use: "version", Short: "Say which pawl this is", Args: noArgument,
+		Use: "version", Short: "Show the version of this binary", Args: noArgument,
 		RunE: func(*cobra.Command, []string) error {
 			if info, ok := debug.ReadBuildInfo(); sbom && ok {
 				return a.Value(makeBOM(info))
 			}
 			return emit(a, readBuild(), func(a *app, b build) {
-				fmt.Fprintf(a.out, "pawl %s, commit %s, %s\n", b.Version, cmp.Or(b.Commit, "unknown"), b.Go)
+				fmt.Fprintln(a.out, b)
 			})
 		},
 	}
@@ -58,8 +63,8 @@ func readBuild() build {
 	return b
 }
 
-// bom is a bill of materials in CycloneDX 1.6, as JSON: https://cyclonedx.org/docs/1.6/json/. It says what the Go tool
-// chain has written into this very binary.
+// bom is a bill of materials in CycloneDX 1.6 JSON: https://cyclonedx.org/docs/1.6/json/. It contains the build
+// information that the Go toolchain stores in a binary.
 type bom struct {
 	Format     string      `json:"bomFormat"`
 	Spec       string      `json:"specVersion"`
@@ -78,7 +83,7 @@ type component struct {
 	Version string `json:"version"`
 	// PURL is a package URL: https://github.com/package-url/purl-spec.
 	PURL string `json:"purl,omitempty"`
-	// Properties hold the module's checksum as go.sum has it: a hash of a tree, which CycloneDX has no kind for.
+	// Properties hold the checksum of the module in go.sum. CycloneDX has no hash type for the hash of a file tree.
 	Properties []property `json:"properties,omitempty"`
 }
 

@@ -1,0 +1,25 @@
+//go:build nodev
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// The tag nodev leaves out `pawl dev` and `pawl send`. The image is built with it: a binary in production contains no
+// code that signs events with the secrets of a source, and no sandbox.
+
+func devCommand(*app) *cobra.Command  { return leftOut("dev") }
+func sendCommand(*app) *cobra.Command { return leftOut("send") }
+
+// leftOut returns a command that fails and names the way to the real one.
+func leftOut(name string) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return fmt.Errorf("this binary was built without `pawl %s`; in a checkout, use go run ./cmd/pawl %[1]s", name)
+		},
+	}
+}

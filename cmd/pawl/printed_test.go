@@ -1,0 +1,139 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator"
+)
+
+// span is a command in a text that pawl prints.
+var span = regexp.MustCompile("`pawl ([^`]+)`")
+
+// Each command that pawl prints can be copied: in its errors, advice, help and pages, and beside each decision. An
+// operator who follows one at night must not get "unknown command" for it.
+func TestPrinted_Commands_AreUnderstood(t *testing.T) {
+	t.Parallel()
+	found := 0
+	understand := func(where string, words ...string) {
+		t.Helper()
+		found++
+		if i := slices.Index(words, "X"); i == 0 || i == 1 && words[0] == "events" {
+			return // its words come from elsewhere, such as the verbs below
+		}
+		if err := understood(words); err != nil && understood(append(words, "X")) != nil { // a text may leave out the ID
+			t.Errorf("%s: pawl %s: %v", where, strings.Join(words, " "), err)
+		}
+	}
+	for where, file := range sourceFiles(t) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CompositeLit: // the words of a command, as operator.Choice has them
+				words := make([]string, len(n.Elts))
+				for i, e := range n.Elts {
+					if _, pair := e.(*ast.KeyValueExpr); !pair {
+						words[i] = printedText(e)
+					}
+				}
+				if _, list := n.Type.(*ast.ArrayType); list && len(words) > 1 && words[0] == "pawl" {
+					understand(where, words[1:]...)
+				}
+			case *ast.KeyValueExpr: // the command of a cause, as report.Cause has it
+				key, _ := n.Key.(*ast.Ident)
+				if command := printedText(n.Value); strings.Contains(where, "internal/report/") && key != nil && key.Name == "Command" && command != "X" {
+					understand(where, strings.Fields(command)...)
+				}
+			case *ast.BinaryExpr, *ast.BasicLit:
+				for _, m := range span.FindAllStringSubmatch(printedText(n.(ast.Expr)), -1) {
+					if words := printedWords(m[1]); len(words) > 0 {
+						understand(where, words...)
+					}
+				}
+				return false
+			}
+			return true
+		})
+	}
+	for _, v := range operator.Verbs() {
+		if v.Command == "" {
+			continue
+		}
+		words := append(strings.Fields(v.Command), "X", "--why", "REASON")
+		for _, f := range v.Flags {
+			if f.Required {
+				words = append(words, "--"+f.Name, "X")
+			}
+		}
+		understand("the verb "+v.Name, words...)
+	}
+	if found < 80 {
+		t.Errorf("found %d commands: the reader of this test no longer finds them", found)
+	}
+}
+
+func TestPrinted_Commands_WrongOnesCaught(t *testing.T) {
+	t.Parallel()
+	for _, words := range [][]string{{"sinks", "checks"}, {"doctor", "finance", "mail"}, {"events", "retry", "X", "--because", "Y"}} {
+		if understood(words) == nil {
+			t.Errorf("%q is taken for a good command", words)
+		}
+	}
+}
+
+// sourceFiles parses all Go files but tests.
+func sourceFiles(t *testing.T) map[string]*ast.File {
+	t.Helper()
+	files := map[string]*ast.File{}
+	err := filepath.WalkDir(repository, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != ".." {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		files[path], err = parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// printedText is the text of an expression, with X for each part that is not constant.
+func printedText(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if text, err := strconv.Unquote(e.Value); err == nil && e.Kind == token.STRING {
+			return text
+		}
+	case *ast.BinaryExpr:
+		if e.Op == token.ADD {
+			return printedText(e.X) + printedText(e.Y)
+		}
+	}
+	return "X"
+}
+
+// printedWords returns the words of a command in a text, without its end that stands for more: "…", or a verb that is
+// filled in.
+func printedWords(command string) (words []string) {
+	for _, word := range strings.Fields(command) {
+		if strings.HasPrefix(word, "…") || strings.HasPrefix(word, "...") {
+			break
+		}
+		words = append(words, strings.ReplaceAll(word, "%s", "X"))
+	}
+	return words
+}
