@@ -36,11 +36,13 @@ type rule struct {
 // table is the contract of the rooms: what each package may lean on. It is strict, and grows only
 // when the architecture does.
 var table = []rule{
-	{packages: "schema/...", may: []string{"schema/..."}, never: []string{temporal, echo, stripeGo}},
+	{packages: "schema/...", but: []string{"schema/billing/fact", "schema/billing/fold"}, may: []string{"schema/..."}, never: []string{temporal, echo, stripeGo}},
+	{packages: "schema/billing/fact", may: []string{}, never: []string{pgx, temporal, echo, stripeGo, "context"}},
+	{packages: "schema/billing/fold", may: []string{"schema/billing/fact"}, never: []string{pgx, temporal, echo, stripeGo, "context"}},
 	{packages: "activities/effect", may: []string{"schema/breaker", "schema/event", "schema/ledger", "schema/pause", "schema/failpoint"}, never: []string{echo}},
 	{packages: "activities/activitiestest", may: []string{"docs"}, never: []string{temporal, echo}},
 	{packages: "activities/...", but: []string{"activities/effect", "activities/activitiestest"}, may: []string{"activities/...", "schema/..."}, never: []string{echo}},
-	{packages: "workflows/...", may: []string{"workflows/...", "activities/...", "schema/billing", "schema/event"}, never: []string{pgx, echo, "net/http", "os"}},
+	{packages: "workflows/...", may: []string{"workflows/...", "activities/...", "schema/billing", "schema/billing/fact", "schema/billing/fold", "schema/event"}, never: []string{pgx, echo, "net/http", "os"}},
 	{packages: "ingress/webhook", may: []string{}, never: []string{pgx, temporal, echo, stripeGo}},
 	{packages: "ingress/webhook/webhooktest", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
 	{packages: "ingress", may: []string{"ingress/throttle", "ingress/webhook", "schema/event", "schema/receipt", "schema/failpoint"}, never: []string{temporal}},
@@ -52,11 +54,11 @@ var table = []rule{
 	},
 	{packages: "cmd/internal/role", may: []string{}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/config", may: []string{"cmd/internal/role", "ingress/webhook", "activities/letters"}, never: []string{pgx, echo}},
-	{packages: "cmd/internal/forge", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
+	{packages: "cmd/internal/dev/forge", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/output", may: []string{}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/report", may: []string{"cmd/internal/config", "cmd/internal/operator", "cmd/internal/output", "ingress/rejected", "workflows", "schema/..."}, never: []string{echo}},
-	{packages: "cmd/internal/send", may: []string{"cmd/internal/config", "cmd/internal/forge", "ingress/webhook"}, never: []string{pgx, temporal, echo}},
-	{packages: "cmd/internal/operator/...", may: []string{"cmd/internal/role", "workflows", "activities", "activities/stripe", "schema/..."}, never: []string{echo}},
+	{packages: "cmd/internal/dev/send", may: []string{"cmd/internal/config", "cmd/internal/dev/forge", "ingress/webhook"}, never: []string{pgx, temporal, echo}},
+	{packages: "cmd/internal/operator/...", may: []string{"cmd/internal/operator/...", "cmd/internal/role", "workflows", "activities", "activities/stripe", "schema/..."}, never: []string{echo}},
 	{
 		packages: "cmd/internal/process",
 		may: []string{
@@ -66,13 +68,20 @@ var table = []rule{
 		never: []string{echo},
 	},
 	{packages: "cmd/internal/tables", may: []string{"cmd/internal/operator", "cmd/internal/output", "cmd/internal/report", "activities/stripe", "workflows", "schema/..."}, never: []string{pgx, temporal, echo}},
-	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/operator", "cmd/internal/role", "cmd/internal/config", "cmd/internal/output", "cmd/internal/report", "cmd/internal/tables", "schema/..."}, never: []string{pgx, temporal}},
+	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/operator", "cmd/internal/parameter", "cmd/internal/role", "cmd/internal/config", "cmd/internal/output", "cmd/internal/report", "cmd/internal/tables", "ingress/throttle", "schema/..."}, never: []string{pgx, temporal}},
 	{
 		packages: "cmd/internal/api",
-		may:      []string{"cmd/internal/operator", "cmd/internal/role", "cmd/internal/report", "cmd/internal/config", "schema/..."},
+		may:      []string{"cmd/internal/operator", "cmd/internal/parameter", "cmd/internal/role", "cmd/internal/report", "cmd/internal/config", "schema/..."},
 		never:    []string{pgx, temporal, stripeGo},
 	},
 }
+
+// development is imported by the commands dev, send and pawlbench, and by tests: no other part of the product uses it.
+// TestProductionBinary checks that the files of cmd/pawl that import it are left out of the binary for production.
+var (
+	development = []string{"cmd/internal/dev/...", "schema/localpg/..."}
+	developers  = []string{"cmd/pawl", "cmd/pawlbench/...", "cmd/internal/dev/...", "schema/localpg/...", "schema/schematest"}
+)
 
 // vague are names that say nothing at the call site and attract everything.
 var vague = []string{"util", "utils", "common", "helper", "helpers", "models", "impl", "manager", "misc"}
@@ -120,10 +129,21 @@ func TestImportTable_Violations_Caught(t *testing.T) {
 		{"cmd/internal/config", module + "/ingress/stripe"},
 		{"cmd/internal/process", module + "/ingress/stripe"},
 		{"schema/billing", module + "/cmd/internal/config"},
+		{"schema/billing/fact", module + "/schema/billing"},
+		{"schema/billing/fact", "github.com/jackc/pgx/v5"},
+		{"schema/billing/fold", "github.com/jackc/pgx/v5"},
+		{"schema/billing/fold", "context"},
+		{"schema/billing/fold", module + "/schema/receipt"},
 	} {
-		p := goPackage{ImportPath: module + "/" + tt.from, Imports: []string{"context", tt.to}}
+		p := goPackage{ImportPath: module + "/" + tt.from, Imports: []string{"fmt", tt.to}}
 		if got := check([]goPackage{p}); len(got) != 1 {
 			t.Errorf("%s imports %s: violations %v, want one", tt.from, tt.to, got)
+		}
+	}
+	for _, from := range []string{"cmd/internal/doctor", "cmd/internal/ops", "cmd/internal/importer"} { // they have no row
+		p := goPackage{ImportPath: module + "/" + from, Imports: []string{module + "/cmd/internal/dev/forge"}}
+		if got := check([]goPackage{p}); len(got) != 1 {
+			t.Errorf("%s imports dev/forge: violations %v, want one", from, got)
 		}
 	}
 	if got := check([]goPackage{{ImportPath: module + "/schema/util"}}); len(got) != 1 {
@@ -131,11 +151,10 @@ func TestImportTable_Violations_Caught(t *testing.T) {
 	}
 }
 
-// What only a developer's machine or a test needs is not in the binary for production: it is more to update, and more that
-// can be wrong.
+// The binary for production contains nothing that only a developer's machine or a test needs.
 func TestProductionBinary_WithoutWhatOnlyDevelopmentNeeds(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "nodownload", module+"/cmd/pawl")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "nodev", module+"/cmd/pawl")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -149,6 +168,7 @@ func TestProductionBinary_WithoutWhatOnlyDevelopmentNeeds(t *testing.T) {
 		for _, unwanted := range []string{
 			"github.com/fergusstrange/embedded-postgres", "github.com/lib/pq", "github.com/xi2/xz", "github.com/cloudevents/", "go.uber.org/zap",
 			"github.com/json-iterator/", "github.com/Masterminds/",
+			module + "/cmd/internal/dev", module + "/cmd/pawlbench", module + "/schema/localpg", module + "/schema/schematest",
 		} {
 			if strings.HasPrefix(dependency, unwanted) {
 				t.Errorf("%s is in the binary", strings.TrimSpace(dependency))
@@ -163,6 +183,11 @@ func check(packages []goPackage) []string {
 		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 		if slices.Contains(vague, path.Base(name)) {
 			violations = append(violations, name+": a package says what it gives; this name does not")
+		}
+		for _, imported := range p.Imports {
+			if own, _ := strings.CutPrefix(imported, module+"/"); matchesAny(development, own) && !matchesAny(developers, name) {
+				violations = append(violations, fmt.Sprintf("%s imports %s, which is for development", name, imported))
+			}
 		}
 		i := slices.IndexFunc(table, func(r rule) bool { return matches(r.packages, name) && !matchesAny(r.but, name) })
 		if i < 0 {

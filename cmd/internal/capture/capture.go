@@ -1,4 +1,4 @@
-// Package capture checks a request that was captured: one in a file, or one that was refused and kept.
+// Package capture verifies a captured request: from a file, or a stored rejection.
 package capture
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Request is one request in a file, with the key material to check it.
+// Request is a request in a file, with the keys to verify it.
 type Request struct {
 	Provider       string            `json:"provider"`
 	Scheme         string            `json:"scheme"`
@@ -35,18 +35,18 @@ type Request struct {
 	URL     string   `json:"url"`
 	Headers headers  `json:"headers"`
 	Body    *encoded `json:"body_base64"`
-	// NowUnix is the receive time; 0 or missing means now. Both may have a fraction:
-	// some languages know no other time, and Linear stamps milliseconds.
+	// NowUnix is the receive time; 0 or missing means now. Both may have a fraction: some languages have only
+	// fractional times, and Linear stamps milliseconds.
 	NowUnix          float64 `json:"now_unix"`
 	ToleranceSeconds float64 `json:"tolerance_seconds"`
 
-	// Source, where it is set, has the settings of a configured source, in place of those above.
+	// Source, if set, contains the settings of a configured source and replaces the settings above.
 	Source *webhook.Settings `json:"-"`
 
 	provider webhook.Provider
 }
 
-// encoded reads base64, and names its field where it cannot.
+// encoded decodes base64. Its error names the field.
 type encoded []byte
 
 func (e *encoded) UnmarshalJSON(b []byte) error {
@@ -61,9 +61,8 @@ func (e *encoded) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// headers reads an object as header lines: a name that stands twice, in whatever case, keeps all
-// its values in their order. White space around a value is dropped (RFC 9110, section 5.5), as the
-// listener does.
+// headers decodes an object as header lines. A name that occurs twice, in any case, keeps all its values in order.
+// White space around a value is removed (RFC 9110, section 5.5), as the listener does.
 type headers http.Header
 
 func (h *headers) UnmarshalJSON(b []byte) error {
@@ -92,7 +91,7 @@ func (h *headers) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// values reads a string or a list of strings.
+// values decodes a string or a list of strings.
 type values []string
 
 func (v *values) UnmarshalJSON(b []byte) error {
@@ -107,7 +106,7 @@ func (v *values) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// plainly says of a value of the wrong kind which kind belongs there: the decoder speaks of Go's types.
+// plainly explains in terms of JSON that a value has the wrong type; the decoder's error uses Go's types.
 func plainly(err error) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
@@ -117,14 +116,14 @@ func plainly(err error) error {
 		reflect.String: "a string", reflect.Slice: "a list of strings", reflect.Float64: "a number",
 		reflect.Bool: "true or false",
 	}[wrong.Type.Kind()]
-	where := strings.TrimSuffix(err.Error(), wrong.Error()) // what our own decoders say
+	where := strings.TrimSuffix(err.Error(), wrong.Error()) // the text of the decoders above
 	if wrong.Field != "" {
 		where += wrong.Field + ": "
 	}
 	return fmt.Errorf("%sthe value is of JSON's type %s; write %s", where, wrong.Value, cmp.Or(want, "an object"))
 }
 
-// Read reads a captured request of one of the providers.
+// Read decodes a captured request of one of the providers.
 func Read(content []byte, providers map[string]webhook.Provider) (*Request, error) {
 	c := &Request{Headers: headers{}}
 	if err := json.Unmarshal(bytes.TrimPrefix(content, []byte("\ufeff")), c); err != nil {
@@ -138,11 +137,11 @@ func Read(content []byte, providers map[string]webhook.Provider) (*Request, erro
 	case c.ToleranceSeconds < 0 || c.ToleranceSeconds > webhook.MaxTolerance.Seconds():
 		return nil, fmt.Errorf("tolerance_seconds is not between 0 and %g", webhook.MaxTolerance.Seconds())
 	case math.Abs(c.NowUnix) > 1<<53:
-		return nil, errors.New("now_unix is no time in seconds")
+		return nil, errors.New("now_unix is not a time in seconds")
 	}
 	var known bool
 	if c.provider, known = providers[c.Provider]; !known {
-		return nil, fmt.Errorf("%q is no provider: use one of %s", c.Provider, names(providers))
+		return nil, fmt.Errorf("%q is not a provider: use one of %s", c.Provider, names(providers))
 	}
 	return c, nil
 }
@@ -151,8 +150,8 @@ func names(providers map[string]webhook.Provider) string {
 	return strings.Join(slices.Sorted(maps.Keys(providers)), ", ")
 }
 
-// settings are those of a source that would have received the request. Short secrets are allowed:
-// nothing is admitted here.
+// settings returns the settings of a source for the request. Short secrets are allowed, because nothing is admitted
+// here.
 func (c *Request) settings() webhook.Settings {
 	if c.Source != nil {
 		return *c.Source
@@ -174,8 +173,8 @@ func (c *Request) settings() webhook.Settings {
 		s.Options[name] = value
 	}
 	keys := append([]string{c.Secret}, c.Secrets...)
-	// A public key is taken only for providers whose sources have one: for any other it would verify whatever anybody
-	// signs with it. A certificate holds its own key.
+	// A bare public key is accepted only if sources of the provider use one: for any other provider it would serve as a
+	// shared secret. A certificate contains its own key.
 	contract := c.provider.Contract
 	if prefix := contract.PublicKeyPrefix; c.PublicKey != "" && c.CertificatePEM == "" &&
 		(contract.PublicKeys || prefix != "") {
@@ -197,7 +196,7 @@ func (c *Request) request() *webhook.Request {
 	}
 	if c.NowUnix != 0 {
 		seconds, fraction := math.Modf(c.NowUnix)
-		// Rounded, or .084 would be 83.9999 ms.
+		// Rounded, because .084 would become 83.9999 ms.
 		r.ReceivedAt = time.Unix(int64(seconds), 0).Add(time.Duration(math.Round(fraction*1e6)) * time.Microsecond)
 	}
 	return r

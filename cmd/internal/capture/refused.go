@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
-// File is a refused request as `pawl verify --request` takes it; see [Request].
+// File is a rejected request in the format of `pawl verify --request`; see [Request].
 type File struct {
 	Provider         string            `json:"provider"`
 	Options          map[string]string `json:"options,omitempty"`
@@ -23,21 +23,21 @@ type File struct {
 	Body             []byte            `json:"body_base64"`
 	NowUnix          float64           `json:"now_unix"`
 	ToleranceSeconds float64           `json:"tolerance_seconds,omitempty"`
-	// Claimed are the events that the request says it carries. Anybody may have written that.
+	// Claimed are the events in the request. They are unverified.
 	Claimed []Claim `json:"claimed_unverified"`
 }
 
-// Claim is what a request says of itself that nobody has verified.
+// Claim is an unverified event in a request.
 type Claim struct {
 	EventID string `json:"event_id"`
 	Type    string `json:"type"`
 }
 
-// FileOf returns a refused request for `pawl verify`.
+// FileOf returns a rejected request for `pawl verify`.
 func FileOf(cfg *config.Config, providers map[string]webhook.Provider, r rejection.Rejection) (*File, error) {
 	configured, ok := cfg.Sources[r.Source]
 	if !ok {
-		return nil, fmt.Errorf("source %q is not configured any more: what its requests are signed with is not known", r.Source)
+		return nil, fmt.Errorf("source %q is no longer configured, so the keys of its requests are unknown", r.Source)
 	}
 	source, err := process.Source(cfg, providers, r.Source)
 	if err != nil {
@@ -49,7 +49,7 @@ func FileOf(cfg *config.Config, providers map[string]webhook.Provider, r rejecti
 		NowUnix: float64(r.ReceivedAt.UnixMicro()) / 1e6, ToleranceSeconds: configured.Tolerance.Seconds(),
 		Claimed: []Claim{},
 	}
-	if r.Truncated { // no signature fits a part of the body
+	if r.Truncated { // the signature of a partial body fits no secret
 		return file, nil
 	}
 	for _, e := range source.Verifier.Events(&webhook.Request{Method: r.Method, URL: file.URL, Header: r.Header,
@@ -59,7 +59,7 @@ func FileOf(cfg *config.Config, providers map[string]webhook.Provider, r rejecti
 	return file, nil
 }
 
-// Reverifier verifies kept requests by the configured sources.
+// Reverifier verifies stored requests with the configured sources.
 func Reverifier(cfg *config.Config, providers map[string]webhook.Provider) func(context.Context,
 	rejection.Rejection) (receipt.Delivery, error) {
 	return func(_ context.Context, r rejection.Rejection) (receipt.Delivery, error) {

@@ -10,14 +10,14 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Verdict is what `pawl verify` writes.
+// Verdict is the output of `pawl verify`.
 type Verdict struct {
 	Valid bool `json:"valid"`
 	*Accepted
 	*Refused
 }
 
-// Accepted is what a valid request says of its first event.
+// Accepted describes the first event of a valid request.
 type Accepted struct {
 	EventID   *string `json:"event_id"`
 	EventType *string `json:"event_type"`
@@ -25,21 +25,20 @@ type Accepted struct {
 	Account   *string `json:"account"`
 	Created   *string `json:"created"`
 	Secret    string  `json:"secret"`
-	// ReceiptIDFrom is "hash" where the provider gives no ID and the receipt's is made from the bytes.
+	// ReceiptIDFrom is "hash" if the provider sends no ID and the receipt's ID is derived from the bytes.
 	ReceiptIDFrom string `json:"receipt_id_from,omitempty"`
 	Problem       string `json:"problem,omitempty"`
-	// Events counts the events of the delivery; the fields above are those of the first.
+	// Events counts the events of the delivery. The fields above describe the first one.
 	Events int `json:"events"`
 }
 
-// Refused says why a request is not valid.
+// Refused is the reason why a request is invalid.
 type Refused struct {
 	Class     webhook.Class `json:"class"`
 	Diagnosis string        `json:"diagnosis"`
 }
 
-// Verify builds the provider's verifier and asks it. The error means that the file does not
-// describe a source.
+// Verify makes the provider's verifier and calls it. An error means that the file does not describe a source.
 func (c *Request) Verify() (Verdict, error) {
 	settings := c.settings()
 	if c.PublicKey != "" && len(settings.Secrets) == 0 && c.CertificatePEM == "" {
@@ -49,11 +48,11 @@ func (c *Request) Verify() (Verdict, error) {
 	verifier, err := c.provider.New(settings)
 	switch {
 	case errors.As(err, &refused):
-		// certificate_pem is what the request's PAYPAL-CERT-URL names: a foreign one is a forgery, not a
+		// certificate_pem is the certificate at the request's PAYPAL-CERT-URL. A foreign one is a forgery, not a
 		// mistake in the file.
 		return Verdict{Refused: &Refused{refused.Class, "certificate_pem: " + refused.Detail}}, nil
 	case err != nil && len(settings.Secrets) == 0 && c.CertificatePEM == "":
-		// The provider speaks of a configuration, in which secrets stand by reference.
+		// The provider's error refers to a configuration, which has references to secrets.
 		return Verdict{}, errors.New("there is nothing to verify with: write secret, secrets, public_key or certificate_pem")
 	case err != nil:
 		return Verdict{}, err
@@ -75,7 +74,7 @@ func (c *Request) Verify() (Verdict, error) {
 	return v, nil
 }
 
-// explainRejection says why r was refused, and what the probes of a source find about it.
+// explainRejection explains why r was rejected, with the findings of the probes of a source.
 func explainRejection(provider webhook.Provider, settings webhook.Settings, r *webhook.Request,
 	refused *webhook.Error) string {
 	diagnoser, err := rejected.NewDiagnoser(map[string]rejected.Source{settings.Source: {Provider: provider,
@@ -111,5 +110,5 @@ func optional(s string) *string {
 	return &s
 }
 
-// Failed reports whether the request is refused.
+// Failed reports whether the request is rejected.
 func (v Verdict) Failed() bool { return !v.Valid }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 )
 
 // quietly is something that fails without an event that shows it, or with one that nobody would look at.
@@ -180,10 +180,10 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				a.event("lost at stripe", "invoice.created", nil)
 				a.endpoints("disabled")
 			},
-			told: []told{{By: byAlert, Name: "PawlEndpointOff", Severity: "page", Runbook: "an-endpoint-is-off-or-differs"},
-				{By: byNotify, Name: "endpoint:stripe:off", Severity: "page", Runbook: "an-endpoint-is-off-or-differs"}},
+			told: []told{{By: byAlert, Name: "PawlEndpointOff", Severity: "page", Runbook: "endpoint"},
+				{By: byNotify, Name: "endpoint:stripe:off", Severity: "page", Runbook: "endpoint"}},
 			mend: func() {
-				const runbook = "an-endpoint-is-off-or-differs"
+				const runbook = "endpoint"
 				a.book(runbook, "pawl doctor")
 				a.endpoints("enabled") // in Stripe's dashboard
 				a.book(runbook, `pawl gaps stripe --from 2026-11-20T08:00:00Z --to 2026-11-24T09:30:00Z --file --why "Stripe had switched the endpoint off"`,
@@ -205,13 +205,13 @@ func (a *alarmed) quiet(bought []string) []quietly {
 					}
 				}
 			},
-			told: []told{{By: byAlert, Name: "PawlSourceSilent", Severity: "page", Runbook: "have-all-events-come"},
-				{By: byNotify, Name: "source:quiet", Severity: "page", Runbook: "have-all-events-come"}},
+			told: []told{{By: byAlert, Name: "PawlSourceSilent", Severity: "page", Runbook: "missing-events"},
+				{By: byNotify, Name: "source:quiet", Severity: "page", Runbook: "missing-events"}},
 			mend: func() {
-				a.book("have-all-events-come", `pawl gaps stripe --from 3d --file --why "the firewall was shut on Friday"`, "stripe", "quiet")
+				a.book("missing-events", `pawl gaps stripe --from 3d --file --why "the firewall was shut on Friday"`, "stripe", "quiet")
 				_, events := a.purchase()
 				a.deliver(a.silent, events...) // the firewall is open
-				if said := a.book("have-all-events-come", "pawl gaps stripe --from 3d", "stripe", "quiet"); !strings.HasPrefix(said, "no gap") {
+				if said := a.book("missing-events", "pawl gaps stripe --from 3d", "stripe", "quiet"); !strings.HasPrefix(said, "no gap") {
 					a.t.Errorf("there is a gap:\n%s", said)
 				}
 			},
@@ -228,10 +228,10 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				a.status(dead, "dead")
 				a.deliver(a.in, events[2:]...)
 			},
-			told: []told{{By: byAlert, Name: "PawlRunsDead", Severity: "page", Runbook: "a-run-is-parked"},
-				{By: byNotify, Name: "parked:live:dead:financial:effect_failed", Severity: "page", Runbook: "a-run-is-parked"}},
+			told: []told{{By: byAlert, Name: "PawlRunsDead", Severity: "page", Runbook: "parked-event"},
+				{By: byNotify, Name: "parked:live:dead:financial:effect_failed", Severity: "page", Runbook: "parked-event"}},
 			mend: func() {
-				a.book("a-run-is-parked", `pawl events retry evt_123 --why "finance is back"`, "evt_123", dead.ID)
+				a.book("parked-event", `pawl events retry evt_123 --why "finance is back"`, "evt_123", dead.ID)
 				a.status(dead, processed)
 			},
 		},
@@ -246,12 +246,12 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				a.deliverAll(a.in, others)
 				a.awaitStatus(patience, others, "dead")
 			},
-			told: []told{{By: byAlert, Name: "PawlRunsDeadOther", Severity: "ticket", Runbook: "a-run-is-parked"},
-				{By: byAlert, Name: "PawlRunsDeadMany", Severity: "incident", Runbook: "many-events-at-once"},
-				{By: byNotify, Name: "parked:live:dead:other:effect_failed", Severity: "page", Runbook: "many-events-at-once"}},
+			told: []told{{By: byAlert, Name: "PawlRunsDeadOther", Severity: "ticket", Runbook: "parked-event"},
+				{By: byAlert, Name: "PawlRunsDeadMany", Severity: "incident", Runbook: "bulk-decisions"},
+				{By: byNotify, Name: "parked:live:dead:other:effect_failed", Severity: "page", Runbook: "bulk-decisions"}},
 			mend: func() {
 				a.types = "10\n"
-				a.book("many-events-at-once", `pawl events retry --status dead --reason effect_failed --since 2h --why "finance has its path again"`)
+				a.book("bulk-decisions", `pawl events retry --status dead --reason effect_failed --since 2h --why "finance has its path again"`)
 				a.awaitStatus(patience, others, processed)
 			},
 		},
@@ -262,10 +262,10 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				a.deliver(a.in, dispute)
 				a.status(dispute, processed)
 			},
-			told: []told{{By: byAlert, Name: "PawlEvidenceDue", Severity: "ticket", Runbook: "a-task-waits"},
-				{By: byNotify, Name: "task:live:dispute", Severity: "ticket", Runbook: "a-task-waits"}},
+			told: []told{{By: byAlert, Name: "PawlEvidenceDue", Severity: "ticket", Runbook: "tasks"},
+				{By: byNotify, Name: "task:live:dispute", Severity: "ticket", Runbook: "tasks"}},
 			mend: func() {
-				a.book("a-task-waits", "pawl tasks list --kind dispute --mode live")
+				a.book("tasks", "pawl tasks list --kind dispute --mode live")
 				handed := a.event(bought[0], "charge.dispute.updated", func(p *forge.Params) { p.At = time.Now().Add(30 * time.Second) })
 				a.deliver(a.in, handed) // evidence was handed in at Stripe
 				a.status(handed, processed)
@@ -279,13 +279,13 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				a.deliver(a.in, e)
 				a.status(e, processed)
 			},
-			told: []told{{By: byAlert, Name: "PawlPriceUnknown", Severity: "page", Runbook: "a-price-was-not-mapped"},
-				{By: byNotify, Name: "task:live:unknown_price", Severity: "page", Runbook: "a-price-was-not-mapped"}},
+			told: []told{{By: byAlert, Name: "PawlPriceUnknown", Severity: "page", Runbook: "unmapped-price"},
+				{By: byNotify, Name: "task:live:unknown_price", Severity: "page", Runbook: "unmapped-price"}},
 			news: "meaning:switched:",
 			mend: func() {
 				a.prices += ", price_new: enterprise"
 				a.configure()
-				a.book("a-price-was-not-mapped", "pawl meaning diff")
+				a.book("unmapped-price", "pawl meaning diff")
 			},
 		},
 		{
@@ -301,10 +301,10 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				a.deliver(a.in, events[2:]...)
 			},
 			wait: `update effects set lease_until = lease_until - interval '1 hour' where state = 'uncertain'`,
-			told: []told{{By: byAlert, Name: "PawlEffectsUncertain", Severity: "ticket", Runbook: "a-mail-is-uncertain"},
-				{By: byNotify, Name: "uncertain:live:receipt-email", Severity: "ticket", Runbook: "a-mail-is-uncertain"}},
+			told: []told{{By: byAlert, Name: "PawlEffectsUncertain", Severity: "ticket", Runbook: "uncertain-email"},
+				{By: byNotify, Name: "uncertain:live:receipt-email", Severity: "ticket", Runbook: "uncertain-email"}},
 			mend: func() {
-				a.book("a-mail-is-uncertain", `pawl events done evt_123 --effect receipt-email --reference "relay log, 17:03" --why "the relay's log has it"`, "evt_123", mail.ID)
+				a.book("uncertain-email", `pawl events done evt_123 --effect receipt-email --reference "relay log, 17:03" --why "the relay's log has it"`, "evt_123", mail.ID)
 				a.status(mail, processed)
 			},
 		},
@@ -316,14 +316,14 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				why = a.rows(`select reason from operator_actions order by id limit 1`)[0]["reason"].(string)
 				a.edit(why + ".")
 			},
-			told: []told{{By: byAlert, Name: "PawlAuditBroken", Severity: "page", Runbook: "the-audit-trail"},
-				{By: byNotify, Name: "audit:broken", Severity: "page", Runbook: "the-audit-trail"}},
+			told: []told{{By: byAlert, Name: "PawlAuditBroken", Severity: "page", Runbook: "audit-trail"},
+				{By: byNotify, Name: "audit:broken", Severity: "page", Runbook: "audit-trail"}},
 			mend: func() {
-				if said := a.book("the-audit-trail", "pawl audit verify"); !strings.Contains(said, "broken") {
+				if said := a.book("audit-trail", "pawl audit verify"); !strings.Contains(said, "broken") {
 					a.t.Errorf("audit verify says\n%s", said)
 				}
 				a.edit(why) // as the backup has it
-				if said := a.book("the-audit-trail", "pawl audit verify"); !strings.Contains(said, "unbroken") {
+				if said := a.book("audit-trail", "pawl audit verify"); !strings.Contains(said, "unbroken") {
 					a.t.Errorf("audit verify says\n%s", said)
 				}
 			},
@@ -334,15 +334,15 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				a.ends = time.Now().Add(13*24*time.Hour + 23*time.Hour)
 				a.deploy()
 			},
-			told: []told{{By: byAlert, Name: "PawlSecretEnds", Severity: "ticket", Runbook: "a-secret-is-rotated"},
-				{By: byNotify, Name: "secret:stripe", Severity: "ticket", Runbook: "a-secret-is-rotated"}},
+			told: []told{{By: byAlert, Name: "PawlSecretEnds", Severity: "ticket", Runbook: "rotate-secret"},
+				{By: byNotify, Name: "secret:stripe", Severity: "ticket", Runbook: "rotate-secret"}},
 			mend: func() {
 				a.next = true
 				a.deploy()
-				a.book("a-secret-is-rotated", "pawl config check")
-				a.book("a-secret-is-rotated", "pawl sources --unused-for 168h")
-				if said := a.book("a-price-was-not-mapped", "pawl meaning diff"); !strings.Contains(said, "in force") {
-					a.t.Errorf("the map is not in force:\n%s", said)
+				a.book("rotate-secret", "pawl config check")
+				a.book("rotate-secret", "pawl sources --unused-for 168h")
+				if said := a.book("unmapped-price", "pawl meaning diff"); !strings.Contains(said, "is active already") {
+					a.t.Errorf("the mapping is not active:\n%s", said)
 				}
 			},
 		},
@@ -371,15 +371,15 @@ func (a *alarmed) hanging() quietly {
 			}
 		},
 		wait: `update breakers set since = since - interval '2 minutes' where sink = 'finance'`,
-		told: []told{{By: byAlert, Name: "PawlSinkOut", Severity: "page", Runbook: "a-sink-is-out"},
-			{By: byNotify, Name: "sink:finance", Severity: "page", Runbook: "a-sink-is-out"}},
+		told: []told{{By: byAlert, Name: "PawlSinkOut", Severity: "page", Runbook: "sink-down"},
+			{By: byNotify, Name: "sink:finance", Severity: "page", Runbook: "sink-down"}},
 		mend: func() {
-			if said := a.book("a-sink-is-out", "pawl events list --reason sink_out"); !strings.Contains(said, "evt_") {
+			if said := a.book("sink-down", "pawl events list --reason sink_out"); !strings.Contains(said, "evt_") {
 				a.t.Errorf("no event waits for the sink:\n%s", said)
 			}
 			a.clearFaults() // it answers again
 			a.awaitStatus(patience, waiting, processed)
-			a.book("a-sink-is-out", "pawl sinks")
+			a.book("sink-down", "pawl sinks")
 		},
 	}
 }
@@ -395,13 +395,13 @@ func (a *alarmed) idle() quietly {
 			a.deliver(a.in, waiting...)
 		},
 		wait: `update receipts set received_at = received_at - interval '3 minutes' where status in ('received', 'processing')`,
-		told: []told{{By: byAlert, Name: "PawlNobodyWorks", Severity: "page", Runbook: "nobody-works"},
-			{By: byNotify, Name: "idle:", Severity: "page", Runbook: "nobody-works"}},
+		told: []told{{By: byAlert, Name: "PawlNobodyWorks", Severity: "page", Runbook: "no-worker"},
+			{By: byNotify, Name: "idle:", Severity: "page", Runbook: "no-worker"}},
 		mend: func() {
-			a.book("nobody-works", "pawl doctor")
+			a.book("no-worker", "pawl doctor")
 			a.front.let(nil)
 			a.awaitStatus(patience, waiting, processed)
-			a.book("nobody-works", "pawl doctor")
+			a.book("no-worker", "pawl doctor")
 		},
 	}
 	if a.scale > 1 { // a worker that Temporal has seen within 90 s works, and that is not made shorter

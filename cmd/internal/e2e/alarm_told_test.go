@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -68,7 +69,7 @@ func (r *receiver) takeAlerts(w http.ResponseWriter, req *http.Request) {
 		at := slices.IndexFunc(r.all, func(o told) bool { return o.key == key })
 		ended := !a.EndsAt.After(time.Now())
 		if at < 0 && !ended {
-			_, runbook, _ := strings.Cut(a.Annotations["runbook"], "#")
+			runbook := strings.TrimSuffix(path.Base(a.Annotations["runbook"]), ".md")
 			r.all = append(r.all, told{By: byAlert, Name: a.Labels["alertname"], Severity: a.Labels["severity"], Runbook: runbook,
 				Says: a.Annotations["summary"], Began: time.Now(), Times: 1, key: key})
 		} else if at >= 0 && ended && r.all[at].Over.IsZero() {
@@ -91,7 +92,7 @@ func (r *receiver) takeMessage(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := slices.IndexFunc(r.all, func(o told) bool { return o.By == byNotify && o.Name == m.Cause && o.Over.IsZero() })
-	_, runbook, _ := strings.Cut(m.Runbook, "#")
+	runbook := strings.TrimSuffix(path.Base(m.Runbook), ".md")
 	switch {
 	case m.Over == nil && at < 0:
 		r.all = append(r.all, told{By: byNotify, Name: m.Cause, Severity: m.Severity, Runbook: runbook, Says: m.What, Began: time.Now(), Times: 1})

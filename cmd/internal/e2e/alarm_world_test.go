@@ -16,7 +16,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -226,20 +226,12 @@ func (a *alarmed) book(heading, line string, instead ...string) string {
 	return string(out)
 }
 
-// section returns the text of the runbook with an anchor. Its commands are not indented.
-func section(t *testing.T, anchor string) string {
+// section returns the text of a runbook. Its commands are not indented.
+func section(t *testing.T, runbook string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations", runbook+".md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text := range strings.SplitSeq(string(page), "\n## ") {
-		title, rest, _ := strings.Cut(text, "\n")
-		slug := strings.NewReplacer(" ", "-", ",", "", "'", "").Replace(strings.ToLower(title))
-		if slug == anchor {
-			return strings.ReplaceAll(rest, "\n   ", "\n")
-		}
-	}
-	t.Errorf("docs/operations.md has no runbook %s", anchor)
-	return ""
+	return strings.ReplaceAll(string(page), "\n   ", "\n")
 }

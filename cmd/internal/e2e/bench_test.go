@@ -2,18 +2,35 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// bench runs one round of a benchmark, which ends by itself, and reads the rows that it prints. How fast anything is,
-// is for them to say and nothing that is tested.
+// pawlbench builds the benchmarks once and returns the path of the program.
+var pawlbench = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(shared.dir, "pawlbench")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/pawlhq/pawl/cmd/pawlbench").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("build pawlbench: %w\n%s", err, out)
+	}
+	return path, err
+})
+
+// bench runs one round of a benchmark and reads the rows that it prints. The tests check no speed.
 func bench(t *testing.T, within time.Duration, rows any, args ...string) {
 	t.Helper()
-	p := startPawl(t, "bench", nil, append([]string{"bench", "--json"}, append(args, "--rounds", "1")...)...)
+	path, err := pawlbench()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startProgram(t, path, "bench", nil, append(args, "--json", "--pawl", shared.binary, "--rounds", "1")...)
 	if code := p.exit(within); code != 0 {
 		t.Fatalf("exit %d: %s", code, p.stderr.String())
 	}

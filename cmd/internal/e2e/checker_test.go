@@ -31,7 +31,7 @@ func TestChecker_Damage_Found(t *testing.T) {
 		{`update outbox set published_at = null`, `update outbox set published_at = now()`, "published false"},
 		{`update invoices set status = 'open'`, `update invoices set status = 'paid'`, "our tables hold 0"},
 		{`update workspaces set plan = 'pro'`, `update workspaces set plan = 'enterprise'`, "our tables hold 0"},
-		{`alter table tasks disable trigger user; update tasks set state = 'done'`, `update tasks set state = 'open'`, "our tables hold 0"},
+		{`update tasks set state = 'done'`, `update tasks set state = 'open'`, "our tables hold 0"},
 	} {
 		w.exec(damage.do)
 		if found := strings.Join(w.findings(nil), "\n"); !strings.Contains(found, damage.finds) {

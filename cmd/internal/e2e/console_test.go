@@ -20,7 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/google/uuid"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -32,13 +32,13 @@ var many = schematest.OrLong(50, 200)
 // onCall is a person at the console of a stack of `pawl dev`.
 type onCall struct {
 	*browser
-	*dev
+	*devSetup
 	t    *testing.T
 	home string
 }
 
 // faults has the sandbox answer the next requests to a service with a status.
-func (d *dev) faults(service string, next, status int) {
+func (d *devSetup) faults(service string, next, status int) {
 	d.t.Helper()
 	r, err := http.Post("http://"+d.places+"/_faults", "application/json",
 		strings.NewReader(fmt.Sprintf(`{"service":%q,"next":%d,"status":%d}`, service, next, status)))
@@ -49,7 +49,7 @@ func (d *dev) faults(service string, next, status int) {
 }
 
 // receipt is what `pawl events show` says of an event.
-func (d *dev) receipt(id string) (r struct {
+func (d *devSetup) receipt(id string) (r struct {
 	ID, Status, Mode string
 	ObjectID         string `json:"object_id"`
 	OurAccount       string `json:"our_account"`
@@ -65,7 +65,7 @@ func (d *dev) receipt(id string) (r struct {
 }
 
 // parks has an event's entry refused, and waits until its run has parked.
-func (d *dev) parks(id string) {
+func (d *devSetup) parks(id string) {
 	d.t.Helper()
 	d.faults("finance", 1, 400)
 	d.send(id)
@@ -138,7 +138,7 @@ func (c *onCall) retries(id string) {
 // retriesMany retries all dead letters, and watches on the job's page how they go. evt_dead is one of them.
 func (c *onCall) retriesMany() {
 	c.t.Helper()
-	c.dev.faults("finance", many-1, 400)
+	c.devSetup.faults("finance", many-1, 400)
 	c.pawl("send", "--source", "stripe", "--type", "invoice.paid", "--plan", "enterprise", "--count", fmt.Sprint(many-1), "--concurrency", "8")
 	c.look(c.home, "light", 1440)
 	c.shows("effect_failed", fmt.Sprintf("%d events", many))
@@ -391,12 +391,13 @@ func (s *staff) open(page string) { s.t.Helper(); s.look(s.home+page, "light", 1
 // lets decide. Whoever is removed is out at the next click.
 func TestConsole_OwnProcess_RolesDecide(t *testing.T) {
 	s := newStaff(t, "", map[string]string{"eve": "viewer", "ada": "operator"})
+	s.pawl("worker", "") // it executes what the console requests
 	s.signIn("/sinks", "eve", "not her password")
 	s.shows("The name or the password is wrong.")
 	s.signIn("/sinks", "eve", password)
 	s.shows("finance", "workspaces")
 	s.open("/decide?verb=pause-sink&target=finance")
-	s.shows("Nothing is changed yet", "none of your roles has it")
+	s.shows("You may not do this", "none of your roles has it")
 	s.command(0, "console", "removeuser", "eve")
 	s.open("/")
 	s.shows("Sign in")
@@ -416,10 +417,10 @@ func TestConsole_OwnProcess_RolesDecide(t *testing.T) {
 	s.noFaults("own process")
 }
 
-// An invoice that was paid after its subscription's end, over the limit of one person: a viewer looks, finance asks, the
-// command line is refused, and the run goes on once a second person has decided the same.
+// An invoice that was paid after its subscription's end: a viewer sees no button, finance asks, the command line is
+// refused, and the run continues once a second person has confirmed.
 func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
-	s := newStaff(t, "policy: {four_eyes: {USD: 1000}}\n",
+	s := newStaff(t, "policy: {four_eyes: true}\n",
 		map[string]string{"eve": "viewer", "ada": "finance", "bob": "finance"})
 	in := joint(s.pawl("ingress", "", "--worker"))
 	seed := "late-" + uuid.NewString()[:8]
@@ -437,13 +438,13 @@ func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 
 	s.signIn(page, "eve", password)
 	s.shows("needs_review", "paid_after_end")
-	s.click("approve")
-	s.shows("Nothing is changed yet", "2400.00 USD", "none of your roles has it")
+	s.open(decide)
+	s.shows("You may not do this", "none of your roles has it")
 
 	s.signIn(page, "ada", password)
 	s.shows("needs_review")
 	s.click("approve")
-	s.shows("nothing is done until a second person decides the same")
+	s.shows("This decision needs two people", "nothing is done until another person confirms")
 	s.fill("why", "the customer wants to stay")
 	s.click("approve")
 	s.shows("Waits for a second person", "nothing is done until")
@@ -452,8 +453,8 @@ func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 	s.shows("second person", "approve of "+paid.ID, "2400.00 USD, asked for by ada")
 	s.sound("now")
 	s.open(decide)
-	s.shows("It would be refused", "since you have asked for it", "withdraw")
-	if says := s.command(1, "events", "approve", paid.ID, "--why", "at night"); !strings.Contains(says, "signed in to the console") {
+	s.shows("It would be refused", "since you asked for it", "withdraw")
+	if says := s.command(1, "events", "approve", paid.ID, "--why", "at night"); !strings.Contains(says, "sign in to the console") {
 		t.Errorf("the command line says %q", says)
 	}
 	s.open(page)
@@ -461,8 +462,8 @@ func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 
 	s.signIn("/", "bob", password)
 	s.shows("approve of " + paid.ID)
-	s.browser.do(chromedp.Click(chromedp.CSS(`main a[title="decide it, as the second person"]`)))
-	s.shows("you are the second person", "the customer wants to stay")
+	s.browser.do(chromedp.Click(chromedp.CSS(`main a[title="confirm it, as the second person"]`)))
+	s.shows("If you confirm, it is done", "the customer wants to stay")
 	s.fill("why", "seen, and called them")
 	s.click("approve")
 	s.shows("Decided", "the run goes on")

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/ingress/stripe"
 )
 
@@ -66,9 +66,10 @@ consumers:
 			t.Errorf("%s was answered %d", source, resp.StatusCode)
 		}
 	}
+	now := time.Now().Unix() // an event from before the first start is not relayed
 	product := func(id, note string) forge.Event {
 		return forge.Event{ID: id, Type: "product.updated", Body: []byte(fmt.Sprintf(
-			`{"id":%q,"object":"event","type":"product.updated","livemode":true,"created":1772366400,"data":{"object":{"id":"prod_1","note":%q}}}`, id, note))}
+			`{"id":%q,"object":"event","type":"product.updated","livemode":true,"created":%d,"data":{"object":{"id":"prod_1","note":%q}}}`, id, now, note))}
 	}
 	var events []invoice
 	var authentic [][]byte // what the consumer is to get: an event with a flow of its own is relayed, too

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 

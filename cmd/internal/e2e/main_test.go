@@ -12,7 +12,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"github.com/pawlhq/pawl/cmd/internal/devstack"
+	"github.com/pawlhq/pawl/cmd/internal/dev"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -22,7 +22,7 @@ var shared struct {
 	binary string // pawl, with the failure hooks of the tag pawlhooks
 
 	once     sync.Once
-	temporal *devstack.Temporal
+	temporal *dev.Temporal
 	client   client.Client
 	err      error
 }
@@ -63,7 +63,7 @@ func build() (err error) {
 }
 
 // temporal returns the Temporal server that all tests share, and a client of it.
-func temporal(t *testing.T) (*devstack.Temporal, client.Client) {
+func temporal(t *testing.T) (*dev.Temporal, client.Client) {
 	t.Helper()
 	shared.once.Do(func() {
 		if shared.err = startTemporal(portOf(t, schematest.FreeAddr(t))); shared.err == nil {
@@ -80,8 +80,8 @@ func temporal(t *testing.T) (*devstack.Temporal, client.Client) {
 func startTemporal(port int) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the first time, it is built
 	defer cancel()
-	shared.temporal, err = devstack.StartTemporal(ctx, devstack.TemporalOptions{
-		Dir: filepath.Join(shared.dir, "temporal"), Port: port, Sync: devstack.SyncNever, Progress: os.Stderr,
+	shared.temporal, err = dev.StartTemporal(ctx, dev.TemporalOptions{
+		Dir: filepath.Join(shared.dir, "temporal"), Port: port, Sync: dev.SyncNever, Progress: os.Stderr,
 	})
 	return err
 }

@@ -23,12 +23,18 @@ type process struct {
 	done   chan struct{} // closed when it has ended
 }
 
-// startPawl runs the binary. It is killed when the test ends, if it still runs; then its log is shown if
-// the test has failed.
+// startPawl runs the pawl binary as startProgram does.
 func startPawl(t *testing.T, name string, prepare func(*exec.Cmd), args ...string) *process {
 	t.Helper()
+	return startProgram(t, shared.binary, name, prepare, args...)
+}
+
+// startProgram runs the program at path. It is killed when the test ends, if it still runs; then its log is shown if
+// the test has failed.
+func startProgram(t *testing.T, path, name string, prepare func(*exec.Cmd), args ...string) *process {
+	t.Helper()
 	p := &process{t: t, name: name, done: make(chan struct{})}
-	p.cmd = exec.Command(shared.binary, args...)
+	p.cmd = exec.Command(path, args...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	// What keeps a descendant's end of a pipe open must not keep us.
 	p.cmd.WaitDelay = time.Second

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/ingress/stripe"
 )
 

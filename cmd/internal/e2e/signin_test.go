@@ -69,6 +69,23 @@ console:
 	return s
 }
 
+// worker starts a worker beside the console, which executes the decisions that the console requests.
+func (s *signedIn) worker() {
+	s.t.Helper()
+	server, _ := temporal(s.t)
+	w := &world{t: s.t, dir: s.t.TempDir()}
+	w.write("database.url", s.db.Config().ConnString())
+	w.write("temporal.toml", fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = \"default\"\n", server.Addr()))
+	w.write("pawl.yaml", fmt.Sprintf(`
+database: file:database.url
+temporal: {config_file: temporal.toml, task_queue: %q}
+sources: {stripe: {provider: stripe, mode: live, secrets: [{value: env:SECRET}]}}
+sinks: {finance: {url: "http://finance.test"}, workspaces: {url: "http://workspaces.test"}, email: {address: "mail.test:25", from: "a@b.test"}}
+ops: {worker: "127.0.0.1:0"}
+`, "e2e-"+filepath.Base(filepath.Dir(w.dir))))
+	w.worker("")
+}
+
 // signIn follows a link to the console until the provider has let somebody in.
 func (s *signedIn) signIn(path string) {
 	s.t.Helper()
@@ -164,6 +181,7 @@ func TestConsole_OIDC_SignedOutEverywhere_CookieIsWorthNothing(t *testing.T) {
 // browser sends the cookie with the requests of an origin of the same site, and even that one gets nothing.
 func TestConsole_PageOfAnotherOrigin_DecidesAndFramesNothing(t *testing.T) {
 	s := newSignedIn(t)
+	s.worker()
 	s.signIn("/")
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

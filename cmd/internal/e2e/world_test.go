@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
+	"github.com/pawlhq/pawl/cmd/internal/dev/sandbox"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 

@@ -8,22 +8,22 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// cleanUp is the clean-up of docs/operations.md, of bodies of any age.
+// cleanUp returns the statement of docs/operations/database-growth.md that deletes old payloads, for payloads of any age.
 func cleanUp(t *testing.T) string {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/operations.md")
+	page, err := os.ReadFile("../../../docs/operations/database-growth.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, found := strings.Cut(string(page), `"delete from receipt_bodies b `)
 	sql, _, ended := strings.Cut(rest, `"`)
 	if !found || !ended || !strings.Contains(sql, "interval '90 days'") {
-		t.Fatal("docs/operations.md has no clean-up of bodies of 90 days any more")
+		t.Fatal("docs/operations/database-growth.md has no statement that deletes payloads after 90 days")
 	}
 	return "delete from receipt_bodies b " + strings.Replace(sql, "90 days", "0 days", 1)
 }

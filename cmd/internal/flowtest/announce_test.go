@@ -19,7 +19,7 @@ import (
 func TestAnnounce_WhatWasBefore_ToldAndProvisioned(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.exec(`insert into imports (source, provider, effects_from, finished_at) values ('stripe', 'stripe', jsonb_build_object('live', $1::timestamptz), now())`, bought)
+	r.exec(`insert into effects_from (mode, at, changed_by) values ('live', $1, 'a test')`, bought)
 	seed, fresh := "day0-"+uuid.NewString()[:8], "fresh-"+uuid.NewString()[:8]
 	r.result(r.receive(purchaseAt(t, seed, "invoice.paid", "starter", bought.Add(-1e9))), "")
 	r.result(r.receive(purchase(t, fresh, "invoice.paid", "starter")), "")

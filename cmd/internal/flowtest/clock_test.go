@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
@@ -62,7 +62,7 @@ func (r *rig) checkClock(e forge.Event, workflowID, branch string, want ...strin
 	first := r.Temporal.GetWorkflow(r.Context(), workflowID, "").GetRunID()
 	history := r.history(workflowID, first)
 	noCanary(r.T, history)
-	if *update {
+	if recording() {
 		writeGolden(r.T, workflows.ClockFlow, branch, history)
 	}
 	before := r.footprint()
@@ -78,18 +78,11 @@ func (r *rig) checkClock(e forge.Event, workflowID, branch string, want ...strin
 	}
 }
 
-func (r *rig) seed(branch string) string {
-	if *update {
-		return branch
-	}
-	return branch + "-" + uuid.NewString()[:8]
-}
-
 // What was planned to end ends by the clock: the workspace is suspended, and the run is one of the receipt that planned it.
 func TestAccountDue_PlannedEnd(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	seed := r.seed("planned-end")
+	seed := branchSeed("planned-end")
 	paid := purchaseAt(t, seed, "invoice.paid", "starter", bought)
 	r.result(r.receive(rename(t, paid, paid.ID+"_paid")), "")
 	end := time.Now().Add(48 * time.Hour)
@@ -122,7 +115,7 @@ func TestAccountDue_PlannedEnd(t *testing.T) {
 func TestAccountDue_Grace_Told(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	seed := r.seed("grace-over")
+	seed := branchSeed("grace-over")
 	paid := purchaseAt(t, seed, "invoice.paid", "starter", bought)
 	r.result(r.receive(rename(t, paid, paid.ID+"_paid")), "")
 	e := change(t, purchaseAt(t, seed, "customer.subscription.updated", "starter", time.Now().Truncate(time.Second)), func(body map[string]any) {
@@ -214,7 +207,7 @@ func TestRefundChanged_PaidBackInFull_WorkspaceReleased(t *testing.T) {
 func TestAccountDue_Dunning_Parks_AndGoesOn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *config.Config) { c.Policy.Apart = 0 }) // all comes within seconds here
-	seed := r.seed("reminded")
+	seed := branchSeed("reminded")
 	created := purchaseAt(t, seed, "customer.subscription.created", "starter", bought)
 	r.result(r.receive(rename(t, created, created.ID+"_created")), "")
 	e := purchaseAt(t, seed, "invoice.payment_failed", "starter", time.Now().Truncate(time.Second))
@@ -257,7 +250,7 @@ func TestAccountDue_Dunning_Parks_AndGoesOn(t *testing.T) {
 func TestAccountDue_Hold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	e := purchase(t, r.seed("held"), "invoice.paid", "starter")
+	e := purchase(t, branchSeed("held"), "invoice.paid", "starter")
 	r.result(r.receive(e), "")
 	r.status(e, receipt.Processed)
 	account := r.rows(`select id from accounts`)[0]

@@ -10,11 +10,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -42,7 +43,7 @@ func TestConnectedAccounts(t *testing.T) {
 	}
 	evil := happens("acct_evil", "acme", "invoice.paid", 0)
 	r.status(evil, receipt.Ignored)
-	if got := r.rows(`select reason_code from receipts where event_id = $1`, evil.ID); !slices.Equal(got, []string{"account_not_mapped"}) {
+	if got := r.rows(`select reason_code || substring(reason from '; .*') from receipts where event_id = $1`, evil.ID); !slices.Equal(got, []string{"account_not_mapped; 4900 minor units of USD were paid"}) {
 		t.Errorf("ignored because %q", got)
 	}
 	r.footprint() // waits for the outbox
@@ -114,7 +115,7 @@ func TestConnectedAccounts_Linked_WithoutRestart(t *testing.T) {
 	link := func(account string) (gained []string) {
 		t.Helper()
 		own := process.BillingPolicy(r.Config)
-		diff, err := operator.DiffLink(t.Context(), r.Pool, own, billing.Connected{Mode: "live", ID: "acct_9"}, account, nil)
+		diff, err := operator.DiffLink(t.Context(), r.Pool, own, fact.Connected{Mode: "live", ID: "acct_9"}, account, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/schema/receipt"
 )

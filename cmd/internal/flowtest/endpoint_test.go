@@ -62,7 +62,7 @@ func TestSchedule_Endpoint_OffAndOn(t *testing.T) {
 		if !strings.HasPrefix(came.Says, says) {
 			t.Errorf("came to %q, want %q", came.Says, says)
 		}
-		if *update {
+		if recording() {
 			writeGolden(t, "WatchEndpoint", "looked", r.history(workflowID, ""))
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -106,9 +106,7 @@ func TestEntryOrder_OutagesAndKills_RefundNeverFirst(t *testing.T) {
 	t.Parallel()
 	incidents := int(number(t, "PAWL_ENTRY_ORDER", schematest.OrLong[uint64](8, 40)))
 	r := newIdleRig(t, false, nil)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 1))
+	random := rand.New(rand.NewPCG(schematest.Seed(t, 1), 1))
 	faults := []string{
 		`{"service":"finance","next":%d,"status":404}`, `{"service":"finance","next":%d,"status":503}`,
 		`{"service":"finance","next":%d,"mode":"drop_after_accept"}`, `{"service":"finance","next":%d,"mode":"drop_before_accept"}`,

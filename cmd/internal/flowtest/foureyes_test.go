@@ -32,17 +32,18 @@ func (f failsOnce) UpdateWorkflow(ctx context.Context, o client.UpdateWorkflowOp
 // of is who decides about money in the name.
 func of(name string) func(*operator.Decision) {
 	return func(d *operator.Decision) {
-		d.By, d.Request = &operator.Person{Name: name, Roles: []role.Role{role.Admin}}, "by-"+name
+		d.By = &operator.Person{Identity: operator.Identity{Issuer: operator.IssuerLocal, Subject: name}, Name: name, Roles: []role.Role{role.Admin}}
+		d.Request = "by-" + name
 	}
 }
 
-// A parked run goes on when the second person has decided, also where that person's console dies between the record and
-// the run: the same request tells the run then. What moves no money takes one.
+// A parked run continues when the second person has decided, also if that person's console dies between the record and
+// the run: the same request reaches the run then. A retry needs one person.
 func TestFourEyes_ParkedRun_FollowsTheSecond(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	o := r.operator()
-	o.FourEyes, o.Temporal = map[string]int64{"usd": 1000}, failsOnce{r.Temporal, new(bool)}
+	o.FourEyes, o.Temporal = true, failsOnce{r.Temporal, new(bool)}
 	decide := func(who, verb string, e string, change ...func(*operator.Decision)) (*operator.Answer, error) {
 		d := operator.Decision{Verb: verb, Target: e, Why: "looked at it"}
 		for _, c := range append(change, of(who)) {
@@ -54,8 +55,8 @@ func TestFourEyes_ParkedRun_FollowsTheSecond(t *testing.T) {
 	e := purchase(t, "four-"+uuid.NewString()[:8], "invoice.paid", "starter")
 	id := r.receive(e)
 	r.status(e, receipt.NeedsReview)
-	for verb, four := range map[string]bool{operator.VerbRetry: false, operator.VerbResend: false, operator.VerbSkip: false, operator.VerbCompensate: true} {
-		p, err := o.Preview(r.Context(), operator.Decision{Verb: verb, Target: e.ID, By: &operator.Person{Name: "ada"}})
+	for verb, four := range map[string]bool{operator.VerbRetry: false, operator.VerbResend: true, operator.VerbSkip: true, operator.VerbCompensate: true} {
+		p, err := o.Preview(r.Context(), operator.Decision{Verb: verb, Target: e.ID, By: &operator.Person{Identity: operator.Identity{Issuer: operator.IssuerLocal, Subject: "ada"}, Name: "ada"}})
 		if err != nil || (p.FourEyes != "") != four {
 			t.Errorf("%s: %+v, %v; takes two: %t", verb, p, err, four)
 		}
@@ -64,13 +65,14 @@ func TestFourEyes_ParkedRun_FollowsTheSecond(t *testing.T) {
 	if err != nil || first.Pending == nil || first.Pending.Money["usd"] != 4900 {
 		t.Fatalf("ada: %+v, %v", first, err)
 	}
-	if _, err := decide("bob", operator.VerbCompensate, e.ID); err == nil || !strings.Contains(err.Error(), "killed") {
+	confirms := func(d *operator.Decision) { d.Confirms = first.Pending.ID }
+	if _, err := decide("bob", operator.VerbCompensate, e.ID, confirms); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Fatalf("bob, whose console dies: %v", err)
 	}
-	if _, err := decide("carol", operator.VerbCompensate, e.ID); err != nil {
-		t.Fatalf("carol, meanwhile: %v", err) // who asks for it once more; bob's stands
+	if _, err := decide("carol", operator.VerbCompensate, e.ID, confirms); err == nil || !strings.Contains(err.Error(), "waits for a second person no more") {
+		t.Fatalf("carol, meanwhile: %v", err)
 	}
-	if a, err := decide("bob", operator.VerbCompensate, e.ID); err != nil || !a.Repeated || a.Pending != nil {
+	if a, err := decide("bob", operator.VerbCompensate, e.ID, confirms); err != nil || !a.Repeated || a.Pending != nil {
 		t.Fatalf("bob again: %+v, %v", a, err)
 	}
 	if result := r.result(id, ""); result.Outcome != "compensated" {
@@ -84,18 +86,19 @@ func TestFourEyes_ParkedRun_FollowsTheSecond(t *testing.T) {
 	}
 }
 
-// Money that is given to an account counts whole, whenever it is booked. Another account is another decision.
+// Two people claim live money. Another account is another decision.
 func TestFourEyes_Claim(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	o := r.operator()
-	o.FourEyes = map[string]int64{"usd": 1000}
+	o.FourEyes = true
 	x := &telling{judged: judged{events: []happening{chargeOf(0, "pi_1", 1500, set("customer", nil))}}, tag: "-" + uuid.NewString()[:8],
 		begin: time.Now().Add(-4 * aDay).Truncate(time.Second), order: []int{0}}
 	r.come("it has ended", []string{r.deliver(x, 0)}, receipt.Processed)
-	claim := func(who, account string) *operator.Answer {
+	claim := func(who, account, confirms string) *operator.Answer {
 		t.Helper()
-		d := operator.Decision{Verb: operator.VerbClaim, Target: x.own("pi_1"), Why: "the customer's mail", Args: operator.Args{Account: account}}
+		d := operator.Decision{Confirms: confirms,
+			Verb: operator.VerbClaim, Target: x.own("pi_1"), Why: "the customer's mail", Args: operator.Args{Account: account}}
 		of(who)(&d)
 		a, err := o.Decide(r.Context(), d)
 		if err != nil {
@@ -103,16 +106,20 @@ func TestFourEyes_Claim(t *testing.T) {
 		}
 		return a
 	}
-	if a := claim("ada", x.own("acme")); a.Pending == nil || a.Pending.Money["usd"] != 1500 || a.Pending.Args["account"] != x.own("acme") {
+	if a := claim("ada", x.own("acme"), ""); a.Pending == nil || a.Pending.Money["usd"] != 1500 || a.Pending.Args["account"] != x.own("acme") {
 		t.Errorf("ada: %+v", a)
 	}
-	if a := claim("bob", x.own("globex")); a.Pending == nil || !strings.Contains(a.Says, "what ada had asked for") {
+	asked := claim("bob", x.own("globex"), "")
+	if a := asked; a.Pending == nil || !strings.Contains(a.Says, "what ada had asked for") {
 		t.Errorf("bob, for another account: %+v", a)
 	}
-	if a := claim("carol", x.own("globex")); a.Pending != nil || a.Result.(*operator.ClaimResult).For != x.own("globex") {
+	if a := claim("carol", x.own("globex"), asked.Pending.ID); a.Pending != nil || a.Result.(*operator.ClaimResult).For != x.own("globex") {
 		t.Errorf("carol: %+v", a)
 	}
 	r.until("it is booked", func() bool {
 		return len(r.rows(`select account from finance_entries where account = $1`, x.own("globex"))) == 1
+	})
+	r.until("nothing is due of it", func() bool {
+		return len(r.rows(`select why from due where object = $1`, x.own("pi_1"))) == 0
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/activities/stripe"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/quota"
@@ -119,6 +119,60 @@ func TestGaps_NeverDelivered_FoundAndFiledOnce(t *testing.T) {
 	}
 	if got := r.rows(`select action || ' ' || target || ' ' || actor from operator_actions`); !slices.Equal(got, []string{"file-gaps stripe ada"}) {
 		t.Errorf("audit trail %q", got)
+	}
+}
+
+// An event has come if its snapshot or its thin form was delivered, to whichever endpoint. A search at the endpoint of
+// either form finds the event that came in neither, and files it once.
+func TestGaps_ThinEvents_EitherFormCounts(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, neverHasty)
+	const events, lost = 105, 7 // more than a page
+	at := time.Now().Add(-time.Hour).Truncate(time.Second)
+	var snapshots, thin []forge.Event
+	for i := range events {
+		e := purchaseAt(t, fmt.Sprintf("form-%s-%d", uuid.NewString()[:8], i), "invoice.paid", "starter", at.Add(time.Duration(i)*time.Second))
+		snapshots, thin = append(snapshots, e), append(thin, thinOf(t, e))
+	}
+	r.tell(thin...)
+	for i := range events {
+		if thinToo := i%20 == 0; i != lost && (!thinToo || i%40 == 0) {
+			r.receive(snapshots[i])
+		}
+		if i%20 == 0 {
+			r.receive(thin[i])
+		}
+	}
+	search := func(ofThin bool) *operator.GapReport {
+		g := r.gaps()
+		g.Thin = ofThin
+		report, err := g.Find(t.Context(), at.Add(-time.Hour), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return report
+	}
+	if got := missing(search(false)); !slices.Equal(got, []string{snapshots[lost].ID}) {
+		t.Errorf("snapshot events missing: %v, want %s", got, snapshots[lost].ID)
+	}
+	report := search(true)
+	if got := missing(report); !slices.Equal(got, []string{thin[lost].ID}) || report.Listed != events {
+		t.Errorf("thin events missing: %v of %d, want %s", got, report.Listed, thin[lost].ID)
+	}
+	r.says("ada", operator.VerbFileGaps, "stripe", "the ingress was away", operator.Args{Found: report})
+	r.status(thin[lost], receipt.Processed)
+	for _, ofThin := range []bool{false, true} {
+		if again := search(ofThin); len(again.Missing) != 0 {
+			t.Errorf("still missing: %v", missing(again))
+		}
+	}
+	r.until("all is done", func() bool {
+		return r.rows(`select count(*)::text from receipts where status <> 'processed'`)[0] == "0"
+	})
+	for _, service := range []string{"finance", "email", "workspaces"} {
+		if n := r.done(service); n != events {
+			t.Errorf("%s has done %d, want %d", service, n, events)
+		}
 	}
 }
 

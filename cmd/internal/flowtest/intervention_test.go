@@ -58,7 +58,7 @@ func TestIntervention_Cancelled_ByWhomAndWhy(t *testing.T) {
 	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
-	const want = "cancelled: the run was cancelled in Temporal by ada@laptop (customer called); what was done stays done. It was parked: finance-export is failed"
+	const want = "cancelled: the run was cancelled in Temporal by ada@laptop (customer called); executed effects stay. It was parked: finance-export is failed"
 	if reason := r.rows(`select reason from receipts`)[0]; !strings.HasPrefix(reason, want) {
 		t.Errorf("reason %q, want %q", reason, want)
 	}

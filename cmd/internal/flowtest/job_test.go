@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	enumspb "go.temporal.io/api/enums/v1"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/job"
@@ -108,7 +108,7 @@ func TestJob_Retry_EachOnce_RefusedIsAResult(t *testing.T) {
 	}
 	other := *j
 	other.Action = workflows.UpdateSkip
-	if _, err := b.start(id, &other); err == nil || !strings.Contains(err.Error(), "is taken by another job") {
+	if _, err := b.start(id, &other); err == nil || !strings.Contains(err.Error(), "belongs to start-job of "+id) {
 		t.Errorf("another request of the same ID: %v", err)
 	}
 	b.await(id, "finished", state(job.Finished))
@@ -132,7 +132,7 @@ func TestJob_Retry_EachOnce_RefusedIsAResult(t *testing.T) {
 	if _, rows, err := b.operator().Audit.Verify(t.Context(), ""); err != nil || rows != 13 {
 		t.Errorf("audit trail: %d rows, %v", rows, err)
 	}
-	if *update {
+	if recording() {
 		writeGolden(t, "Job", "finished", b.history(workflows.JobInput{ID: id}.WorkflowID(), ""))
 	}
 }
@@ -189,7 +189,7 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 	if got, err := bob("pause", "finance complains", "one"); err != nil || !got.Repeated || stateOf(got) != job.Paused {
 		t.Errorf("repeated: %+v, %v", got, err)
 	}
-	if _, err := bob("cancel", "enough", "one"); err == nil || !strings.Contains(err.Error(), "request ID one stands for pause-job of "+id+" by bob") {
+	if _, err := bob("cancel", "enough", "one"); err == nil || !strings.Contains(err.Error(), "request ID one belongs to pause-job of "+id) {
 		t.Errorf("another decision under the same request ID: %v", err)
 	}
 	if _, err := bob("pause", "again", ""); err == nil || !strings.Contains(err.Error(), "paused already") {
@@ -238,7 +238,7 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 	if got := b.rows(`select action from operator_actions where actor = 'bob' order by id`); fmt.Sprint(got) != "[pause-job resume-job cancel-job]" {
 		t.Errorf("audit %v", got)
 	}
-	if *update {
+	if recording() {
 		writeGolden(t, "Job", "paused-resumed-cancelled", b.history(workflowID, ""))
 	}
 }
@@ -283,7 +283,7 @@ func TestJob_CommandDiesBeforeTheStart_WorkerStartsIt(t *testing.T) {
 	if err := pgx.BeginFunc(t.Context(), b.Pool, func(tx pgx.Tx) error { return job.MakeIn(t.Context(), tx, j.Job, items) }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Pool.Exec(t.Context(), `update jobs set created_at = created_at - interval '1 minute'`); err != nil {
+	if _, err := b.eyes.Exec(t.Context(), `update jobs set created_at = created_at - interval '1 minute'`); err != nil {
 		t.Fatal(err)
 	}
 	b.await(id, "under way", func(d *operator.JobDetails) bool { return d.Done >= 1 })
@@ -324,7 +324,7 @@ func TestJob_RunCancelledInTemporal_JobCancelled(t *testing.T) {
 	if err := b.Temporal.GetWorkflow(t.Context(), workflowID, "").Get(t.Context(), nil); err != nil {
 		t.Errorf("the run ended with %v", err)
 	}
-	if *update {
+	if recording() {
 		writeGolden(t, "Job", "run-cancelled", b.history(workflowID, ""))
 	}
 }

@@ -230,6 +230,12 @@ func dispute(event string, at time.Duration, status string, transactions []any, 
 	}, edits...)
 }
 
+func suspicion(at time.Duration) happening {
+	return tell("radar.early_fraud_warning.created", at, payload{
+		"id": "issfr_1", "object": "radar.early_fraud_warning", "actionable": true, "charge": "ch_pi_1", "payment_intent": "pi_1", "fraud_type": "misc",
+	})
+}
+
 func creditNote(event string, at time.Duration, status string, before, after int, edits ...edit) happening {
 	return tell("credit_note."+event, at, payload{
 		"id": "cn_1", "object": "credit_note", "amount": before + after, "pre_payment_amount": before, "post_payment_amount": after, "currency": "usd",

@@ -146,10 +146,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 			events: []happening{
 				subscription("created", 0, "active", items(
 					item("pro", 2), item("audit", 7),
-					item("use", 0, func(i payload) {
-						i["price"].(payload)["recurring"] = payload{"interval": "month", "usage_type": "metered"}
-						delete(i, "quantity")
-					}),
+					item("use", 0, metered),
 				)),
 			},
 			want: []string{"sub_1: acme active pro 2", "sub_1 grants pro 2 audit-log", "acme: active pro 2 +audit-log"},

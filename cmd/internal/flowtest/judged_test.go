@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -14,16 +15,17 @@ import (
 
 	"github.com/google/uuid"
 
+	stripeapi "github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A judged case is a story as Stripe tells it, and what comes of it by the words of the billing model. Each is delivered
-// in the order given, and shuffled with an event that comes twice; that one in the objects of an older version of
-// Stripe's API. The first of a test, and each in the long form, comes backwards and all at once as well. What is wanted
-// is wanted in every order.
+// A judged case is a story as Stripe tells it, and its end by the billing model. Each is delivered in the given order and
+// shuffled, with an event that comes twice. The first of a test, each with storm, and each in the long form is also
+// delivered in reverse and all at once. Every telling has its own version of Stripe's API: see [judged.tellings]. The end
+// is the same in each.
 type judged struct {
 	// name is the story, and the rule that decides it.
 	name string
@@ -37,11 +39,31 @@ type judged struct {
 	letters []string
 	// subjects are words that subjects of the mails begin with, where the events come in the order given.
 	subjects []string
+	// says is a text in a letter of the last event, if the events come in the order given.
+	says string
+	// sums are the cash and the tax of all entries by account and currency, in every order; nil if the case is about
+	// something else. A case with sums can do without want.
+	sums []string
 	// due is what is to be asked about where nothing settles it, in every order; nil where the case is about something else.
 	due []string
-	// inOrder leaves out the other orders, basil the objects of the older version, which cannot tell it; old those of the
-	// newer one.
+	// decide answers the one event of the story that waits for a person, "" for stories without one.
+	decide string
+	// inOrder leaves out the other orders. basil leaves out the versions before 2025-03-31.basil, and old leaves out the
+	// versions from 2024-10-28.acacia on.
 	inOrder, basil, old bool
+	// keyless tells the story without a key, also on a stage with one: its end is another if Stripe can be asked.
+	keyless bool
+	// storm delivers the story in reverse and all at once in the short form, too.
+	storm bool
+	// never is a plan that no workspace of the story has at any time.
+	never string
+	// inParts compares the payments of an invoice by sums alone in the other orders: what is paid in parts is one entry if
+	// the paid invoice comes first.
+	inParts bool
+	// untold lists the events that only the stand-in of Stripe's API receives.
+	untold []int
+	// cut is applied to the delivered events. The stand-in of Stripe's API shows the whole objects.
+	cut edit
 }
 
 // telling is a story as it is delivered in one order, under names of its own.
@@ -53,13 +75,15 @@ type telling struct {
 	how   string
 	// storm has all events come at the same moment.
 	storm bool
-	// older has the objects in the shape of an older version.
+	// version is the version of the events. It is Stripe's newest if it is empty, or 2023-10-16 with older.
+	version string
+	// older gives the objects the shape from before basil.
 	older bool
 }
 
 // What names in a story each telling has its own of, its mark on them, and a time as the queries write it.
 var (
-	ownName = regexp.MustCompile(`^((sub|in|cus|ch|pi|re|dp|cs|cn|txn|inpay|acct|il|ii|si)_\w+|acme|umbrella|hooli)$`)
+	ownName = regexp.MustCompile(`^((sub|in|cus|ch|pi|re|dp|cs|cn|txn|issfr|inpay|acct|il|ii|si)_\w+|acme|umbrella|hooli)$`)
 	tagged  = regexp.MustCompile(`-[0-9a-f]{8}-v(\d+)`)
 	instant = regexp.MustCompile(`@(\d+)`)
 	// asksToPay is a letter that asks for the payment of an invoice.
@@ -96,16 +120,18 @@ func (x *telling) render(value any) any {
 	return value
 }
 
-// event is the nth event of a story, as it is delivered.
-func (x *telling) event(n int) forge.Event {
-	h := x.events[n]
-	version, data := "2026-08-26.dahlia", map[string]any{"object": x.render(h.object)}
+// event is the nth event of a story with its whole object.
+func (x *telling) event(n int) forge.Event { return x.envelope(n, x.events[n]) }
+
+// envelope makes the nth event of a story.
+func (x *telling) envelope(n int, h happening) forge.Event {
+	version, data := cmp.Or(x.version, stripeapi.Version), map[string]any{"object": x.render(h.object)}
 	if h.previous != nil {
 		data["previous_attributes"] = x.render(h.previous)
 	}
 	if x.older {
-		version = "2023-10-16"
-		older(data["object"].(map[string]any), x.invoicesOfPayments())
+		version = cmp.Or(x.version, "2023-10-16")
+		older(data["object"].(map[string]any), version, x.invoicesOfPayments())
 		if previous, found := data["previous_attributes"].(map[string]any); found {
 			periodsUp(previous)
 		}
@@ -127,8 +153,12 @@ func (x *telling) event(n int) forge.Event {
 // deliver keeps the nth event of a story as the ingress does, and hands it over.
 func (r *rig) deliver(x *telling, n int) (id string) {
 	r.Helper()
-	h, e := x.events[n], x.event(n)
-	mode := "live"
+	h := x.events[n]
+	if x.cut != nil {
+		h.object = maps.Clone(h.object)
+		x.cut(&h)
+	}
+	e, mode := x.envelope(n, h), "live"
 	if h.test {
 		mode = "test"
 	}
@@ -144,6 +174,42 @@ func (r *rig) happened(x *telling) {
 	for n := range x.events {
 		r.tell(x.event(n))
 	}
+	for n, h := range x.movedSince() {
+		r.tell(x.envelope(len(x.events)+n, h))
+	}
+}
+
+// movedSince returns the charges of a story as Stripe shows them in the end: with the sum of the refunds that succeeded,
+// and whether they are disputed. Most stories deliver no event of that.
+func (x *telling) movedSince() (charges []happening) {
+	refunds, disputed, end := map[any]happening{}, map[any]bool{}, time.Duration(0)
+	for _, h := range x.events {
+		end = max(end, h.at+time.Second)
+		switch before := refunds[h.object["id"]]; h.object["object"] {
+		case "refund":
+			if before.object == nil || h.at >= before.at {
+				refunds[h.object["id"]] = h
+			}
+		case "dispute":
+			disputed[h.object["charge"]] = true
+		}
+	}
+	for _, h := range x.events {
+		if h.kind != "charge.succeeded" {
+			continue
+		}
+		charge, sum, amount := maps.Clone(h.object), 0, h.object["amount"].(int)
+		for _, of := range refunds {
+			if of.object["charge"] == charge["id"] && of.object["status"] == "succeeded" {
+				sum += of.object["amount"].(int)
+			}
+		}
+		if sum > 0 || disputed[charge["id"]] {
+			charge["amount_refunded"], charge["refunded"], charge["disputed"] = sum, sum == amount, disputed[charge["id"]]
+			charges = append(charges, tell("charge.updated", end, charge))
+		}
+	}
+	return charges
 }
 
 // invoicesOfPayments are what an older version's charges say themselves.
@@ -157,58 +223,97 @@ func (x *telling) invoicesOfPayments() map[string]any {
 	return invoices
 }
 
-// tellings are the orders in which a case is tried: all, or those of the short form.
-func (c judged) tellings(now time.Time, shuffles uint64, every bool) (all []*telling) {
+// tellings returns the orders and versions in which a case is tried. Each shuffle, reversal and storm takes the next
+// version, and case n begins with the nth, so that the cases of a test cover all versions. A telling in the given order
+// has Stripe's newest.
+func (c judged) tellings(now time.Time, n int, shuffles uint64, every bool) (all []*telling) {
 	given := make([]int, len(c.events))
 	for i := range given {
 		given[i] = i
 	}
-	add := func(how string, order []int, older bool) {
-		if older = older || c.old; older {
-			order = slices.DeleteFunc(slices.Clone(order), func(n int) bool { return c.events[n].kind == "invoice_payment.paid" })
+	versions := c.versions()
+	add := func(how string, order []int, version string) *telling {
+		x := &telling{judged: c, begin: now.Add(-cmp.Or(c.ago, 20*aDay)).Truncate(time.Second), order: order, how: how, version: version}
+		if x.older = version != "" && version < basilVersion; x.older {
+			x.order = slices.DeleteFunc(slices.Clone(order), func(n int) bool { return c.events[n].kind == "invoice_payment.paid" })
 		}
-		all = append(all, &telling{judged: c, begin: now.Add(-cmp.Or(c.ago, 20*aDay)).Truncate(time.Second), order: order, how: how, older: older})
+		x.order = slices.DeleteFunc(slices.Clone(x.order), func(n int) bool { return slices.Contains(c.untold, n) })
+		all = append(all, x)
+		return x
 	}
-	add("in the order given", given, false)
+	next := func() string {
+		n++
+		return versions[(n-1)%len(versions)]
+	}
+	if c.old {
+		add(inTheOrderGiven, given, versions[0])
+	} else {
+		add(inTheOrderGiven, given, "")
+	}
 	if c.inOrder {
 		return all
-	}
-	if len(given) > 1 && every {
-		backwards := slices.Clone(given)
-		slices.Reverse(backwards)
-		add("backwards", backwards, false)
-		add("all at once, each twice", slices.Concat(backwards, given), false)
-		all[len(all)-1].storm = true
 	}
 	for seed := range shuffles {
 		random := rand.New(rand.NewPCG(seed, 7))
 		order := slices.Clone(given)
 		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		order = append(order, given[random.IntN(len(given))])
-		if c.basil {
-			add(fmt.Sprintf("shuffled %d", seed), order, false)
-			continue
-		}
-		add(fmt.Sprintf("shuffled %d, in an older version", seed), order, true)
+		add(fmt.Sprint("shuffled ", seed), append(order, given[random.IntN(len(given))]), next())
+	}
+	if len(given) > 1 && (every || c.storm) {
+		backwards := slices.Clone(given)
+		slices.Reverse(backwards)
+		add("backwards", backwards, next())
+		add("all at once, each twice", slices.Concat(backwards, given), next()).storm = true
 	}
 	return all
 }
+
+const inTheOrderGiven = "in the order given"
 
 // judge tries the cases with one policy, and compares what came of each with what is wanted. PAWL_SHUFFLES says how often
 // each is shuffled.
 func judge(t *testing.T, cases []judged, tune func(*config.Config)) {
 	t.Helper()
-	judgeWith(t, cases, tune, func(*rig) {})
+	stage{tune: tune}.judge(t, cases)
 }
 
 // judgeWith is judge in a world that prepare has made other than usual.
 func judgeWith(t *testing.T, cases []judged, tune func(*config.Config), prepare func(*rig)) {
 	t.Helper()
+	stage{tune: tune, prepare: prepare}.judge(t, cases)
+}
+
+// A stage is a world in which stories are told.
+type stage struct {
+	tune func(*config.Config)
+	// key is set if the source has a key of Stripe's API, which shows the objects of a story as they are at its end.
+	key bool
+	// prepare runs before the first event, and then after the last one. Both can be nil.
+	prepare, then func(*rig)
+}
+
+// settlePasses ends policy.settle for money of which no event reports what it paid for.
+func settlePasses(r *rig) {
+	r.Helper()
+	r.exec(`update due set at = now(), next_at = now() where why = 'book'`)
+	r.settled()
+}
+
+func (s stage) judge(t *testing.T, cases []judged) {
+	t.Helper()
+	if s.key {
+		without := s
+		without.key = false
+		if apart := slices.DeleteFunc(slices.Clone(cases), func(c judged) bool { return !c.keyless }); len(apart) > 0 {
+			without.judge(t, apart)
+		}
+		cases = slices.DeleteFunc(slices.Clone(cases), func(c judged) bool { return c.keyless })
+	}
 	shuffles := number(t, "PAWL_SHUFFLES", 1)
 	var all []*telling
 	every := true
-	for _, c := range cases {
-		all = append(all, c.tellings(time.Now(), shuffles, every)...)
+	for n, c := range cases {
+		all = append(all, c.tellings(time.Now(), n, shuffles, every)...)
 		every = schematest.Long() || every && (c.inOrder || len(c.events) < 2)
 	}
 	ours, mapped := uuid.NewString()[:8], map[string]string{} // all rigs share one Temporal
@@ -216,15 +321,22 @@ func judgeWith(t *testing.T, cases []judged, tune func(*config.Config), prepare 
 		x.tag = fmt.Sprintf("-%s-v%d", ours, n)
 		mapped["acct_9"+x.tag] = "globex" + x.tag
 	}
-	r := newRig(t, func(c *config.Config) {
+	r := newRigWith(t, s.key, func(c *config.Config) {
 		c.Plans.Prices["price_audit"] = config.Price{Adds: []string{"audit-log"}}
 		c.Plans.Prices["price_fee"] = config.Price{Plan: "pro", Seats: "none"}
 		mapAccounts(c, mapped)
-		if tune != nil {
-			tune(c)
+		if s.tune != nil {
+			s.tune(c)
 		}
 	})
-	prepare(r)
+	if s.prepare != nil {
+		s.prepare(r)
+	}
+	if s.key {
+		for _, x := range all {
+			r.happened(x)
+		}
+	}
 	rounds := 0
 	for _, x := range all {
 		rounds = max(rounds, len(x.order))
@@ -245,7 +357,20 @@ func judgeWith(t *testing.T, cases []judged, tune func(*config.Config), prepare 
 		r.come("they have ended, or are parked", slices.Compact(sent), receipt.Processed, receipt.Compensated, receipt.NeedsReview, receipt.Ignored, receipt.Dead)
 		r.settled()
 	}
-	seen, letters, due := r.sight(judgedSQL), r.sight(judgedLettersSQL), r.sight(judgedDueSQL)
+	r.answer(all)
+	if s.then != nil {
+		s.then(r)
+	}
+	if s.key {
+		r.sameCash(all)
+	}
+	seen, letters, due, sums := r.sight(judgedSQL), r.sight(judgedLettersSQL), r.sight(judgedDueSQL), r.sight(judgedSumsSQL)
+	had := map[string][]string{}
+	for _, w := range r.journal("workspaces") {
+		if tag := tagged.FindStringSubmatch(w.Account); tag != nil {
+			had[tag[1]] = append(had[tag[1]], fmt.Sprint(w.Body["plan"]))
+		}
+	}
 	mails := map[string][]string{}
 	for _, m := range r.journal("email") {
 		if tag := tagged.FindStringSubmatch(m.Account); tag != nil {
@@ -253,17 +378,29 @@ func judgeWith(t *testing.T, cases []judged, tune func(*config.Config), prepare 
 		}
 	}
 	for n, x := range all {
+		if x.never != "" && slices.Contains(had[strconv.Itoa(n)], x.never) {
+			t.Errorf("%s\n%s: the workspace had %q", x.name, x.told(), had[strconv.Itoa(n)])
+		}
 		for _, subject := range x.subjects {
 			begins := func(s string) bool { return strings.HasPrefix(s, subject) }
-			if got := mails[strconv.Itoa(n)]; x.how == "in the order given" && !slices.ContainsFunc(got, begins) {
+			if got := mails[strconv.Itoa(n)]; x.how == inTheOrderGiven && !slices.ContainsFunc(got, begins) {
 				t.Errorf("%s\nmails %q, want one %q", x.name, got, subject)
 			}
 		}
-		got, want := slices.Sorted(slices.Values(x.relative(seen[n]))), slices.Sorted(slices.Values(x.want))
-		if diff := differs(got, want); diff != "" {
-			t.Errorf("%s\n%s:\n%s", x.name, x.how, diff)
+		if x.how == inTheOrderGiven && !strings.Contains(r.lettersOf(x), x.says) {
+			t.Errorf("%s\nletters %q, want one with %q", x.name, r.lettersOf(x), x.says)
 		}
-		if sent := slices.Sorted(slices.Values(x.relative(letters[n]))); x.letters != nil && x.how == "in the order given" && !slices.Equal(sent, x.letters) {
+		if x.sums != nil && !slices.Equal(sums[n], x.sums) {
+			t.Errorf("%s\n%s: the entries add up to %q, want %q", x.name, x.told(), sums[n], x.sums)
+		}
+		got, want := slices.Sorted(slices.Values(x.relative(seen[n]))), slices.Sorted(slices.Values(x.want))
+		if x.inParts && x.how != inTheOrderGiven {
+			got, want = withoutPayments(got), withoutPayments(want)
+		}
+		if diff := differs(got, want); diff != "" && x.want != nil {
+			t.Errorf("%s\n%s:\n%s", x.name, x.told(), diff)
+		}
+		if sent := slices.Sorted(slices.Values(x.relative(letters[n]))); x.letters != nil && x.how == inTheOrderGiven && !slices.Equal(sent, x.letters) {
 			t.Errorf("%s\nletters %q, want %q", x.name, sent, x.letters)
 		}
 		asks := map[string]int{} // letters that ask for the payment of an invoice, of which one goes out a day
@@ -274,16 +411,59 @@ func judgeWith(t *testing.T, cases []judged, tune func(*config.Config), prepare 
 		}
 		for invoice, sent := range asks {
 			if sent > 1 {
-				t.Errorf("%s\n%s: %d letters within the minute ask for the payment of %s: %q", x.name, x.how, sent, invoice, letters[n])
+				t.Errorf("%s\n%s: %d letters within the minute ask for the payment of %s: %q", x.name, x.told(), sent, invoice, letters[n])
 			}
 		}
 		if x.due != nil && !slices.Equal(due[n], x.due) {
-			t.Errorf("%s\n%s: due is %q, want %q", x.name, x.how, due[n], x.due)
+			t.Errorf("%s\n%s: due is %q, want %q", x.name, x.told(), due[n], x.due)
 		}
 	}
 	if lines := r.rebuild(); len(lines) > 0 {
 		t.Errorf("a rebuild differs: %q", lines)
 	}
+}
+
+// told is how a story was delivered.
+func (x *telling) told() string {
+	return fmt.Sprintf("%s, in %s", x.how, cmp.Or(x.version, stripeapi.Version))
+}
+
+func withoutPayments(lines []string) []string {
+	return slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "booked payment ") })
+}
+
+// lettersOf returns the letters of the last event of a story that has a text to look for.
+func (r *rig) lettersOf(x *telling) (text string) {
+	r.Helper()
+	if x.says == "" {
+		return ""
+	}
+	shown, err := r.operator().ShowLetters(r.Context(), x.event(len(x.events)-1).ID)
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, l := range shown {
+		text += l.Letter.Text
+	}
+	return text
+}
+
+// answer answers what the stories that decide have parked.
+func (r *rig) answer(all []*telling) {
+	r.Helper()
+	for _, x := range all {
+		if x.decide == "" {
+			continue
+		}
+		parked := r.rows(`select event_id from receipts where status = 'needs_review' and event_id like '%' || $1`, x.tag)
+		if len(parked) != 1 {
+			r.Errorf("%s\n%s: %q wait for a person, want one event", x.name, x.how, parked)
+			continue
+		}
+		r.mustAsk(x.decide, forge.Event{ID: parked[0]})
+		r.come("it has ended", parked, receipt.Processed, receipt.Compensated)
+	}
+	r.settled()
 }
 
 func differs(got, want []string) string {
@@ -366,10 +546,10 @@ var judgedSQL = []string{
 	`select 'features of ' || id || ' differ' from accounts a where array(select feature from entitlements e where e.account = a.id and e.mode = a.mode and enabled order by 1) <>
 	    array(select unnest(target_features) order by 1)`,
 	`select concat_ws(' ', 'booked', kind, object, amount, currency, 'tax ' || nullif(tax, 0)) from finance_entries`,
-	`select concat_ws(' ', 'mailed', kind, split_part(key, ':', -1)) from effects where kind in ('receipt-email', 'order-email') and state = 'done'`,
+	`select concat_ws(' ', 'mailed', kind, split_part(replace(key, ':withheld', ''), ':', -1)) from effects where kind in ('receipt-email', 'order-email', 'correction-notice') and state = 'done'`,
 	`select concat_ws(' ', 'told', type, coalesce(data->>'refund', data->>'dispute', data->>'checkout', data->>'invoice', data->>'subscription'), data->>'attempt') from outbox
 	  where type not in ('access.changed', 'subscription.changed') and type not like 'task.%'`,
-	`select concat_ws(' ', 'task', kind, coalesce(substring(object from '(?:live|test):(.*)'), object), state) from tasks where kind <> 'release' and not (kind = 'unknown_price' and state = 'cancelled')`,
+	`select concat_ws(' ', 'task', kind, coalesce(substring(object from '(?:live|test):(.*)'), object), state) from tasks where kind <> 'release' and not (kind in ('unknown_price', 'reconcile') and state = 'cancelled')`,
 	`select distinct concat_ws(' ', status, reason_code) || substring(event_id from '-[0-9a-f]{8}-v\d+') from receipts where status in ('ignored', 'dead')`,
 	`select distinct concat_ws(' ', 'failed', key, case error_class when 'permanent' then 'refused' else error end) from effects where state in ('failed', 'uncertain')`,
 }
@@ -378,5 +558,8 @@ var judgedLettersSQL = []string{`
 select concat_ws(' ', replace(kind, '-notice', ''), case when kind in ('trial-ending-notice', 'access-ending-notice') then split_part(key, ':', 4) || ' @' || split_part(key, ':', 5) else substring(key from '(?:live|test):(.*)') end) from effects
  where kind in ('action-required-notice', 'dunning-notice', 'trial-ending-notice', 'subscription-changed-notice', 'subscription-ended-notice',
    'access-ending-notice', 'access-ended-notice') and state = 'done'`}
+
+var judgedSumsSQL = []string{`select concat_ws(' ', account, currency, sum(cash), 'tax', sum(case when kind in ('refund', 'credit', 'reversal') then -tax else tax end)) from finance_entries
+ group by account, currency order by 1`}
 
 var judgedDueSQL = []string{`select 'settle ' || object from due where why = 'settle'`}

@@ -2,9 +2,24 @@ package flowtest
 
 import "maps"
 
-// older gives an object the shape of Stripe's version 2023-10-16, before basil: periods on the subscription, an invoice's
-// subscription, taxes and prices in its own fields, and the invoice on the charge. invoices are those of payments.
-func older(o map[string]any, invoices map[string]any) {
+// basilVersion is the first version in the shape in which the stories are written.
+const basilVersion = "2025-03-31.basil"
+
+// versions are the versions in which a case can be told, beside Stripe's newest.
+func (c judged) versions() []string {
+	switch {
+	case c.old:
+		return []string{"2023-10-16", "2024-09-30.acacia"}
+	case c.basil:
+		return []string{basilVersion, "2025-09-30.clover", "2026-08-26.dahlia"}
+	}
+	return []string{"2023-10-16", basilVersion, "2024-10-28.acacia", "2026-08-26.dahlia", "2025-09-30.clover"}
+}
+
+// older gives an object the shape of a version before basil: periods on the subscription, an invoice's subscription, taxes
+// and prices in its own fields, and the invoice on the charge and the payment intent. invoices has the invoice of each
+// payment intent.
+func older(o map[string]any, version string, invoices map[string]any) {
 	switch o["object"] {
 	case "subscription":
 		periodsUp(o)
@@ -12,7 +27,12 @@ func older(o map[string]any, invoices map[string]any) {
 		olderInvoice(o)
 	case "charge":
 		o["invoice"] = invoices[o["payment_intent"].(string)]
+	case "payment_intent":
+		o["invoice"] = invoices[o["id"].(string)]
 	case "credit_note":
+		if _, newer := o["post_payment_amount"]; !newer || version >= "2024-10-28" {
+			return
+		}
 		o["type"], o["refund"] = "post_payment", nil
 		if o["post_payment_amount"] == 0 {
 			o["type"] = "pre_payment"

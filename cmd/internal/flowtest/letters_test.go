@@ -37,7 +37,7 @@ func TestLetters_ShownAsTheyGoOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Config.Mail.Set = none
-	if off := shown(workflows.WillLeave); off.Why != "the letter receipt is off" || off.Letter.Text != "" {
+	if off := shown(workflows.WillLeave); off.Why != "the e-mail receipt is switched off" || off.Letter.Text != "" {
 		t.Errorf("off: %+v, %+v", off, off.Letter)
 	}
 	r.Config.Mail.Set = all

@@ -120,7 +120,7 @@ func TestLost_ManyParked_OneTerminated_NoticedWithinAMinute(t *testing.T) {
 		return one(`select count(*)::text from receipts where status = 'processing'`) == strconv.Itoa(parked)
 	})
 	t.Logf("%d runs have begun in %s", parked, time.Since(began).Round(time.Second))
-	if _, err := r.Pool.Exec(t.Context(), `update receipts set status = 'needs_review', reason = 'plan_unknown: by hand', updated_at = now() - interval '1 hour'`); err != nil {
+	if _, err := r.eyes.Exec(t.Context(), `update receipts set status = 'needs_review', reason = 'plan_unknown: by hand', updated_at = now() - interval '1 hour'`); err != nil {
 		t.Fatal(err)
 	}
 	victim := one(`select workflow_id from receipts order by id offset $1 limit 1`, parked/2)

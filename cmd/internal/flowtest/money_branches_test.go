@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )

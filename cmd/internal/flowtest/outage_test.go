@@ -10,7 +10,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/converter"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -25,7 +25,7 @@ func TestOutage_NobodyParks_DoneWhenTheSinkIsBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, neverHasty)
-			if _, err := r.Pool.Exec(t.Context(), `drop trigger pass_time on effects`); err != nil {
+			if _, err := r.eyes.Exec(t.Context(), `drop trigger pass_time on effects`); err != nil {
 				t.Fatal(err)
 			}
 			r.fault(fault)
@@ -41,7 +41,7 @@ func TestOutage_NobodyParks_DoneWhenTheSinkIsBack(t *testing.T) {
 			r.until("all wait", func() bool {
 				return r.rows(`select count(*)::text from receipts where status = 'retrying' and reason_code = 'sink_out'`)[0] == fmt.Sprint(invoices)
 			})
-			if got := r.rows(`select reason from receipts where event_id = $1`, first.ID)[0]; !strings.HasPrefix(got, "sink_out: finance is out since ") {
+			if got := r.rows(`select reason from receipts where event_id = $1`, first.ID)[0]; !strings.HasPrefix(got, "sink_out: finance has been down since ") {
 				t.Errorf("the receipt's reason is %q", got)
 			}
 			r.until("it has been probed", func() bool {
@@ -52,7 +52,7 @@ func TestOutage_NobodyParks_DoneWhenTheSinkIsBack(t *testing.T) {
 			}
 			r.until("a timer names the sink", func() bool { // the receipt says it before the run's task ends
 				got := r.timers(firstRun)
-				return len(got) > 0 && strings.Contains(got[0], "finance-export waits: finance is out since ")
+				return len(got) > 0 && strings.Contains(got[0], "finance-export waits: finance has been down since ")
 			})
 			r.clearFaults()
 			r.until("all is done", func() bool {
@@ -72,14 +72,14 @@ func TestOutage_NobodyParks_DoneWhenTheSinkIsBack(t *testing.T) {
 func TestOutage_TimeIsOver_Dead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, neverHasty)
-	if _, err := r.Pool.Exec(t.Context(), `drop trigger pass_time on effects`); err != nil {
+	if _, err := r.eyes.Exec(t.Context(), `drop trigger pass_time on effects`); err != nil {
 		t.Fatal(err)
 	}
 	r.fault(`{"service":"finance","next":100000,"status":401}`)
 	e := purchase(t, "over-"+uuid.NewString()[:8], "invoice.paid", "starter")
 	r.receive(e)
 	r.until("it waits", func() bool { return len(r.rows(`select id::text from receipts where reason_code = 'sink_out'`)) == 1 })
-	if _, err := r.Pool.Exec(t.Context(), `update effects set tried_since = tried_since - $1::interval where state = 'failed'`, 25*time.Hour); err != nil {
+	if _, err := r.eyes.Exec(t.Context(), `update effects set tried_since = tried_since - $1::interval where state = 'failed'`, 25*time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	r.until("it is dead", func() bool {

@@ -17,11 +17,11 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// everyRow is what stands in every table but that of who has looked, with the transaction that has written it.
+// everyRow returns the rows of every table, each with the transaction that has written it.
 func (r *rig) everyRow() map[string]string {
 	r.Helper()
 	rows := map[string]string{}
-	for _, table := range r.rows(`select tablename::text from pg_tables where schemaname = current_schema() and tablename <> 'looks' order by 1`) {
+	for _, table := range r.rows(`select tablename::text from pg_tables where schemaname = current_schema() order by 1`) {
 		rows[table] = strings.Join(r.rows(`select xmin || ' ' || t::text from `+table+` t order by 1`), "\n")
 	}
 	return rows
@@ -75,17 +75,18 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 		says    map[string]workflows.Will
 		outcome receipt.Status
 		books   int64
+		uses    string
 	}{
 		workflows.UpdateRetry: {workflows.DecisionInput{}, map[string]workflows.Will{
 			"apply-facts": workflows.WillStay, "provision-workspace": workflows.WillStay, "finance-export": workflows.WillRun, "receipt-email": workflows.WillStay,
-		}, receipt.Processed, 4900},
+		}, receipt.Processed, 4900, "unchanged"},
 		workflows.UpdateSkip: {workflows.DecisionInput{Effect: "finance-export"}, map[string]workflows.Will{
 			"apply-facts": workflows.WillStay, "provision-workspace": workflows.WillStay, "finance-export": workflows.WillSkip, "receipt-email": workflows.WillStay,
-		}, receipt.Processed, 0},
+		}, receipt.Processed, 0, "unchanged"},
 		workflows.UpdateCompensate: {workflows.DecisionInput{}, map[string]workflows.Will{
 			"apply-facts": workflows.WillTakeBack, "provision-workspace": workflows.WillStay, "receipt-email": workflows.WillTakeBack,
 			"withhold-grant": workflows.WillRun, "correction-notice": workflows.WillRun, "finance-export": workflows.WillNotBeDone,
-		}, receipt.Compensated, 0},
+		}, receipt.Compensated, 0, "nothing"},
 	} {
 		t.Run(verb, func(t *testing.T) {
 			t.Parallel()
@@ -114,6 +115,13 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 				if want.says[e.Kind] != e.Will {
 					t.Errorf("%s: %s (%s), want %s", e.Key, e.Will, e.Why, want.says[e.Kind])
 				}
+			}
+			uses := "unchanged"
+			if said.AccessAfter != nil {
+				uses = operator.Uses(said.AccessAfter.Target.Plan, said.AccessAfter.Target.Quantity)
+			}
+			if want.uses != uses {
+				t.Errorf("then the account may use %s, want %s", uses, want.uses)
 			}
 			if said.Outcome != string(want.outcome) {
 				t.Errorf("then it is %s (%s), want %s", said.Outcome, said.Reason, want.outcome)
@@ -181,7 +189,7 @@ func TestPreview_SinkPausedOrOut_SaysThatItWaits(t *testing.T) {
 			end: func(r *rig) error {
 				_, err := breaker.New(r.Pool).Close(t.Context(), "finance")
 				return err
-			}, says: "finance is out since",
+			}, says: "finance has been down since",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

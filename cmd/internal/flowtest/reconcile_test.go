@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -46,7 +46,7 @@ func (r *rig) reconcile(found *operator.Reconciliation, branch string) {
 		r.result(workflowID, "")
 		history := r.history(workflowID, "")
 		noCanary(r.T, history)
-		if *update && f.Type == workflows.ReconciledType {
+		if recording() && f.Type == workflows.ReconciledType {
 			object := f.EventID[strings.LastIndex(f.EventID, ":")+1:]
 			writeGolden(r.T, workflows.ReconciledFlow, branch+"-"+map[string]string{"sub": "subscription", "in": "invoice", "cs": "checkout"}[object[:strings.Index(object, "_")]], history)
 		}

@@ -40,7 +40,7 @@ func (c *company) hears(kind, of string) { c.letters[kind+" "+of]++ }
 // after; that access has ended with the grace, or that it will, from three days before on.
 func (c *company) hearsOfChange(old worldSubscription) {
 	gave, gives := c.gives(old), c.gives(c.sub)
-	changed := old.plan != c.sub.plan || old.seats != c.sub.seats || !plannedEnd(old).Equal(plannedEnd(c.sub))
+	changed := old.granted != c.sub.granted || old.seats != c.sub.seats || !plannedEnd(old).Equal(plannedEnd(c.sub))
 	planned := old
 	planned.cancels = false // it gave access up to a planned end, which may be over, and now goes on
 	if c.gives(planned) && gives && changed {
@@ -49,7 +49,7 @@ func (c *company) hearsOfChange(old worldSubscription) {
 	if c.sub.status != "past_due" || old.status == "past_due" {
 		return
 	}
-	if gave && !gives {
+	if gave && !gives && c.seatsOfWeeks() == 0 {
 		c.letters["access-ended acme"+c.tag] = 1 // in a day, and all comes on one
 	} else if gives && !c.sub.unpaid.Add(refereeGrace-refereeNotice).After(c.today) {
 		c.hears("access-ending", c.sub.id)
@@ -103,7 +103,7 @@ func (c *company) judgeLetters(got []string, ordered, settled bool) (wrong []str
 		if !ordered && strings.HasPrefix(letter, "subscription-changed ") {
 			most = updates // each may show another state than the one that was known last
 		}
-		if n > most || ordered && n < most {
+		if n > most && (ordered || !c.may["letter "+letter]) || ordered && n < most {
 			wrong = append(wrong, fmt.Sprintf("letter %s: %d, want %d", letter, n, most))
 		}
 	}
@@ -119,7 +119,7 @@ func (c *company) judgeLetters(got []string, ordered, settled bool) (wrong []str
 		var kind, of string
 		_, _ = fmt.Sscan(letter, &kind, &of)
 		ends := kind == "subscription-ended" || kind == "access-ended"
-		if ends && c.gives(c.sub) || kind == "subscription-changed" && (n > 1 || of == c.sub.id && !c.gives(c.sub)) {
+		if plan, _ := c.access(); ends && plan != "" || kind == "subscription-changed" && (n > 1 || of == c.sub.id && !c.gives(c.sub)) {
 			wrong = append(wrong, fmt.Sprintf("letter %s: %d, and it had settled", letter, n))
 		}
 	}
@@ -130,7 +130,7 @@ func (c *company) judgeLetters(got []string, ordered, settled bool) (wrong []str
 func (c *company) stillTrue(letter string) bool {
 	for _, i := range c.invoices {
 		if letter == "pay "+i.id {
-			return i.status == "open" && c.sub.status != "canceled"
+			return i.status == "open" && c.sub.status != "canceled" && !c.deleted
 		}
 	}
 	return false

@@ -20,11 +20,13 @@ const (
 	acacia
 	basil
 	clover
+	dahlia
+	endive
 	versions
 )
 
 func (v version) String() string {
-	return []string{"2022-11-15", "2023-10-16", "2024-09-30.acacia", "2024-10-28.acacia", "2025-03-31.basil", "2025-09-30.clover"}[v]
+	return []string{"2022-08-01", "2023-10-16", "2024-09-30.acacia", "2024-10-28.acacia", "2025-03-31.basil", "2025-09-30.clover", "2026-07-29.dahlia", "2026-11-18.endive"}[v]
 }
 
 // sends reports whether an endpoint of the version gets such events.
@@ -34,6 +36,8 @@ func (v version) sends(kind string) bool {
 		return v >= acacia
 	case "invoice_payment.paid":
 		return v >= basil
+	case "payment_intent.amount_capturable_updated", "payment_intent.canceled": // the documentation asks for neither
+		return false
 	}
 	return true
 }
@@ -43,25 +47,49 @@ type shown struct {
 	id, kind string
 	at       time.Time
 	body     []byte
+	// whole is the event with the whole of each list, nil where body has it.
+	whole []byte
 }
 
 // shows makes an event, and sends it where the version has such. Where it does not, the API shows the object all the same.
 func (c *company) shows(kind string, object, previous payload) {
 	data := payload{"object": object}
 	if previous != nil {
-		data["previous_attributes"] = previous
+		data["previous_attributes"], _ = asSent(previous)
 	}
 	id := fmt.Sprintf("evt_%d%s", len(c.told), c.tag)
-	body, err := json.Marshal(payload{"id": id, "object": "event", "api_version": c.v.String(), "created": c.now.Unix(), "livemode": true,
-		"pending_webhooks": 1, "request": nil, "type": kind, "data": data})
-	if err != nil {
-		panic(err)
+	render := func() []byte {
+		body, err := json.Marshal(payload{"id": id, "object": "event", "api_version": c.v.String(), "created": c.now.Unix(), "livemode": true,
+			"pending_webhooks": 1, "request": nil, "type": kind, "data": data})
+		if err != nil {
+			panic(err)
+		}
+		return body
 	}
-	e := shown{id, kind, c.now, body}
+	e := shown{id: id, kind: kind, at: c.now, body: render()}
+	if sent, less := asSent(object); less {
+		e.whole, data["object"] = e.body, sent
+		e.body = render()
+	}
 	if c.told = append(c.told, e); c.v.sends(kind) {
 		c.events = append(c.events, e)
 		c.did("  %s %s", kind, object["id"])
 	}
+}
+
+// asSent is an object as events carry it: a session without its lines, and ten elements of a list at most.
+func asSent(object payload) (sent payload, less bool) {
+	sent = maps.Clone(object)
+	if _, less = sent["line_items"]; less {
+		delete(sent, "line_items")
+	}
+	for _, field := range []string{"lines", "items", "refunds"} {
+		of, _ := sent[field].(payload)
+		if all, _ := of["data"].([]any); len(all) > 10 {
+			sent[field], less = payload{"object": "list", "has_more": true, "data": all[:10]}, true
+		}
+	}
+	return sent, less
 }
 
 func same(a, b any) bool { return reflect.DeepEqual(a, b) }
@@ -104,10 +132,10 @@ func (c *company) subscriptionObject() payload {
 	item := payload{"id": "si_" + c.sub.id, "object": "subscription_item", "quantity": s.seats, "subscription": s.id, "price": c.price(s.plan), "metadata": payload{}}
 	o := payload{
 		"id": s.id, "object": "subscription", "customer": c.customer(), "status": s.status, "currency": c.currency, "created": s.begun.Unix(),
-		"items": list(item.with(c.v >= basil, period)), "start_date": s.begun.Unix(), "cancel_at": nil, "cancel_at_period_end": s.cancels,
+		"items": c.items(item.with(c.v >= basil, period)), "start_date": s.begun.Unix(), "cancel_at": nil, "cancel_at_period_end": s.cancels,
 		"canceled_at": unix(s.ended), "ended_at": unix(s.ended), "trial_end": unix(s.trialEnd), "trial_start": nil, "pause_collection": nil,
 		"collection_method": c.method(), "default_payment_method": "pm_1" + c.tag, "metadata": c.named("subscription"),
-		"trial_settings": payload{"end_behavior": payload{"missing_payment_method": "create_invoice"}}, "schedule": nil,
+		"trial_settings": payload{"end_behavior": payload{"missing_payment_method": "create_invoice"}}, "schedule": orNull(s.schedule),
 	}
 	if s.paused {
 		o["pause_collection"] = payload{"behavior": "void", "resumes_at": nil}
@@ -118,6 +146,20 @@ func (c *company) subscriptionObject() payload {
 	discount, discounts := c.discount()
 	return o.with(c.v < basil, period).with(c.v < basil, payload{"discount": discount, "plan": nil}).with(c.v >= basil, payload{"discounts": discounts}).
 		with(c.v >= clover, payload{"billing_mode": payload{"type": "flexible"}})
+}
+
+// items are those of a subscription: some have eleven beside the plan's, of which no event carries all.
+func (c *company) items(plan payload) payload {
+	all := []any{plan}
+	for n := range c.extras {
+		extra := maps.Clone(plan)
+		extra["id"], extra["price"] = fmt.Sprintf("si_extra_%d%s", n, c.tag), c.price(fmt.Sprint("extra_", n))
+		all = append(all, extra)
+	}
+	if c.extras > 0 {
+		all[0], all[c.place] = all[c.place], all[0]
+	}
+	return list(all...)
 }
 
 // discount is what a coupon has made, and the list of such: since clover neither tells the coupon.
@@ -144,7 +186,9 @@ func (c *company) invoiceObject(i *worldInvoice) payload {
 	}
 	metadata, own := c.named("subscription"), payload{}
 	if i.once {
-		metadata, own = own, metadata
+		if metadata, own = own, metadata; !i.named {
+			own = payload{}
+		}
 	}
 	o := payload{
 		"id": i.id, "object": "invoice", "customer": c.customer(), "customer_email": "buyer@example.com", "customer_name": "A Buyer", "status": i.status,
@@ -153,7 +197,7 @@ func (c *company) invoiceObject(i *worldInvoice) payload {
 		"number": nil, "subtotal": i.subtotal, "total": i.total, "collection_method": c.method(), "metadata": own, "created": i.made.Unix(),
 		"starting_balance": -c.credit, "ending_balance": nil, "period_start": i.made.Unix(), "period_end": i.made.Unix(),
 		"pre_payment_credit_notes_amount": i.credited0, "post_payment_credit_notes_amount": i.credited, "auto_advance": i.status == "open",
-		"status_transitions": payload{"finalized_at": nil, "paid_at": nil}, "last_finalization_error": nil,
+		"status_transitions": payload{"finalized_at": unix(i.opened), "paid_at": unix(i.settled), "voided_at": nil, "marked_uncollectible_at": nil}, "last_finalization_error": nil,
 	}
 	if i.finalized {
 		o["number"], o["starting_balance"], o["ending_balance"] = "N-"+i.id, -c.credit-i.applied, -c.credit
@@ -214,10 +258,20 @@ func (c *company) lineObject(i *worldInvoice, n int, l worldLine) payload {
 
 func (c *company) chargeObject(i *worldInvoice) payload {
 	return payload{
-		"id": i.charge, "object": "charge", "amount": i.paid, "amount_captured": i.paid, "amount_refunded": i.returned, "refunded": i.returned == i.paid,
+		"id": i.charge, "object": "charge", "amount": max(i.held, i.paid), "amount_captured": i.paid, "amount_refunded": i.returned + max(0, i.held-i.paid),
+		"refunded": i.returned == i.paid,
 		"captured": true, "paid": true, "currency": c.currency, "customer": c.customer(), "payment_intent": i.payment, "status": "succeeded",
 		"billing_details": payload{"email": "buyer@example.com"}, "disputed": i.disputed > 0, "metadata": payload{},
-	}.with(c.v < basil, payload{"invoice": orNull(i.id)})
+	}.with(c.v < basil, payload{"invoice": orNull(i.id)}).with(c.v < v2023, payload{"refunds": c.refundsOf(i)})
+}
+
+// refundsOf are the refunds of a charge, the newest first. Charges contain them before 2022-11-15.
+func (c *company) refundsOf(i *worldInvoice) payload {
+	all := []any{}
+	for _, r := range i.refunds {
+		all = append([]any{c.refundObject(r)}, all...)
+	}
+	return list(all...)
 }
 
 func (c *company) intentObject(i *worldInvoice) payload {
@@ -229,8 +283,9 @@ func (c *company) intentObject(i *worldInvoice) payload {
 
 func (c *company) invoicePaymentObject(i *worldInvoice) payload {
 	return payload{
-		"id": "inpay_" + i.id, "object": "invoice_payment", "amount_paid": i.paid, "amount_requested": i.due, "currency": c.currency, "invoice": i.id,
+		"id": "in" + i.payment, "object": "invoice_payment", "amount_paid": i.paid, "amount_requested": i.due, "currency": c.currency, "invoice": i.id,
 		"is_default": true, "payment": payload{"type": "payment_intent", "payment_intent": i.payment}, "status": "paid",
+		"status_transitions": payload{"paid_at": c.now.Unix(), "canceled_at": nil},
 	}
 }
 
@@ -245,7 +300,8 @@ func (c *company) sessionObject(fields payload) payload {
 
 func (c *company) refundObject(r *worldRefund) payload {
 	return payload{"id": r.id, "object": "refund", "amount": r.amount, "charge": r.of.charge, "currency": c.currency, "payment_intent": r.of.payment,
-		"created": r.made.Unix(), "status": r.status, "reason": nil, "metadata": payload{}, "balance_transaction": nil}
+		"created": r.made.Unix(), "status": r.status, "reason": nil, "metadata": payload{}, "balance_transaction": nil}.
+		with(c.v >= dahlia, payload{"customer": c.customer(), "customer_account": nil})
 }
 
 func (c *company) disputeObject(d *worldDispute) payload {

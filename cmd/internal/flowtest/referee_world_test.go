@@ -23,6 +23,10 @@ type company struct {
 	taxed    bool
 	// coupon is the percentage that it is given off.
 	coupon int64
+	// deleted is set once the customer is: from then on it gets no letter.
+	deleted bool
+	// extras are items beside the plan's, which is at the place among them.
+	extras, place int
 	// invoiced is set where it is sent invoices, and pays them by itself.
 	invoiced bool
 	sub      worldSubscription
@@ -43,9 +47,22 @@ type company struct {
 	// mails are the receipts that it is owed.
 	mails    []string
 	disputes []*worldDispute
+	// sales are what it bought beside its subscription, and the parts that it paid of invoices.
+	sales []*sale
 	// letters counts those that it is owed beside receipts, where its events come in order.
 	letters map[string]int
-	story   []string
+	// may are letters, receipts and tasks of which the order of the events decides whether there are any.
+	may map[string]bool
+	// asks are tasks for a person beside those about disputes.
+	asks []string
+	// twin is a second subscription, of a second customer, who acts while second is set.
+	twin   worldSubscription
+	second bool
+	// partial is set if no event has shown all items of its subscription.
+	partial bool
+	// plan is what it has to buy, and scheduled is the plan from the next period on; "" leaves both to chance.
+	plan, scheduled string
+	story           []string
 	// kinds counts what has happened.
 	kinds map[string]int
 }
@@ -58,9 +75,16 @@ type manner struct {
 	healthy bool
 	// asked is set where the API is asked how money has moved on the balance.
 	asked bool
+	// live is set where an event is read after all that happens in its second.
+	live bool
 	// today is when the events come. With cut, the story is not over by then.
 	today time.Time
 	cut   bool
+	// paidPlans is set with policy.grant_plan_on: payment; takes where a dispute takes access; refuses where the workspace
+	// service refuses a plan.
+	paidPlans, takes, refuses bool
+	// nth is the place of a company, which decides what it does first.
+	nth int
 }
 
 // over ends a story that has come to the day on which it is told.
@@ -100,10 +124,12 @@ func (c *company) charged(amount int64) {
 
 type worldSubscription struct {
 	id, status, plan string
-	seats            int64
-	start, end       time.Time // of the period
-	trialEnd         time.Time
-	begun, ended     time.Time
+	// granted is the plan that it gives.
+	granted, schedule string
+	seats             int64
+	start, end        time.Time // of the period
+	trialEnd          time.Time
+	begun, ended      time.Time
 	// unpaid is since when it is past due.
 	unpaid time.Time
 	// cancels at the end of the period; paused is set while its invoices are voided.
@@ -124,11 +150,13 @@ type worldInvoice struct {
 	subtotal, off, tax, total, applied      int64
 	due, paid                               int64
 	attempts                                int
-	finalized, once                         bool
+	finalized, once, named, part            bool
+	held                                    int64
 	outOfBand                               bool
 	payment, charge                         string
-	made, payBy, retried                    time.Time
+	made, opened, settled, payBy, retried   time.Time
 	returned, credited, disputed, credited0 int64 // refunds, credit notes after and before the payment
+	refunds                                 []*worldRefund
 }
 
 // taxIn is the tax in a part of an invoice.
@@ -175,7 +203,7 @@ func newCompany(random func() *rand.Rand, tag string, v version, m manner) *comp
 }
 
 func live(random *rand.Rand, tag string, v version, m manner, begin time.Time) (c *company) {
-	c = &company{Rand: random, tag: tag, v: v, manner: m, begun: begin, now: begin, books: books{}, moved: map[string]balance{}, counts: map[string]int{}, letters: map[string]int{}, kinds: map[string]int{}}
+	c = &company{Rand: random, tag: tag, v: v, manner: m, begun: begin, now: begin, books: books{}, moved: map[string]balance{}, counts: map[string]int{}, letters: map[string]int{}, may: map[string]bool{}, kinds: map[string]int{}}
 	defer func() {
 		if r := recover(); r != nil {
 			if _, ended := r.(over); !ended {
@@ -189,9 +217,27 @@ func live(random *rand.Rand, tag string, v version, m manner, begin time.Time) (
 	if c.chance(4) {
 		c.coupon = pick(c.Rand, int64(20), 50, 100)
 	}
-	c.did("is a customer, named by its %s, %s, version %s", c.names, c.currency, c.v)
+	switch { // no event carries all items: the plan's is among those that are known, or can be fetched
+	case c.refuses || c.takes:
+		c.invoiced, c.coupon = false, 0
+	case c.asked && c.chance(4):
+		c.extras, c.place = 11, c.IntN(12)
+	case !c.asked && !c.healthy && (c.chance(8) || c.nth%4 == 1):
+		c.extras, c.place, c.partial = 11, c.IntN(10), true
+		c.did("has twelve items, and no key fetches them")
+	}
+	c.did("is a customer, named by its %s, %s, version %s, with %d more items", c.names, c.currency, c.v, c.extras)
 	c.shows("customer.created", c.customerObject(), nil)
+	if c.chance(5) && (c.names == "customer" || !c.cut) { // else nothing may name the account
+		c.sell()
+		c.wait(time.Duration(1+c.IntN(3)) * aDay)
+	}
+	if c.refuses {
+		c.isRefused()
+		return c
+	}
 	c.signUp()
+	c.purposely()
 	for range 2 {
 		if c.month(); c.sub.status == "canceled" && c.chance(2) {
 			c.wait(time.Duration(1+c.IntN(9)) * aDay)
@@ -199,7 +245,9 @@ func live(random *rand.Rand, tag string, v version, m manner, begin time.Time) (
 		}
 	}
 	c.wait(time.Duration(c.IntN(4*24)) * time.Hour)
-	c.whim()
+	if c.whim(); c.chance(6) {
+		c.isDeleted()
+	}
 	return c
 }
 
@@ -209,7 +257,7 @@ func pick[T any](random *rand.Rand, of ...T) T { return of[random.IntN(len(of))]
 func (c *company) chance(n int) bool { return c.IntN(n) == 0 }
 
 // wrong is chance, of what no healthy company goes through.
-func (c *company) wrong(n int) bool { return c.chance(n) && !c.healthy }
+func (c *company) wrong(n int) bool { return c.chance(n) && !c.healthy && !c.takes && !c.refuses }
 
 func (c *company) wait(d time.Duration) {
 	if c.now = c.now.Add(d); c.cut && c.now.After(c.today.Add(-30*time.Minute)) {
@@ -224,23 +272,37 @@ func (c *company) id(kind string) string {
 	return fmt.Sprintf("%s_%d%s", kind, c.counts[kind], c.tag)
 }
 
-func (c *company) customer() string { return "cus" + c.tag }
+func (c *company) customer() string {
+	if c.second {
+		return "cus_2" + c.tag
+	}
+	return "cus" + c.tag
+}
 
 func (c *company) did(format string, args ...any) {
-	kind, _, _ := strings.Cut(format, "%")
-	if !strings.HasPrefix(kind, " ") {
-		c.kinds[strings.TrimSuffix(strings.TrimSpace(kind), ":")]++
+	if !strings.HasPrefix(format, " ") {
+		c.kinds[kindOf(format)]++
 	}
 	c.story = append(c.story, c.now.UTC().Format("01-02 15:04:05 ")+fmt.Sprintf(format, args...))
+}
+
+// kindOf returns the kind of what a format tells.
+func kindOf(format string) string {
+	kind, _, _ := strings.Cut(format, "%")
+	return strings.TrimSuffix(strings.TrimSpace(kind), ":")
 }
 
 // signUp is how it became a customer: at the Checkout, or by the API, with a trial or without.
 func (c *company) signUp() {
 	c.did("signs up")
 	c.pending = nil
-	c.sub = worldSubscription{id: c.id("sub"), plan: pick(c.Rand, "starter", "pro"), seats: 1 + c.Int64N(5), begun: c.now, start: c.now, end: c.now.Add(aMonth)}
+	plan := pick(c.Rand, "starter", "pro")
+	if c.plan != "" {
+		plan = c.plan
+	}
+	c.sub = worldSubscription{id: c.id("sub"), plan: plan, granted: plan, seats: 1 + c.Int64N(5), begun: c.now, start: c.now, end: c.now.Add(aMonth)}
 	switch {
-	case c.chance(4) && c.counts["sub"] == 1:
+	case c.chance(4) && c.counts["sub"] == 1 && !c.refuses:
 		c.sub.status, c.sub.trialEnd, c.sub.end = "trialing", c.now.Add(14*aDay), c.now.Add(14*aDay)
 	case c.invoiced || c.coupon == 100 || c.chance(2):
 		c.sub.status = "active"
@@ -253,7 +315,7 @@ func (c *company) signUp() {
 	if c.invoiced && i.due > 0 {
 		c.session("paid", i)
 		c.collect(i)
-	} else if c.sub.status == "incomplete" && c.wrong(3) {
+	} else if c.sub.status == "incomplete" && i.due > 0 && c.wrong(3) {
 		if c.decline(i); c.chance(3) {
 			c.wait(23 * time.Hour)
 			c.give(i, "void", "invoice.voided")
@@ -263,7 +325,7 @@ func (c *company) signUp() {
 		}
 		c.wait(time.Minute)
 	}
-	if i.status == "open" {
+	if i.paid == 0 {
 		c.pay(i)
 	}
 	if c.sub.status == "incomplete" {
@@ -301,11 +363,22 @@ func (c *company) month() {
 
 // whim is one thing that customers and their support do.
 func (c *company) whim() {
-	paid := slices.DeleteFunc(slices.Clone(c.invoices), func(i *worldInvoice) bool {
-		return i.status != "paid" || i.charge == "" || i.disputed > 0 || i.paid > i.due || i.due-i.returned-i.credited == 0
-	})
-	switch n := c.IntN(12); {
+	paid := c.refundable()
+	switch n := c.IntN(16); {
+	case n >= 14:
+		pick(c.Rand, agenda...)(c)
+		return
+	case n >= 12:
+		c.sell()
+		return
 	case c.sub.status != "active":
+	case c.paidPlans && n < 3:
+		c.hasSchedule()
+		return
+	case c.takes && (n < 3 || n == 8):
+	case n == 0 && c.chance(2):
+		c.replaces()
+		return
 	case n < 3:
 		c.upgrade()
 		return
@@ -316,13 +389,8 @@ func (c *company) whim() {
 	case n == 5:
 		c.end()
 		return
-	case (n == 6 || n == 7) && c.now.Add(7*aDay).After(c.today): // it is over by today
-		return
-	case n == 6:
-		c.buy()
-		return
-	case n == 7:
-		c.billOnce()
+	case n == 6 || n == 7:
+		c.sell()
 		return
 	case n == 8 && c.healthy:
 		return
@@ -348,12 +416,27 @@ func (c *company) whim() {
 			c.dispute(i)
 		}
 	case 2:
-		c.credits(i, max(1, rest/2), c.chance(2))
+		if i.id != "" && !i.part {
+			c.credits(i, max(1, rest/2), c.chance(2))
+		}
 	case 3:
 		r := c.refund(i, max(1, rest/4))
 		c.wait(2 * aDay)
 		c.fail(r)
 	}
+}
+
+// refundable are the payments of which some can still be given back.
+func (c *company) refundable() []*worldInvoice {
+	paid := slices.DeleteFunc(slices.Clone(c.invoices), func(i *worldInvoice) bool {
+		return i.status != "paid" || i.charge == "" || i.disputed > 0 || i.paid > i.due || i.due-i.returned-i.credited == 0
+	})
+	for _, s := range c.sales {
+		if s.disputed == 0 && s.due > s.returned {
+			paid = append(paid, s.worldInvoice)
+		}
+	}
+	return paid
 }
 
 // changes shows the subscription as it is, and as it was before.
@@ -375,6 +458,23 @@ func (c *company) changes(change func()) {
 
 // upgrade changes plan or seats; what is left of the month is settled with the next invoice, or at once.
 func (c *company) upgrade() {
+	if c.chance(6) { // the next invoice has more than ten lines
+		for range 5 {
+			if c.change(); !c.now.Add(6 * time.Hour).Before(c.sub.end) {
+				return
+			}
+			c.wait(time.Hour)
+		}
+	}
+	if c.change(); c.chance(2) {
+		i := c.bill("subscription_update")
+		c.finalize(i)
+		c.collect(i)
+	}
+}
+
+// change is one change of plan or seats.
+func (c *company) change() {
 	old := c.sub
 	c.changes(func() {
 		if c.chance(2) {
@@ -382,24 +482,57 @@ func (c *company) upgrade() {
 		} else {
 			c.sub.plan = pick(c.Rand, "starter", "pro", "enterprise")
 		}
+		c.lowers()
 	})
+	c.prorates(old)
+}
+
+// prorates settles what is left of the month.
+func (c *company) prorates(old worldSubscription) {
 	c.did("changes from %s %d to %s %d", old.plan, old.seats, c.sub.plan, c.sub.seats)
-	left := func(of worldSubscription) int64 {
-		return monthly[of.plan] * of.seats * int64(c.sub.end.Sub(c.now)/time.Hour) / (30 * 24)
-	}
 	c.pending = append(c.pending,
-		worldLine{plan: old.plan, seats: old.seats, amount: -left(old), start: c.now, end: c.sub.end, proration: true},
-		worldLine{plan: c.sub.plan, seats: c.sub.seats, amount: left(c.sub), start: c.now, end: c.sub.end, proration: true})
-	if c.chance(2) {
-		i := c.bill("subscription_update")
-		c.finalize(i)
-		c.collect(i)
+		worldLine{plan: old.plan, seats: old.seats, amount: -c.left(old), start: c.now, end: c.sub.end, proration: true},
+		worldLine{plan: c.sub.plan, seats: c.sub.seats, amount: c.left(c.sub), start: c.now, end: c.sub.end, proration: true})
+}
+
+// left is what a subscription costs for the rest of the month.
+func (c *company) left(of worldSubscription) int64 {
+	return monthly[of.plan] * of.seats * int64(of.end.Sub(c.now)/time.Hour) / (30 * 24)
+}
+
+// replaces ends the subscription with a credit for the rest of the month, which pays a part of a new one.
+func (c *company) replaces() {
+	c.did("replaces its subscription")
+	c.pending = append(c.pending, worldLine{plan: c.sub.plan, seats: c.sub.seats, amount: -c.left(c.sub), start: c.now, end: c.sub.end, proration: true})
+	i := c.bill("subscription_update")
+	c.finalize(i)
+	c.collect(i)
+	c.end()
+	c.signUp()
+}
+
+// isDeleted deletes the customer, which ends its subscription: https://docs.stripe.com/api/customers/delete
+func (c *company) isDeleted() {
+	if c.names == "customer" { // a thin event that is read later does not name the account
+		return
 	}
+	c.wait(time.Hour)
+	c.did("is deleted")
+	if c.sub.status != "canceled" && c.sub.status != "incomplete_expired" {
+		c.end()
+	}
+	c.deleted = true
+	c.shows("customer.deleted", c.customerObject(), nil)
 }
 
 // renew begins the next period, and collects its invoice.
 func (c *company) renew() {
-	c.changes(func() { c.sub.status, c.sub.start, c.sub.end = "active", c.sub.end, c.sub.end.Add(aMonth) })
+	c.changes(func() {
+		if c.sub.status, c.sub.start, c.sub.end = "active", c.sub.end, c.sub.end.Add(aMonth); c.scheduled != "" {
+			c.sub.plan, c.scheduled = c.scheduled, ""
+			c.lowers()
+		}
+	})
 	i := c.bill("subscription_cycle")
 	c.wait(time.Hour)
 	c.finalize(i)
@@ -426,7 +559,12 @@ func (c *company) collect(i *worldInvoice) {
 			c.changes(func() { c.sub.status = "past_due" })
 			c.wait(2 * aDay)
 		}
-		i.outOfBand = c.chance(3)
+		switch {
+		case c.v >= basil && i.due > 2 && c.chance(3):
+			c.paysPart(i)
+		default:
+			i.outOfBand = c.chance(3)
+		}
 	case i.reason == "subscription_cycle" && c.wrong(4):
 		c.did("has no money for %s", i.id)
 		c.decline(i)
@@ -450,8 +588,10 @@ func (c *company) collect(i *worldInvoice) {
 
 // give is an invoice that is given up.
 func (c *company) give(i *worldInvoice, status, kind string) {
-	i.status = status
-	c.books.post("lost", "due", i.due)
+	if i.status = status; c.live && c.now.Equal(i.opened) {
+		delete(c.letters, "pay "+i.id) // it is read when it is given up
+	}
+	c.books.post("lost", "due", i.due-i.paid)
 	c.shows(kind, c.invoiceObject(i), nil)
 }
 
@@ -494,15 +634,22 @@ func (c *company) finalize(i *worldInvoice) {
 	i.applied = min(c.credit, i.total)
 	c.books.post("balance", "due", i.applied)
 	c.credit -= i.applied
-	i.status, i.due, i.finalized = "open", i.total-i.applied, true
+	i.status, i.due, i.finalized, i.opened = "open", i.total-i.applied, true, c.now
 	c.did("is billed %s: %d, of it from the balance %d", i.id, i.total, i.applied)
-	if c.invoiced {
-		i.payBy = c.now.Add(14 * aDay)
+	if i.due == 0 {
+		i.status, i.settled = "paid", c.now
+	} else if c.invoiced {
+		if i.payBy = c.now.Add(14 * aDay); i.payBy.Before(c.today) {
+			c.hearsOfFailure(i) // it is read when its due date has passed
+		}
 	}
 	if i.applied != 0 {
 		c.shows("customer.updated", c.customerObject(), nil)
 	}
 	c.shows("invoice.finalized", c.invoiceObject(i), nil)
+	if i.status == "paid" {
+		c.covers(i)
+	}
 }
 
 func (c *company) decline(i *worldInvoice) {
@@ -513,25 +660,28 @@ func (c *company) decline(i *worldInvoice) {
 }
 
 func (c *company) pay(i *worldInvoice) {
-	i.status, i.paid = "paid", i.due
-	c.books.post("bank", "due", i.due)
-	if c.invoiced && c.v >= basil && i.due > 0 && !i.outOfBand && c.chance(4) {
+	rest, of := i.due-i.paid, i
+	if i.paid > 0 {
+		of = i.rest(c, rest)
+	}
+	i.status, i.paid, i.settled = "paid", i.due, c.now
+	c.books.post("bank", "due", rest)
+	if c.invoiced && c.v >= basil && of == i && i.due > 0 && !i.outOfBand && c.chance(4) {
 		over := i.due / 5
 		i.paid, c.credit = i.paid+over, c.credit+over
 		c.books.post("bank", "balance", over)
 		c.shows("customer.updated", c.customerObject(), nil)
 	}
 	if i.due > 0 {
-		c.tax += i.taxIn(i.due)
+		c.tax += i.taxIn(rest)
 		c.mails = append(c.mails, i.id)
 	}
 	if i.due > 0 && !i.outOfBand {
 		i.attempts++
-		i.payment, i.charge = c.id("pi"), c.id("ch")
-		c.charged(i.paid)
-		c.shows("charge.succeeded", c.chargeObject(i), nil)
-		c.shows("payment_intent.succeeded", c.intentObject(i), nil)
-		c.shows("invoice_payment.paid", c.invoicePaymentObject(i), nil)
+		c.charges(of)
+	}
+	if c.live && i.settled.Equal(i.opened) {
+		delete(c.letters, "pay "+i.id)
 	}
 	c.did("pays %s: %d of %d", i.id, i.paid, i.due)
 	if i.paid > i.due {
@@ -540,6 +690,7 @@ func (c *company) pay(i *worldInvoice) {
 	for _, kind := range []string{"invoice.updated", "invoice.paid", "invoice.payment_succeeded"} {
 		c.shows(kind, c.invoiceObject(i), nil)
 	}
+	c.covers(i)
 }
 
 // session is the Checkout that the customer came by.
@@ -552,37 +703,9 @@ func (c *company) session(status string, i *worldInvoice) {
 	}
 }
 
-// billOnce is an invoice by hand, for a week beside the subscription.
-func (c *company) billOnce() {
-	i := &worldInvoice{id: c.id("in"), status: "draft", reason: "manual", made: c.now, once: true}
-	i.lines = []worldLine{{plan: "week", seats: 1, amount: 1500, start: c.now, end: c.now}}
-	c.total(i)
-	c.finalize(i)
-	c.pay(i)
-}
-
-// buy is a week that is bought once, beside the subscription.
-func (c *company) buy() {
-	if c.names == "subscription" { // which a session for something else does not name
-		return
-	}
-	i := &worldInvoice{due: 1500, paid: 1500, payment: c.id("pi"), charge: c.id("ch"), status: "paid"}
-	c.books.post("bank", "sales", i.due)
-	c.charged(i.due)
-	c.shows("charge.succeeded", c.chargeObject(i), nil)
-	c.shows("payment_intent.succeeded", c.intentObject(i), nil)
-	session := c.sessionObject(payload{
-		"mode": "payment", "subscription": nil, "invoice": nil, "payment_intent": i.payment, "amount_total": i.due, "payment_status": "paid",
-		"metadata": payload{"price": "price_week"}, "total_details": payload{"amount_tax": 0},
-	})
-	c.did("buys a week")
-	c.mails = append(c.mails, session["id"].(string))
-	c.shows("checkout.session.completed", session, nil)
-}
-
 func (c *company) refund(i *worldInvoice, amount int64) *worldRefund {
 	r := &worldRefund{id: c.id("re"), status: "succeeded", amount: amount, made: c.now, of: i}
-	i.returned += amount
+	i.returned, i.refunds = i.returned+amount, append(i.refunds, r)
 	c.tax -= i.taxIn(amount)
 	c.books.post("returned", "bank", amount)
 	c.moves(-c.inDollars(amount), 0)
@@ -607,7 +730,14 @@ func (c *company) fail(r *worldRefund) {
 
 func (c *company) dispute(i *worldInvoice) {
 	d := &worldDispute{id: c.id("dp"), status: "needs_response", of: i, opened: c.now}
+	had, _ := c.access()
 	c.disputes = append(c.disputes, d)
+	if c.takes {
+		c.may["letter access-ended acme"+c.tag] = true
+		if has, _ := c.access(); had != "" && has == "" && i.id != "" {
+			c.letters["access-ended acme"+c.tag] = 1
+		}
+	}
 	i.disputed = i.due
 	move := func(amount int64) {
 		gross, currency := amount, c.currency
@@ -669,16 +799,17 @@ func (c *company) creditsBefore(i *worldInvoice, amount int64) {
 func (c *company) end() {
 	c.did("ends")
 	c.sub.status, c.sub.ended = "canceled", c.now
-	c.shows("customer.subscription.deleted", c.subscriptionObject(), nil)
-	c.hears("subscription-ended", c.sub.id)
+	if c.shows("customer.subscription.deleted", c.subscriptionObject(), nil); c.seatsOfWeeks() == 0 {
+		c.hears("subscription-ended", c.sub.id)
+	}
 }
 
 // wants is what pawl must come to.
 func (c *company) wants() []string {
 	var lines []string
-	switch {
-	case c.gives(c.sub):
-		lines = append(lines, fmt.Sprintf("access acme active %s %d", c.sub.plan, c.sub.seats))
+	switch plan, seats := c.access(); {
+	case plan != "":
+		lines = append(lines, fmt.Sprintf("access acme active %s %d", plan, seats))
 	case c.names != "session" || c.counts["cs"] > 0: // else nothing has named it
 		lines = append(lines, "access acme suspended")
 	}
@@ -692,6 +823,12 @@ func (c *company) wants() []string {
 	}
 	for _, of := range c.mails {
 		lines = append(lines, "mailed "+of)
+	}
+	if c.partial && c.gives(c.sub) {
+		lines = append(lines, "asked reconcile "+c.sub.id)
+	}
+	for _, what := range c.asks {
+		lines = append(lines, "asked "+what)
 	}
 	for _, d := range c.disputes {
 		if d.status == "needs_response" {
@@ -709,7 +846,7 @@ func (c *company) faults() (list []string) {
 	}
 	for _, i := range c.invoices {
 		if i.status == "open" {
-			open += i.due
+			open += i.due - i.paid
 		}
 	}
 	if sum != 0 || c.books["due"] != open || c.books["balance"] != -c.credit {

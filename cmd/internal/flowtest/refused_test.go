@@ -75,6 +75,37 @@ func TestJudged_RefusedChange(t *testing.T) {
 	})
 }
 
+// A first purchase that is refused has one end in every order: the payment is booked and reversed, the receipt is
+// corrected once, nothing is granted, and one task asks about the money.
+func TestJudged_RefusedPurchase(t *testing.T) {
+	t.Parallel()
+	var cases []judged
+	for _, order := range permutations(3) {
+		c := judged{
+			name: fmt.Sprint("a first purchase is refused, in the order ", order), inOrder: true, letters: []string{},
+			want: []string{
+				"sub_1: acme active pro 1", "acme: suspended", "in_1: acme paid 1000", "booked payment in_1 1000 usd", "booked reversal in_1 1000 usd",
+				"mailed correction-notice in_1", "told invoice.paid in_1", "task correction sub_1 open", "failed provision-workspace:stripe:live:acme:v1 refused",
+			},
+		}
+		for _, n := range order {
+			c.events = append(c.events, []happening{
+				subscription("created", 0, "active", items(item("pro", 1))), bill("paid", 0, "in_1", lines(line("pro", 1000)), first), ties(0, "pi_1", "in_1", 1000),
+			}[n])
+		}
+		cases = append(cases, c)
+	}
+	gone := cases[0]
+	gone.name, gone.events = "a refused purchase ends: no e-mail about the end of access, which there never was", append(cases[0].events[:3:3], ended(aDay, items(item("pro", 1))))
+	gone.want = append([]string{"sub_1: acme canceled pro 1", "told subscription.ended sub_1"}, gone.want[1:]...)
+	cases = append(cases, gone)
+	storm := cases[0]
+	storm.name, storm.inOrder, storm.basil = "a first purchase is refused", false, true
+	judgeWith(t, append(cases, storm), nil, func(r *rig) {
+		r.fault(`{"service":"workspaces","status":422,"plan":"pro","next":1000}`)
+	})
+}
+
 // permutations are the orders of n things.
 func permutations(n int) (all [][]int) {
 	if n == 0 {

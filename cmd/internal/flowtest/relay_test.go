@@ -19,7 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/github"
@@ -59,10 +59,7 @@ func TestRelay_EveryBranch(t *testing.T) {
 			t.Parallel()
 			crm, lake := newConsumer(t), newConsumer(t, b.lake...)
 			r := newRig(t, func(c *config.Config) { relaying(t, c, map[string]*consumer{"crm": crm, "lake": lake}) })
-			id := "evt_" + b.name
-			if !*update {
-				id += "-" + uuid.NewString()[:8] // the server remembers workflow IDs when tests run more than once
-			}
+			id := "evt_" + branchSeed(b.name)
 			e, workflowID := r.opened(id)
 			if b.parks != "" {
 				r.status(e, b.parks)
@@ -78,7 +75,7 @@ func TestRelay_EveryBranch(t *testing.T) {
 			}
 			history := r.history(workflowID, r.Temporal.GetWorkflow(t.Context(), workflowID, "").GetRunID())
 			noCanary(t, history)
-			if *update {
+			if recording() {
 				writeGolden(t, "Relay", b.name, history)
 			}
 			check := func() {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
@@ -63,10 +63,7 @@ func TestFlows_EveryBranch_Replayed(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nil)
 			r.fault(tt.faults...)
-			seed := name
-			if !*update {
-				seed += "-" + uuid.NewString()[:8]
-			}
+			seed := branchSeed(name)
 			e := purchase(t, seed, "invoice.paid", "enterprise")
 			id := r.receive(e)
 			r.result(id, "")
@@ -87,7 +84,7 @@ func TestFlows_EveryBranch_Replayed(t *testing.T) {
 			if got := r.runsOf(e); !slices.Equal(got, want) {
 				t.Errorf("runs\n got %q\nwant %q", got, want)
 			}
-			if *update {
+			if recording() {
 				writeGolden(t, "InvoicePaid", name, r.history(id, ""))
 			}
 		})

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -244,12 +244,18 @@ func TestReread_TaxAlone_AskedAndCorrected(t *testing.T) {
 		t.Errorf("finance has %d entries before the answer", n)
 	}
 	o := w.operator()
-	o.FourEyes = map[string]int64{"usd": 300} // tax alone counts, too
+	o.FourEyes = true
+	confirms := ""
 	for i, who := range []string{"ada", "bob"} {
 		d := operator.Decision{Verb: operator.VerbCorrect, Target: x.own("in_1"), Why: "the reader read no tax"}
 		of(who)(&d)
-		if a, err := o.Decide(t.Context(), d); err != nil || (a.Pending != nil) != (i == 0) || i == 0 && a.Pending.Money["usd"] != 319 {
+		d.Confirms = confirms
+		a, err := o.Decide(t.Context(), d)
+		if err != nil || (a.Pending != nil) != (i == 0) || i == 0 && a.Pending.Money["usd"] != 319 {
 			t.Fatalf("%s: %+v, %v", who, a, err)
+		}
+		if a.Pending != nil {
+			confirms = a.Pending.ID
 		}
 	}
 	w.until("finance has the correction", func() bool { return w.done("finance") == 2 })

@@ -3,7 +3,6 @@ package flowtest
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -67,7 +65,7 @@ func TestReset_DecisionBeforeTheNewRunWaits_Refused(t *testing.T) {
 	await(ctx, t, loading)
 	for _, action := range []string{workflows.UpdateSkip, workflows.UpdateCompensate, workflows.UpdateRetry} {
 		err := sendUpdate(ctx, c, in.ID(), action, "r", workflows.DecisionInput{Who: "ada", Why: "looked at it"})
-		if err == nil || !strings.Contains(err.Error(), "waits for no decision") {
+		if err == nil || !strings.Contains(err.Error(), "is not waiting for a decision") {
 			t.Errorf("%s: %v, want it refused", action, err)
 		}
 	}
@@ -102,15 +100,11 @@ func TestReset_IntoTheMiddle_WhatWasDoneSinceIsNotAskedAgain(t *testing.T) {
 			if parkedAt(history, nth) != 0 {
 				t.Error("the reset run has parked anew")
 			}
-			replayer := worker.NewWorkflowReplayer()
-			workflows.Register(replayer)
-			logger := sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
-			if err := replayer.ReplayWorkflowHistory(logger, original); err != nil {
+			if err := replay(original, workflow.Execution{}); err != nil {
 				t.Errorf("the original run does not replay: %v", err)
 			}
-			// As in a worker, which knows the run's own ID: without it a replayer takes the original's.
-			as := worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: id, RunID: run}}
-			if err := replayer.ReplayWorkflowHistoryWithOptions(logger, history, as); err != nil {
+			// As in a worker: without the run's own ID, a replayer assumes the ID of the original run.
+			if err := replay(history, workflow.Execution{ID: id, RunID: run}); err != nil {
 				t.Errorf("the reset run does not replay: %v", err)
 			}
 		})

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -28,9 +27,9 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/devstack"
-	"github.com/pawlhq/pawl/cmd/internal/devstack/sandbox"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/dispatch"
@@ -49,16 +48,13 @@ func TestMain(m *testing.M) {
 	schematest.Main(m, stopTemporal)
 }
 
-// update makes the tests write anew the golden histories in workflows/testdata, which they otherwise leave alone.
-var update = flag.Bool("update", false, "write golden histories anew")
-
 // providers are those of this package's tests.
 var providers = map[string]webhook.Provider{"stripe": stripe.Provider, "github": github.Provider}
 
 const testSecret = "whsec_0123456789abcdef0123456789abcdef"
 
 // devTemporal is the one Temporal server of this package's tests; stopTemporal ends it.
-var devTemporal = sync.OnceValues(func() (server *devstack.Temporal, err error) {
+var devTemporal = sync.OnceValues(func() (server *dev.Temporal, err error) {
 	if devTemporalDir, err = os.MkdirTemp("", "pawl-flow-"); err != nil {
 		return nil, err
 	}
@@ -66,8 +62,8 @@ var devTemporal = sync.OnceValues(func() (server *devstack.Temporal, err error) 
 	for _, name := range process.SearchAttributes() {
 		attributes[name] = "Keyword"
 	}
-	server, err = devstack.StartTemporal(context.Background(), devstack.TemporalOptions{
-		Dir: devTemporalDir, SearchAttributes: attributes, Sync: devstack.SyncNever, Progress: os.Stderr,
+	server, err = dev.StartTemporal(context.Background(), dev.TemporalOptions{
+		Dir: devTemporalDir, SearchAttributes: attributes, Sync: dev.SyncNever, Progress: os.Stderr,
 	})
 	return server, err
 })
@@ -117,8 +113,8 @@ type rig struct {
 	patience time.Duration
 	// eyes are the test's own connections, which a busy machine may take long to make.
 	eyes *pgxpool.Pool
-	// console are the connections of a console's role.
-	console *pgxpool.Pool
+	// worker are connections with the database role of a worker.
+	worker *pgxpool.Pool
 	// run has something run for as long as the rig lasts.
 	run func(func(context.Context))
 }
@@ -145,16 +141,27 @@ func newRig(t *testing.T, tune func(*config.Config)) *rig {
 func newRigWith(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	t.Helper()
 	r := newIdleRig(t, key, tune)
+	r.work()
+	return r
+}
+
+// work runs a worker.
+func (r *rig) work() {
 	r.run(func(ctx context.Context) {
 		if err := r.RunWorker(ctx); err != nil {
-			t.Errorf("worker: %v", err)
+			r.Errorf("worker: %v", err)
 		}
 	})
-	return r
 }
 
 // newIdleRig is a rig without a worker: what it receives is started, and waits.
 func newIdleRig(t *testing.T, key bool, tune func(*config.Config)) *rig {
+	t.Helper()
+	return newLoggedRig(t, key, slog.New(slog.DiscardHandler), tune)
+}
+
+// newLoggedRig is newIdleRig with a log.
+func newLoggedRig(t *testing.T, key bool, log *slog.Logger, tune func(*config.Config)) *rig {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	r := &rig{T: t, dir: t.TempDir()}
@@ -178,22 +185,25 @@ func newIdleRig(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	if tune != nil {
 		tune(cfg)
 	}
-	r.Node, err = process.New(ctx, cfg, providers, slog.New(slog.DiscardHandler))
+	r.Node, err = process.New(ctx, cfg, providers, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	eyes := r.Pool.Config()
+	eyes, err := pgxpool.ParseConfig(schematest.Server(t).DSN(r.Pool.Config().ConnConfig.Database)) // as the owner
+	if err != nil {
+		t.Fatal(err)
+	}
 	eyes.MaxConns, eyes.MinConns, eyes.MinIdleConns, eyes.ConnConfig.ConnectTimeout = 4, 0, 0, time.Minute
 	if r.eyes, err = pgxpool.NewWithConfig(ctx, eyes); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.eyes.Close)
-	r.console = schematest.AsConsole(t, r.eyes)
+	r.worker = schematest.As(t, r.eyes, schematest.Worker)
 	r.Breaking = effect.Breaking{
 		Failures: 5, FirstProbe: 100 * time.Millisecond, MaxProbe: 200 * time.Millisecond,
 		Polls: 100, LeastWait: 100 * time.Millisecond, MostWait: time.Second, Back: 1000,
 	}
-	if _, err := r.Pool.Exec(ctx, thirdTryIsLast); err != nil {
+	if _, err := r.eyes.Exec(ctx, thirdTryIsLast); err != nil {
 		t.Fatal(err)
 	}
 	r.starter, err = dispatch.New(dispatch.Config{Temporal: r.Temporal, Receipts: r.Receipts, Runs: r.Runs, TaskQueue: cfg.Temporal.TaskQueue, Eager: true})
@@ -233,7 +243,7 @@ func configure(t *testing.T, outside config.DevParams, namespace string) *config
 	outside.Ingress, outside.Console, outside.Ops, outside.WorkerOps = "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:0" // nothing listens
 	dir := t.TempDir()
 	for name, content := range map[string]string{
-		"database.url":   schematest.NewDSN(t),
+		"database.url":   schematest.DSNAs(t, schematest.NewDSN(t), schematest.Worker),
 		"temporal.toml":  fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = %q\n", temporal.Addr(), namespace),
 		"secrets/stripe": testSecret, "secrets/stripe-api": "rk_dev",
 		"secrets/consumer": "whsec_" + base64.StdEncoding.EncodeToString([]byte("for a consumer of the sandbox's")),
@@ -326,14 +336,23 @@ func (r *rig) receive(e forge.Event) (workflowID string) {
 	r.Helper()
 	var envelope struct {
 		Account string
+		Created any
 		Data    struct{ Object struct{ ID string } }
 	}
 	if err := json.Unmarshal(e.Body, &envelope); err != nil {
 		r.Fatal(err)
 	}
 	object := envelope.Data.Object.ID
+	var occurred time.Time
+	switch created := envelope.Created.(type) {
+	case float64:
+		occurred = time.Unix(int64(created), 0).UTC()
+	case string:
+		occurred, _ = time.Parse(time.RFC3339, created)
+	}
 	return workflows.EventInput{Ref: r.keep(receipt.New{
-		Account: envelope.Account, Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Object: object, Status: receipt.Received, Body: e.Body,
+		OccurredAt: occurred,
+		Account:    envelope.Account, Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Object: object, Status: receipt.Received, Body: e.Body,
 	})}.ID()
 }
 

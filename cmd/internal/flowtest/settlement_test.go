@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -27,7 +27,7 @@ func paidBack(t *testing.T, currency string) (all []forge.Event) {
 	return all
 }
 
-const waitsToSettle = "finance-export waits: Stripe does not show yet how the money has settled"
+const waitsToSettle = "finance-export waits: Stripe has not reported the settlement of the money yet"
 
 // settlements are those of the entries that finance has taken, in its order.
 func (r *rig) settlements() (all []string) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
@@ -117,11 +117,11 @@ func TestInvoicePaid_CompensatedAfterSiblingServed_RefusedAsPreviewed(t *testing
 	r.exec(`update receipts set workflow_id = $2 where event_id = $1`, succeeded.ID, second)
 
 	said, err := r.operator().Preview(t.Context(), operator.Decision{Target: succeeded.ID, Verb: workflows.UpdateCompensate})
-	if err != nil || !strings.Contains(said.Refused, "done meanwhile, by "+paid.ID) {
+	if err != nil || !strings.Contains(said.Refused, "event "+paid.ID+" has settled every effect") {
 		t.Errorf("preview: %v, %+v, want it refused", err, said)
 	}
 	err = decideAbout(t.Context(), r.operator(), second, workflows.UpdateCompensate, workflows.DecisionInput{})
-	if err == nil || !strings.Contains(err.Error(), "done meanwhile, by "+paid.ID) {
+	if err == nil || !strings.Contains(err.Error(), "event "+paid.ID+" has settled every effect") {
 		t.Errorf("compensate: %v, want it refused", err)
 	}
 	if result := r.result(second, ""); result.Outcome != "processed" {

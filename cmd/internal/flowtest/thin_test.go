@@ -2,6 +2,7 @@ package flowtest
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,28 +12,98 @@ import (
 	"github.com/google/uuid"
 	"github.com/tidwall/gjson"
 
-	"github.com/pawlhq/pawl/cmd/internal/forge"
+	stripeapi "github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/workflows"
 )
 
-// thinOf is the thin event that Stripe sends in the place of a snapshot event.
+// thinOf is the thin event of a snapshot event.
 func thinOf(t *testing.T, e forge.Event) forge.Event {
 	t.Helper()
-	object := gjson.GetBytes(e.Body, "data.object")
-	body, err := json.Marshal(map[string]any{
-		"id": e.ID, "object": "v2.core.event", "type": "v1." + e.Type, "livemode": true,
-		"created": time.Unix(gjson.GetBytes(e.Body, "created").Int(), 0).UTC().Format("2006-01-02T15:04:05.000Z"),
-		"related_object": map[string]any{"id": object.Get("id").Str, "type": object.Get("object").Str,
-			"url": "/v1/" + object.Get("object").Str + "s/" + object.Get("id").Str},
-	})
+	thin, err := forge.Thin(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Type, e.Body = "v1."+e.Type, body
-	return e
+	return thin
+}
+
+// lostOf is the event that Stripe sends in place of a snapshot event that it could not generate.
+func lostOf(t *testing.T, e forge.Event) forge.Event {
+	t.Helper()
+	object := gjson.GetBytes(e.Body, "data.object")
+	lost := forge.Event{ID: e.ID + "_lost", Type: stripeapi.FailedGeneration}
+	event := map[string]any{
+		"id": lost.ID, "object": "v2.core.event", "type": lost.Type, "livemode": true, "created": time.Now().UTC().Format(time.RFC3339Nano),
+	}
+	encode := func() []byte {
+		body, err := json.Marshal(event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return body
+	}
+	lost.Body = encode()
+	event["data"] = map[string]any{"alert_id": "halert_1", "impact": map[string]any{"event_type": e.Type,
+		"related_object": map[string]any{"id": object.Get("id").Str, "type": object.Get("object").Str}}}
+	lost.Whole = encode()
+	return lost
+}
+
+// Stripe lists no event that it could not generate. Its object is fetched and reconciled, and nobody is mailed.
+func TestLostEvent_ItsObjectReconciled(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, nil)
+	paid := purchase(t, "lost-"+uuid.NewString()[:8], "invoice.paid", "pro")
+	refund := rename(t, purchase(t, seedOf(paid), "refund.updated", "pro"), paid.ID+"_refund")
+	tie := rename(t, purchase(t, seedOf(paid), "invoice_payment.paid", "pro"), paid.ID+"_tie")
+	r.tell(paid, tie, refund)
+	for _, e := range []forge.Event{lostOf(t, paid), lostOf(t, refund)} {
+		r.tell(e)
+		r.receive(e)
+		r.status(e, receipt.Processed)
+	}
+	r.settled()
+	if got := r.rows(`select target_plan || ' ' || target_state from accounts where target_state <> ''`); !slices.Equal(got, []string{"pro active"}) {
+		t.Errorf("accounts %q", got)
+	}
+	if got := r.rows(`select kind from finance_entries order by kind`); !slices.Equal(got, []string{"payment", "refund"}) || r.done("email") != 0 {
+		t.Errorf("booked %v, and %d letters; want the payment and the refund, and no letter", got, r.done("email"))
+	}
+	nameless := lostOf(t, paid)
+	nameless.ID += "2"
+	nameless = change(t, nameless, func(body map[string]any) { body["id"] = nameless.ID })
+	nameless.Whole = nameless.Body
+	r.tell(nameless)
+	r.receive(nameless)
+	r.status(nameless, receipt.NeedsReview)
+}
+
+// During a migration two endpoints send both forms of an event, in any order: each effect is done once.
+func TestThinEvents_EndpointPair_EffectsOnce(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, nil)
+	for i, thinFirst := range []bool{true, false} {
+		paid := purchase(t, fmt.Sprintf("pair-%s-%d", uuid.NewString()[:8], i), "invoice.paid", "pro")
+		pair := []forge.Event{paid, thinOf(t, paid)}
+		if thinFirst {
+			slices.Reverse(pair)
+		}
+		r.tell(pair[0], pair[1])
+		for _, e := range pair {
+			r.receive(e)
+			r.status(e, receipt.Processed)
+		}
+	}
+	r.settled()
+	for _, service := range []string{"finance", "email", "workspaces"} {
+		if n := r.done(service); n != 2 {
+			t.Errorf("%s has done %d, want 2", service, n)
+		}
+	}
 }
 
 // A thin event carries no object. Where the source has a key, the object is asked for, and all is done that a snapshot
@@ -63,12 +134,68 @@ func TestThinEvents_ObjectAskedFor_OrAPerson(t *testing.T) {
 		if got := r.rows(`select target_plan || ' ' || target_state from accounts where target_state <> ''`); !slices.Equal(got, []string{"pro active"}) {
 			t.Errorf("accounts %q", got)
 		}
-		if got := r.rows(`select distinct origin from facts where event_id = any($1)`, []string{paid.ID, begun.ID}); !slices.Equal(got, []string{"fetched"}) {
+		if got := r.rows(`select distinct origin from facts where event_id = any($1)`, []string{paid.ID + "_thin", begun.ID + "_thin"}); !slices.Equal(got, []string{"fetched"}) {
 			t.Errorf("the facts are %q", got)
 		}
 		if finance, mails := r.done("finance"), r.done("email"); finance != 1 || mails != 1 {
 			t.Errorf("%d entries and %d letters, want one of each", finance, mails)
 		}
+	}
+}
+
+// A key of another account, mode or sandbox does not see the object of a thin event, and neither does a key while
+// Stripe's API lags behind. The object is fetched again before the run parks, by a retry and by a replay. Nothing ends
+// as processed without the object.
+func TestThinEvents_ObjectNotShown_ParksUntilItIs(t *testing.T) {
+	t.Parallel()
+	const journal = `select concat_ws(' ', state, error_class, attempts >= 3) from effects where kind = 'fetch-object' and event_id = $1`
+	for verb, again := range map[string]func(r *rig, e forge.Event, workflowID string){
+		"retry": func(r *rig, e forge.Event, workflowID string) {
+			r.decide(workflowID, workflows.UpdateRetry, workflows.DecisionInput{})
+		},
+		"replay": func(r *rig, e forge.Event, workflowID string) {
+			r.decide(workflowID, workflows.UpdateSkip, workflows.DecisionInput{})
+			if left := r.result(workflowID, ""); !strings.HasPrefix(left.Reason, "dismissed: nothing done: skipped by ada") {
+				r.Errorf("skipped, the run ended with %+v", left)
+			}
+			r.replayed(e, workflowID)
+		},
+	} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			r := newRigWith(t, true, nil)
+			paid := purchase(t, "unseen-"+uuid.NewString()[:8], "invoice.paid", "pro")
+			e := thinOf(t, paid)
+			id := r.receive(e)
+			r.status(e, receipt.NeedsReview)
+			reason := r.rows(`select reason from receipts where event_id = $1`, e.ID)[0]
+			if !strings.HasPrefix(reason, "object_not_found: ") || !strings.Contains(reason, "check that the key belongs to the account and mode of the event") {
+				t.Errorf("it is parked because %q", reason)
+			}
+			if got := r.rows(journal, e.ID); !slices.Equal(got, []string{"failed permanent t"}) {
+				t.Errorf("fetching is %v", got)
+			}
+			r.tell(paid)
+			again(r, e, id)
+			r.status(e, receipt.Processed)
+			if finance, mails := r.done("finance"), r.done("email"); finance != 1 || mails != 1 {
+				t.Errorf("%d entries and %d letters, want one of each", finance, mails)
+			}
+		})
+	}
+}
+
+// Stripe has no draft whose deletion an event reports. Everything else that is absent is a question.
+func TestThinEvents_DraftDeleted_NothingDone(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, true, nil)
+	e := thinOf(t, purchase(t, "deleted-"+uuid.NewString()[:8], "invoice.created", "pro"))
+	e = change(t, e, func(body map[string]any) { body["type"] = "v1.invoice.deleted" })
+	e.Type = "v1.invoice.deleted"
+	r.receive(e)
+	r.status(e, receipt.Processed)
+	if got := r.rows(`select reason_code from receipts where event_id = $1`, e.ID); !slices.Equal(got, []string{"dismissed"}) {
+		t.Errorf("the reason is %q", got)
 	}
 }
 
@@ -127,7 +254,7 @@ func TestThinEvents_Parked_PreviewSaysWhatIsKnown(t *testing.T) {
 	cfg.Sources["stripe"] = source
 	o.Outlook = process.Outlook(&cfg, r.Pool, r.Receipts)
 	p, err := o.Preview(t.Context(), approve)
-	if err != nil || !p.Asks || len(p.Effects) != 2 || p.Effects[0].Kind != "fetch-object" || !strings.Contains(p.Effects[0].Why, "all that follows") {
+	if err != nil || !p.Asks || len(p.Effects) != 2 || p.Effects[0].Kind != "fetch-object" || !strings.Contains(p.Effects[0].Why, "the following effects depend on it") {
 		t.Errorf("with a key: %v, %+v", err, p)
 	}
 }

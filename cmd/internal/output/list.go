@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Columns is how wide lists on out may be: as wide as COLUMNS says, else as the terminal is. 0 is for a file or a pipe,
-// which takes any width.
+// Columns returns the width of lists on out: COLUMNS, else the width of the terminal. It returns 0, any width, for a
+// file or a pipe.
 func Columns(out io.Writer, env func(string) (string, bool)) int {
 	said, _ := env("COLUMNS")
 	if n, err := strconv.Atoi(said); err == nil && n > 0 {
@@ -30,14 +30,15 @@ func Columns(out io.Writer, env func(string) (string, bool)) int {
 }
 
 const (
-	// gap stands between two columns.
+	// gap is the number of spaces between two columns.
 	gap = 2
-	// A cell with words is cut to that many letters at least. Times and IDs are shorter, or one word: they stay whole.
+	// A cell with words is shortened to at least this many letters. Times and IDs are shorter, or one word, and are not
+	// shortened.
 	leastText = 32
 )
 
-// List writes rows as [Printer.Table] does, and fits them to the terminal: long texts are cut first, and then the
-// columns with these headings are left out, the first one first. IDs are never cut.
+// List writes rows as [Printer.Table] does, but fits them to the terminal: it first shortens long texts, and then omits
+// the columns with the droppable headings, in order. It never shortens IDs.
 func (p *Printer) List(rows [][]string, droppable ...string) {
 	for _, row := range rows {
 		for i, cell := range row {
@@ -76,7 +77,7 @@ func (p *Printer) List(rows [][]string, droppable ...string) {
 	p.Table(rows)
 }
 
-// widths returns how wide each column is, and how wide the list is at least.
+// widths returns the width of each column, and the minimum width of the list.
 func widths(rows [][]string) (wide []int, least int) {
 	wide = make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -101,7 +102,7 @@ func sum(wide []int) int {
 	return total
 }
 
-// widest is the widest column of words, else the widest.
+// widest returns the widest column with words, or else the widest column.
 func widest(rows [][]string, wide []int) int {
 	best := -1
 	for i, w := range wide {
@@ -112,7 +113,9 @@ func widest(rows [][]string, wide []int) int {
 	return max(best, 0)
 }
 
-// hasWords reports whether a column holds texts, which may be cut.
+// hasWords reports whether a column has texts that may be shortened.
 func hasWords(rows [][]string, i int) bool {
-	return slices.ContainsFunc(rows[1:], func(row []string) bool { return i < len(row) && strings.Contains(row[i], " ") })
+	return slices.ContainsFunc(rows[1:], func(row []string) bool {
+		return i < len(row) && strings.Contains(row[i], " ")
+	})
 }

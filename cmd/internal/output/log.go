@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Lines is where a log goes. A process writes the lines of a moment together, since a write for each delivery costs a
-// tenth of the deliveries. A process that is killed loses the lines of its last moment, and nothing else.
+// Lines writes a log. A process writes the lines of a moment together, because a write for each delivery costs a tenth
+// of the deliveries. A killed process loses only the lines of its last moment.
 type Lines struct {
 	To io.Writer
 
 	mu sync.Mutex
-	// together says whether a line may wait. A command that ends soon writes each at once.
+	// together is set if lines may wait. A command that ends soon writes each line at once.
 	together bool
 	waiting  []byte
 }
@@ -24,7 +24,7 @@ const (
 	linesMost = 64 << 10
 )
 
-// Write takes lines. It writes them within linesWait.
+// Write buffers lines. It writes them within linesWait.
 func (l *Lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,14 +40,14 @@ func (l *Lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush writes what waits.
+// flush writes the buffered lines.
 func (l *Lines) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.write()
 }
 
-// write is flush under the lock. Nobody can be told that a log cannot be written.
+// write is flush with the lock held. An error cannot be reported, because the log itself fails.
 func (l *Lines) write() {
 	if len(l.waiting) > 0 {
 		_, _ = l.To.Write(l.waiting)
@@ -55,7 +55,7 @@ func (l *Lines) write() {
 	}
 }
 
-// Together lets lines wait until end is called.
+// Together buffers lines until end is called.
 func (l *Lines) Together() (end func()) {
 	l.together = true
 	return func() {
@@ -66,7 +66,7 @@ func (l *Lines) Together() (end func()) {
 	}
 }
 
-// Log returns a handler that writes to these lines by h. A warning is written at once, with the lines before it.
+// Log returns a handler that writes to these lines with h. A warning is written at once, with the lines before it.
 func (l *Lines) Log(h slog.Handler) slog.Handler { return prompt{h, l} }
 
 type prompt struct {

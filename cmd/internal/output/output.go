@@ -1,4 +1,4 @@
-// Package output writes what a command came to: as JSON, or for a person in tables and words.
+// Package output writes the result of a command: as JSON, or for a person as tables and text.
 package output
 
 import (
@@ -16,22 +16,23 @@ import (
 	"unicode/utf8"
 )
 
-// Printer writes results to Out: as JSON where JSON is set, else as a command writes them for a person. An Out that can
-// fail is a [Terminal], which keeps the error.
+// Printer writes results to Out: as JSON if JSON is set, else for a person. If writes to Out can fail, Out must be a
+// [Terminal], which keeps the error.
 type Printer struct {
 	Out  io.Writer
 	JSON bool
-	// Columns is how wide lists may be, 0 for any width.
+	// Columns is the maximum width of lists, 0 for any width.
 	Columns int
 }
 
 // failing is a result that ends its command with exit code 1.
 type failing interface{ Failed() bool }
 
-// ErrFailed ends a command with exit code 1 when its output has already said why.
-var ErrFailed = errors.New("the output says why")
+// ErrFailed ends a command with exit code 1 if its output already contains the reason.
+var ErrFailed = errors.New("the output contains the reason")
 
-// Emit writes v as JSON, or calls show to write it for a person. It returns [ErrFailed] for a result that has failed.
+// Emit writes v as JSON, or calls show to write it for a person. It returns [ErrFailed] if the result implements
+// failing and has failed.
 func (p *Printer) Emit(v any, show func()) error {
 	if p.JSON {
 		if err := p.Value(v); err != nil {
@@ -46,7 +47,7 @@ func (p *Printer) Emit(v any, show func()) error {
 	return nil
 }
 
-// Value writes v as JSON. Characters in its strings that a terminal would obey are escaped.
+// Value writes v as JSON. It escapes characters that could control a terminal.
 func (p *Printer) Value(v any) error { return p.encode(v, "  ") }
 
 // EmitLine writes v as one line of JSON, and returns what [Printer.Emit] does.
@@ -67,7 +68,7 @@ func (p *Printer) encode(v any, indent string) error {
 	return nil
 }
 
-// escapeJSON escapes the hidden characters in JSON's strings. Between strings there are line feeds only.
+// escapeJSON escapes the hidden characters in JSON strings. Between strings, JSON has only line feeds.
 func escapeJSON(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -89,7 +90,7 @@ func Escape(r rune) string {
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-// Table writes rows in columns; the first one is the heading.
+// Table writes rows in columns. The first row is the heading.
 func (p *Printer) Table(rows [][]string) {
 	tw := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -101,8 +102,8 @@ func (p *Printer) Table(rows [][]string) {
 	_ = tw.Flush() // the terminal keeps its error
 }
 
-// Rows makes a table of a list: its headings, which stand between bars, and a row of each element. A cell is text, a
-// number, a time, or one of the provider's (a *time.Time, nil for none).
+// Rows makes a table of a list. headings are separated by bars; row returns the cells of an element. A cell is text, a
+// number, a time, or a *time.Time (a time of the provider, possibly nil).
 func Rows[T any](headings string, list []T, row func(T) []any) [][]string {
 	rows := [][]string{strings.Split(headings, "|")}
 	for _, element := range list {
@@ -121,7 +122,7 @@ func Rows[T any](headings string, list []T, row func(T) []any) [][]string {
 	return rows
 }
 
-// Tables writes tables below each other. It leaves out one with a heading alone, unless that is the first.
+// Tables writes tables below each other. It omits a table without rows, unless it is the first.
 func (p *Printer) Tables(parts ...[][]string) {
 	for i, rows := range parts {
 		if i == 0 || len(rows) != 1 {
@@ -131,8 +132,7 @@ func (p *Printer) Tables(parts ...[][]string) {
 	}
 }
 
-// Clean shows control characters instead of sending them to the terminal: event IDs, types and
-// errors come from outside.
+// Clean escapes control characters, because event IDs, types and errors come from outside.
 func Clean(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, Hidden) {
 		return s
@@ -157,9 +157,9 @@ func Hidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
 }
 
-// Terminal writes text to a terminal, or what may become one. It shows hidden characters instead of sending them,
-// except the ends of lines and tabs: whatever a command, an error or a log says, it says it as text. JSON stays the same
-// JSON. After an error it writes nothing more.
+// Terminal writes text to a terminal or to a file that may be printed on one. It escapes control and invisible
+// characters except newlines and tabs, so that no value can act on the terminal. JSON stays valid and unchanged in
+// meaning. After an error it writes nothing more.
 type Terminal struct {
 	To io.Writer
 	// Err is the error of a write.

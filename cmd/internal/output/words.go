@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// The times in a table have their zone, and are read back by the flags that take a time.
+// The times in a table have their zone, and can be used in flags that take a time.
 const (
 	timeLayout = "2006-01-02 15:04:05.000 Z07:00"
 	dateLayout = "2006-01-02 15:04:05 Z07:00"
 )
 
-// Time is a time in a table.
+// Time formats a time in a table.
 func Time(t time.Time) string { return t.Local().Format(timeLayout) }
 
-// Date is a time of the provider's in a table, which has whole seconds; "" for none.
+// Date formats a time of the provider, which has whole seconds, in a table. It returns "" for nil.
 func Date(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -23,7 +23,7 @@ func Date(t *time.Time) string {
 	return t.Local().Format(dateLayout)
 }
 
-// Plural is "1 event" or "2 events".
+// Plural returns "1 event" or "2 events".
 func Plural(n int, noun string) string {
 	if n != 1 && strings.HasSuffix(noun, "y") {
 		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(noun, "y"))
@@ -34,7 +34,7 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// OneOf is "a", "a or b", "a, b or c".
+// OneOf returns "a", "a or b", "a, b or c".
 func OneOf(names []string) string {
 	if last := len(names) - 1; last > 0 {
 		return strings.Join(names[:last], ", ") + " or " + names[last]
@@ -42,7 +42,7 @@ func OneOf(names []string) string {
 	return strings.Join(names, "")
 }
 
-// Because is a reason to be put behind a statement; "" for none.
+// Because formats a reason after a statement. It returns "" for an empty reason.
 func Because(reason string) string {
 	if reason == "" {
 		return ""
@@ -50,10 +50,10 @@ func Because(reason string) string {
 	return ": " + reason
 }
 
-// Age is how long ago a time was.
+// Age formats the time between at and now.
 func Age(at, now time.Time) string { return Roughly(max(0, now.Sub(at))) }
 
-// Roughly is a length of time as a person says it.
+// Roughly formats a duration in one or two units.
 func Roughly(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -66,7 +66,7 @@ func Roughly(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
-// Seconds writes a short time in few digits, a long one as [Roughly] does.
+// Seconds formats a short duration in few digits, a long one as [Roughly] does.
 func Seconds(s float64) string {
 	d := time.Duration(max(s, 0) * float64(time.Second))
 	switch {
@@ -78,7 +78,7 @@ func Seconds(s float64) string {
 	return Roughly(d)
 }
 
-// Span writes a length of time in its largest whole unit: 72h is "3 d", 90s is "90 s".
+// Span formats a duration in its largest whole unit: 72h is "3 d", 90s is "90 s".
 func Span(d time.Duration) string {
 	switch {
 	case d == 0:
@@ -93,7 +93,7 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%g s", d.Seconds())
 }
 
-// ShortDuration writes a duration without the zeros behind it: 2s, 24h, 1m30s.
+// ShortDuration formats a duration without trailing zeros: 2s, 24h, 1m30s.
 func ShortDuration(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
@@ -104,13 +104,13 @@ func ShortDuration(d time.Duration) string {
 	return text
 }
 
-// FirstLine is the first line of an error: one that could not connect has one for each address.
+// FirstLine returns the first line of an error: a failure to connect has a line for each address.
 func FirstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }
 
-// ParseTime reads a cell that [Time] or [Date] has written.
+// ParseTime parses a cell that [Time] or [Date] has written.
 func ParseTime(cell string) (time.Time, bool) {
 	for _, layout := range []string{timeLayout, dateLayout} {
 		if t, err := time.ParseInLocation(layout, cell, time.Local); err == nil {

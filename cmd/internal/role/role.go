@@ -23,6 +23,11 @@ const (
 // Role is a set of rights with a name.
 type Role string
 
+// Rights lists the rights.
+func Rights() []Right {
+	return []Right{RightRead, RightTasks, RightDecide, RightMoney, RightReveal, RightAdmin}
+}
+
 // The roles. Admin has every right. Reveal is given beside another role.
 const (
 	Viewer   Role = "viewer"

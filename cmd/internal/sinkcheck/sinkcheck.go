@@ -1,8 +1,8 @@
-// Package sinkcheck asks the systems around pawl, before the first customer pays, whether they can be reached, let pawl
-// in, and do a key once.
+// Package sinkcheck checks, before the first customer pays, that the systems around pawl can be reached, authenticate
+// pawl, and do a key once.
 //
-// Its requests are about the account [Account], and have the header Pawl-Check: true. A sink that knows it remembers
-// the key as it always does, and changes and books nothing.
+// Its requests are about the account [Account], and have the header Pawl-Check: true. A sink that supports the header
+// stores the key as usual, and changes and books nothing.
 package sinkcheck
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/pawlhq/pawl/schema/notice"
 )
 
-// Account is the one that checks are about.
+// Account is the account of all checks.
 const Account = "pawl-check"
 
 // Header marks a request that changes nothing.
@@ -34,15 +34,15 @@ const Header = "Pawl-Check"
 
 // Finding is the result of one check of a sink.
 type Finding struct {
-	// Sink has ":live" or ":test" at its end where it is per mode; a subscriber's begins with "subscribers:", a
-	// consumer's with "consumers:".
+	// Sink has the suffix ":live" or ":test" if the sink is per mode. The name of a subscriber begins with
+	// "subscribers:", of a consumer with "consumers:".
 	Sink string `json:"sink"`
 	// Check is "reach", "token", "repeat" (the same key twice), "conflict" (a key with another body) or "strangers"
 	// (a wrong token).
 	Check string `json:"check"`
-	// Result is "ok", "fails" for what will go wrong, or "note" for what cannot be told, or may be meant.
+	// Result is "ok", "fails" for a fault, or "note" for a result that is unknown or may be intended.
 	Result string `json:"result"`
-	// Found says what the sink did, Do what to do about it, "" for nothing.
+	// Found describes the behaviour of the sink. Do is the action to take, or "".
 	Found string `json:"found"`
 	Do    string `json:"do"`
 }
@@ -54,15 +54,15 @@ const (
 	Note  = "note"
 )
 
-// Plan is what a check is going to do.
+// Plan describes a check before it runs.
 type Plan struct {
 	Sink string
-	// Stays says what a sink that does not know the header would keep of the check; "" for nothing.
+	// Stays describes the data that a sink without support for the header stores; "" for nothing.
 	Stays string
 	run   func(context.Context) []Finding
 }
 
-// Run does it.
+// Run runs the check.
 func (p Plan) Run(ctx context.Context) []Finding { return p.run(ctx) }
 
 // Plans lists the checks of all configured sinks and consumers.
@@ -95,11 +95,11 @@ func Plans(c *config.Config) (plans []Plan) {
 	return plans
 }
 
-// sample is what an API that remembers keys is asked to do.
+// sample is the test request for an API with idempotency keys.
 type sample struct {
-	// stays says what an API that does not know the header keeps of it.
+	// stays describes the data that an API without support for the header stores.
 	stays string
-	// request is about [Account]. Those of different numbers differ in their bodies.
+	// request is about [Account]. Requests with different numbers have different bodies.
 	request func(mode string, now time.Time, number int64) activities.Request
 }
 
@@ -123,17 +123,17 @@ var samples = map[string]sample{
 		}},
 }
 
-// keyed is an API that remembers keys.
+// keyed is an API with idempotency keys.
 type keyed struct {
-	name, key string // of the sink, and of the configuration
+	name, key string // the name of the sink, and its key in the configuration
 	endpoint  config.Endpoint
 	timeout   time.Duration
 	client    *http.Client
-	// request is sent, and then other under the same key, which is for no other body.
+	// request is sent first, and then other under the same key, which must be rejected.
 	request, other activities.Request
 }
 
-// answer is what came back.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	body   []byte
@@ -159,16 +159,16 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 	case first.status/100 != 2:
 		find("token", Fails, fmt.Sprintf("answered %d to %s %s: such an effect would not be done", first.status,
 			k.request.Method, k.request.Path),
-			"check the path behind "+k.key+".url, and what the API takes, against docs/sinks.openapi.yaml")
+			"check the path behind "+k.key+".url, and the accepted requests, against docs/sinks.openapi.yaml")
 		return found
 	case token == "":
-		find("token", Note, "there is none, and pawl is let in", "give the sink one with "+k.key+
+		find("token", Note, "no token is configured, and the sink accepts pawl", "give the sink one with "+k.key+
 			".token, unless the network keeps strangers out")
 	default:
 		find("token", OK, fmt.Sprintf("answered %d", first.status), "")
 	}
 	again, err := k.send(ctx, key, token, k.request)
-	switch repeat := "answer a key that comes again with the remembered answer, and do it once: pawl repeats what was not answered"; {
+	switch repeat := "answer a key that comes again with the remembered answer, and do it once: pawl repeats unanswered requests"; {
 	case err != nil:
 		find("repeat", Fails, err.Error(), "run the check again")
 		return found
@@ -196,7 +196,8 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 	return found
 }
 
-// strangers sends the same request with a wrong token. A sink that takes it does nothing new.
+// strangers sends the same request with a wrong token. A sink that accepts it does nothing new, because the key is
+// known.
 func (k keyed) strangers(ctx context.Context, key string) Finding {
 	f := Finding{Sink: k.name, Check: "strangers", Result: Note}
 	stranger, err := k.send(ctx, key, "no-"+rand.Text(), k.request)
@@ -226,14 +227,14 @@ func (k keyed) send(ctx context.Context, key, token string, r activities.Request
 	return send(ctx, k.client, k.timeout, k.request.Method, k.endpoint.URL+k.request.Path, header, body)
 }
 
-// send makes one request that is marked as a check. Its error names the host alone.
+// send makes one request with the check header. Its error contains only the host.
 func send(ctx context.Context, client *http.Client, timeout time.Duration, method, to string, header map[string]string,
 	body []byte) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
 	if err != nil {
-		return answer{}, errors.New("no request can be made of the URL")
+		return answer{}, errors.New("the URL is invalid")
 	}
 	for name, value := range header {
 		req.Header.Set(name, value)
@@ -274,8 +275,8 @@ func mailCheck(name string, m config.MailServer, timeout time.Duration) func(con
 
 func notifyCheck(c *config.Config, s config.Served, now time.Time) func(context.Context) []Finding {
 	test := notice.Message{Key: "notice:" + Account + ":" + now.UTC().Format(time.RFC3339Nano), At: now.UTC(),
-		Cause: notice.Cause{Name: Account, Severity: notice.Ticket, What: "a test: pawl tells you here what is wrong",
-			Since: now.UTC(), Command: "status", Runbook: "people-are-told"}}
+		Cause: notice.Cause{Name: Account, Severity: notice.Ticket, What: "a test: pawl sends you notifications here",
+			Since: now.UTC(), Command: "status", Runbook: "notifications"}}
 	return func(ctx context.Context) []Finding {
 		ctx, cancel := context.WithTimeout(ctx, s.Sink.Timeout)
 		defer cancel()
@@ -320,7 +321,8 @@ func consumerCheck(client *http.Client, s config.Served, now time.Time) func(con
 		})
 }
 
-// taken asks whoever tells repeats by an ID of the event: it is sent twice, and 2xx each time is all that can be seen.
+// taken checks a receiver that deduplicates by event ID: it sends an event twice, and can only check that both get a
+// 2xx.
 func taken(client *http.Client, name, where, known, to string, timeout time.Duration,
 	fresh func() (map[string]string, []byte)) func(context.Context) []Finding {
 	do := map[string]string{"reach": "check " + where + ", and answer 2xx to types that are not known",
@@ -349,7 +351,7 @@ func taken(client *http.Client, name, where, known, to string, timeout time.Dura
 	}
 }
 
-// uuidOf makes the ID of an event of the time of the check.
+// uuidOf returns an event ID for the time of the check.
 func uuidOf(now time.Time) string {
 	return fmt.Sprintf("00000000-0000-4000-8000-%012x", now.UnixMilli()&0xffffffffffff)
 }

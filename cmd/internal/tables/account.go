@@ -11,10 +11,10 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/account"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Account is an account, part by part: its access and the reason, its objects, and its tasks.
+// Account returns an account in parts: its access and the reason, its objects, and its tasks.
 func Account(acc *account.Account) [][][]string {
 	head := [][]string{{"account", acc.ID + " (" + acc.Mode + ")"}}
 	if acc.Customer != "" {
@@ -34,6 +34,12 @@ func Account(acc *account.Account) [][][]string {
 			says += ", by " + why.Event
 		}
 		head = append(head, []string{label, says})
+	}
+	for _, o := range acc.Obstacles {
+		head = append(head, []string{"problem", o.Message})
+		if o.Command != "" {
+			head = append(head, []string{"next step", "pawl " + o.Command})
+		}
 	}
 	head = append(head, []string{"workspace", workspaceOf(acc)})
 	return [][][]string{head, subscriptions(acc.Subscriptions), history(acc.History), invoices(acc), claims(acc.Claims),
@@ -68,7 +74,7 @@ func accessOf(x account.Access) string {
 	return fmt.Sprintf("%s (version %d)", text, x.Version)
 }
 
-// plan is a plan and how many of it, "" for none.
+// plan returns a plan with its quantity, or "".
 func plan(plan string, quantity int64) string {
 	if plan == "" {
 		return ""
@@ -102,9 +108,9 @@ func subscriptions(list []account.Subscription) [][]string {
 			{"ended " + output.Date(s.EndedAt), s.EndedAt != nil},
 			{"past due since " + output.Date(s.PastDueSince), s.PastDueSince != nil && s.EndedAt == nil},
 			{"ends " + output.Date(s.EndsAt), s.EndsAt != nil && s.EndedAt == nil},
-			{"what it grants is taken back", s.Withheld},
+			{"its access is withdrawn", s.Withheld},
 			{"held", s.Held},
-			{"the order of its events is not certain", s.Uncertain},
+			{"the order of its events is uncertain", s.Uncertain},
 		} {
 			if n.is {
 				notes = append(notes, n.text)
@@ -154,21 +160,21 @@ func claims(claims []account.Claim) [][]string {
 
 func due(due []account.Due) [][]string {
 	return output.Rows("DUE|WHAT|OBJECT|BY", due, func(d account.Due) []any {
-		what := map[billing.Why]string{
-			billing.DueEnd: "ends, as was planned", billing.DueGrace: "the grace ends",
-			billing.DueOneOff:  "the time that was paid for ends",
-			billing.DueEnding:  "the customer is told that access ends with the grace",
-			billing.DueDunning: "the customer is reminded, step " + strconv.Itoa(d.Step),
-			billing.DueRenewal: "a person is asked why it is not renewed",
-			billing.DueAddOn:   "a person is asked what it adds to",
-			billing.DueSettle:  "a person is asked whether it is active",
-			billing.DueBook:    "it is booked, where nothing tells what it was paid for",
-			billing.DueKeep:    "a person is asked to release the workspace",
-			billing.DueHold:    "the workspace follows a hold, or its end",
-			billing.DueRefold:  "the workspace follows what was folded anew",
-			billing.DueChanged: "the customer is told what it is now",
-			billing.DueEnded:   "the customer is told that it has ended",
-			billing.DueTaken:   "the customer is told that access was taken",
+		what := map[fold.Why]string{
+			fold.DueEnd: "access ends as planned", fold.DueGrace: "the grace period ends",
+			fold.DueOneOff:  "access from a one-off purchase ends",
+			fold.DueEnding:  "sends the e-mail that access ends with the grace period",
+			fold.DueDunning: "sends payment reminder " + strconv.Itoa(d.Step),
+			fold.DueRenewal: "opens a task if the renewal is not confirmed",
+			fold.DueAddOn:   "opens a task if the account has no plan",
+			fold.DueSettle:  "opens a task if it is not confirmed as active",
+			fold.DueBook:    "books the payment, refund or dispute, unless it is booked",
+			fold.DueKeep:    "opens a task to release the workspace",
+			fold.DueHold:    "updates the workspace after a hold, or its end",
+			fold.DueRefold:  "updates the workspace after a recomputation",
+			fold.DueChanged: "sends the e-mail about the changed access",
+			fold.DueEnded:   "sends the e-mail that access has ended",
+			fold.DueTaken:   "sends the e-mail that access was withdrawn",
 		}[d.Why]
 		return []any{&d.At, what, d.Object, d.Event}
 	})

@@ -1,3 +1,3 @@
-// Package tables puts what operators look at into tables of text: the command line prints them, and the console's pages
-// show them. The first row of a table is its heading. Texts may come from outside; whoever shows them escapes them.
+// Package tables formats the data that operators read as tables of text, for the command line and the console. The
+// first row of a table is its heading. Texts may come from outside; the caller must escape them.
 package tables

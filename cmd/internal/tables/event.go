@@ -13,12 +13,12 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// EventHead says which event it is, and how it stands.
+// EventHead returns the identity and state of an event.
 func EventHead(e *operator.Evidence, page string) [][]string {
 	r := e.Receipt
 	head := [][]string{
 		{"event", r.EventID + "  " + r.Type},
-		{"status", r.Status + Because(r.Status, r.Reason)},
+		{"status", r.Status + Because(r.Status, r.Open())},
 		{"source", r.Source + " (" +
 			strings.Join(slices.DeleteFunc([]string{r.Provider, r.Account, r.Mode, r.APIVersion}, empty), ", ") + ")"},
 		{"receipt", r.ID},
@@ -42,7 +42,7 @@ func EventHead(e *operator.Evidence, page string) [][]string {
 	return head
 }
 
-// Received answer when it came, how often it was tried, and when the next try is.
+// Received returns when the event arrived, how often it was tried, and when the next attempt is.
 func Received(e *operator.Evidence) [][]string {
 	first := e.Receipt.ReceivedAt
 	if len(e.Deliveries) > 0 {
@@ -67,7 +67,7 @@ func Received(e *operator.Evidence) [][]string {
 		{"next", whenNext(e.Next)},
 	}
 	for _, try := range e.Next.Tries {
-		if len(e.Next.Tries) > 1 || e.Next.At == nil || try.At == nil { // else it is what comes next
+		if len(e.Next.Tries) > 1 || e.Next.At == nil || try.At == nil { // otherwise the next step shows it
 			rows = append(rows, []string{"", tryLine(try)})
 		}
 	}
@@ -76,7 +76,7 @@ func Received(e *operator.Evidence) [][]string {
 	}
 	for i, due := range e.Next.Due {
 		if i == 0 && e.Next.At != nil && due.At.Equal(*e.Next.At) {
-			continue // it is what comes next
+			continue // the next step shows it
 		}
 		rows = append(rows, []string{"the clock", output.Time(due.At) + ": " + due.String()})
 	}
@@ -107,7 +107,7 @@ func tryLine(t operator.Try) string {
 	return text + output.Because(t.Error)
 }
 
-// Done are the effects about which nothing is open.
+// Done returns the effects in a final state.
 func Done(e *operator.Evidence) [][]string {
 	rows := [][]string{{"DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
 	for _, f := range e.Effects {
@@ -125,7 +125,7 @@ func atRest(state string) bool {
 	return state == "done" || state == "skipped" || state == "compensated"
 }
 
-// Undone are the effects that are not done: pending, in doubt, or not begun.
+// Undone returns the effects that are not done: pending, uncertain, or not begun.
 func Undone(e *operator.Evidence) [][]string {
 	rows := [][]string{{"NOT DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
 	for _, f := range e.Effects {
@@ -141,12 +141,12 @@ func Undone(e *operator.Evidence) [][]string {
 		rows = append(rows, []string{f.Kind, "not begun", "0", f.Key, note})
 	}
 	if len(rows) == 1 {
-		return [][]string{{"NOT DONE"}, {"no effect that is known"}}
+		return [][]string{{"NOT DONE"}, {"no pending effects"}}
 	}
 	return rows
 }
 
-// stateNow is an effect's state, of one that failed and is tried again by itself that.
+// stateNow returns an effect's state, and for a failed effect whether it is retried automatically.
 func stateNow(f timeline.Effect, n operator.Next) string {
 	if f.State == "failed" && slices.ContainsFunc(n.Tries, func(t operator.Try) bool { return t.Key == f.Key }) {
 		return "tried again"
@@ -154,7 +154,8 @@ func stateNow(f timeline.Effect, n operator.Next) string {
 	return f.State
 }
 
-// AskedFor list the decisions, in pawl or in Temporal, with who and why, and say whether a replay would be safe.
+// AskedFor returns the decisions of people, in pawl or in Temporal, with person and reason, and whether a replay would
+// be safe.
 func AskedFor(e *operator.Evidence) [][]string {
 	rows := [][]string{}
 	for _, s := range e.Timeline {
@@ -168,7 +169,7 @@ func AskedFor(e *operator.Evidence) [][]string {
 	return append(rows, []string{"replay safe?", e.Replay.Says})
 }
 
-// AskedOf is what a person did, and false for what the event did by itself.
+// AskedOf returns the action of a person, or false for an automatic step.
 func AskedOf(s timeline.Entry) (what string, asked bool) {
 	if what, asked = strings.CutPrefix(s.What, "operator-"); asked {
 		return what, true
@@ -180,7 +181,7 @@ func AskedOf(s timeline.Entry) (what string, asked bool) {
 	return "", false
 }
 
-// bytesOf says whose bytes count: an event may have come through several sources, with different ones.
+// bytesOf describes the stored bytes: an event may have arrived through several sources with different ones.
 func bytesOf(e *timeline.Event) string {
 	d := e.Counts()
 	signed := ""
@@ -191,11 +192,14 @@ func bytesOf(e *timeline.Event) string {
 	default:
 		signed = ", signed with " + d.SecretLabel
 	}
+	if d.Outcome == "replay" {
+		signed += "; suspected replay: another event has the same bytes"
+	}
 	return "as delivered to " + d.Source + " at " + output.Time(d.ReceivedAt) + signed
 }
 
-// EffectNote says what its state leaves open: why an effect is not done, that it may have happened all the
-// same, and which other event has claimed it.
+// EffectNote explains an effect's state: why it is not done, that it may have happened, and which other event has
+// claimed it.
 func EffectNote(f timeline.Effect) string {
 	if f.State == "done" && f.SatisfiedBy != "" {
 		return "already done by " + f.SatisfiedBy
@@ -214,7 +218,7 @@ func EffectNote(f timeline.Effect) string {
 	return strings.Join(notes, "; ")
 }
 
-// Timeline are the steps of an event, a storm of equal ones in one row: it is to fit on a screen.
+// Timeline returns the steps of an event, with equal consecutive steps in one row, so that they fit on a screen.
 func Timeline(entries []timeline.Entry) [][]string {
 	rows := [][]string{{"TIME", "WHAT", "DETAIL"}}
 	for i := 0; i < len(entries); {
@@ -232,7 +236,7 @@ func Timeline(entries []timeline.Entry) [][]string {
 	return rows
 }
 
-// about is an entry's detail, of a relay with its consumer: an event has one relay for each.
+// about returns an entry's detail, and for a relay its consumer: an event has one relay for each consumer.
 func about(s timeline.Entry) string {
 	rest, relay := strings.CutPrefix(s.Detail, "relay")
 	if !relay || !strings.HasPrefix(s.Key, "relay:") {

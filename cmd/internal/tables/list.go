@@ -15,15 +15,15 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/job"
-	"github.com/pawlhq/pawl/schema/look"
 	"github.com/pawlhq/pawl/schema/notice"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/schema/token"
 )
 
-// Amount is money in a table, "" for none.
+// Amount formats money, or returns "".
 func Amount(of *int64, currency string) string {
 	if of == nil {
 		return ""
@@ -31,14 +31,14 @@ func Amount(of *int64, currency string) string {
 	return stripe.Money(*of, currency)
 }
 
-// Because is because of a reason that may begin with the status that it is the reason of.
+// Because formats a reason after a status. It removes the status from the beginning of the reason.
 func Because(status, reason string) string {
 	return output.Because(strings.TrimPrefix(reason, status+": "))
 }
 
 func empty(s string) bool { return s == "" }
 
-// Tasks are people's tasks in a list.
+// Tasks lists people's tasks.
 func Tasks(tasks []account.Task) [][]string {
 	return output.Rows("OPEN TASK|OBJECT|ACCOUNT|MODE|SINCE|DUE BY|EVENT|TAKEN BY|TITLE", tasks,
 		func(t account.Task) []any {
@@ -46,7 +46,14 @@ func Tasks(tasks []account.Task) [][]string {
 		})
 }
 
-// Pending are the decisions that wait for a second person.
+// Unclaimed lists money that is not booked.
+func Unclaimed(found []billing.Money) [][]string {
+	return output.Rows("SINCE|MODE|KIND|ID|AMOUNT|CUSTOMER|WHY", found, func(m billing.Money) []any {
+		return []any{&m.Since, m.Mode, m.Kind, m.ID, stripe.Money(m.Amount, m.Currency), m.Customer, m.Why()}
+	})
+}
+
+// Pending lists the decisions that wait for a second person.
 func Pending(waiting []pending.Decision) [][]string {
 	return output.Rows("WAITS FOR A SECOND PERSON|OF|MONEY|ASKED BY|WHY|UNTIL|PENDING", waiting,
 		func(p pending.Decision) []any {
@@ -54,14 +61,14 @@ func Pending(waiting []pending.Decision) [][]string {
 		})
 }
 
-// Jobs are bulk jobs in a list.
+// Jobs lists bulk jobs.
 func Jobs(jobs []job.Job) [][]string {
 	return output.Rows("JOB|ACTION|STATE|ITEMS|DONE|REFUSED|FAILED|LEFT|MADE|WHO|WHY", jobs, func(j job.Job) []any {
 		return []any{j.ID, j.Action, j.State, j.Items, j.Done, j.Refused, j.Failed, j.Left(), j.CreatedAt, j.Who, j.Why}
 	})
 }
 
-// Sinks are sinks and consumers, as they stand.
+// Sinks lists sinks and consumers with their state.
 func Sinks(sinks []report.Sink) [][]string {
 	return output.Rows("SINK|STATE|SINCE|WAITING|PROBES|PLACES|WHY", sinks, func(r report.Sink) []any {
 		since := "-"
@@ -72,7 +79,7 @@ func Sinks(sinks []report.Sink) [][]string {
 	})
 }
 
-// Took is how long the calls of each sink took, without those that had none of late.
+// Took lists how long the calls of each sink took. It omits sinks without recent calls.
 func Took(sinks []report.Sink) [][]string {
 	called := slices.DeleteFunc(slices.Clone(sinks), func(r report.Sink) bool { return r.Median == nil })
 	return output.Rows("SINK|HALF WITHIN|19 OF 20 WITHIN", called, func(r report.Sink) []any {
@@ -80,7 +87,7 @@ func Took(sinks []report.Sink) [][]string {
 	})
 }
 
-// Notices are what people are told.
+// Notices lists the current notifications.
 func Notices(notices []notice.Notice, now time.Time) [][]string {
 	return output.Rows("PEOPLE ARE TOLD|SEVERITY|FOR|LAST TOLD", notices, func(n notice.Notice) []any {
 		told := "waits for the end of quiet hours"
@@ -91,16 +98,16 @@ func Notices(notices []notice.Notice, now time.Time) [][]string {
 	})
 }
 
-// Receipts are events in a list.
+// Receipts lists events.
 func Receipts(receipts []timeline.Receipt) [][]string {
 	return output.Rows("RECEIVED|STATUS|SOURCE|TYPE|ACCOUNT|AMOUNT|EVENT|DUPLICATES|REASON", receipts,
 		func(r timeline.Receipt) []any {
 			return []any{r.ReceivedAt, r.Status, r.Source, r.Type, r.OurAccount, Amount(r.Amount, r.Currency),
-				r.EventID, r.Duplicates, r.Reason}
+				r.EventID, r.Duplicates, r.Open()}
 		})
 }
 
-// Accounts are accounts in a list.
+// Accounts lists accounts.
 func Accounts(accounts []account.Listed) [][]string {
 	return output.Rows("ACCOUNT|MODE|ACCESS|USES|STATUS|UNTIL|VERSION|CUSTOMER|NOTE", accounts,
 		func(l account.Listed) []any {
@@ -109,14 +116,14 @@ func Accounts(accounts []account.Listed) [][]string {
 				notes = append(notes, "held back")
 			}
 			if l.Workspace < l.Version {
-				notes = append(notes, "its workspace has not followed yet")
+				notes = append(notes, "its workspace is not updated yet")
 			}
 			return []any{l.ID, l.Mode, l.Access, plan(l.Plan, l.Quantity), strings.Join(l.Statuses, ", "),
 				l.Until, l.Version, l.Customer, strings.Join(notes, "; ")}
 		})
 }
 
-// Job is a job with what came of it: its head, and its items.
+// Job returns a job with its progress: its head, and its items.
 func Job(d *operator.JobDetails) [][][]string {
 	state := cmp.Or(d.StateNote, string(d.State))
 	filter := make([]string, 0, len(d.Filter))
@@ -161,7 +168,7 @@ func Job(d *operator.JobDetails) [][][]string {
 	return [][][]string{head, items}
 }
 
-// Takes says how long a job will take that has work left, "" for any other.
+// Takes estimates the remaining time of a running job; it returns "" for any other job.
 func Takes(j *job.Job) string {
 	if j.State != job.Running || j.Left() == 0 {
 		return ""
@@ -169,7 +176,7 @@ func Takes(j *job.Job) string {
 	return ", about " + output.Roughly(time.Duration(float64(j.Left())/j.Rate*float64(time.Second)))
 }
 
-// InBrackets puts words in brackets behind others; "" for none.
+// InBrackets returns s in brackets after a space, or "".
 func InBrackets(s string) string {
 	if s == "" {
 		return ""
@@ -177,7 +184,7 @@ func InBrackets(s string) string {
 	return " (" + s + ")"
 }
 
-// Sources are the sources with their secrets.
+// Sources lists the sources with their secrets.
 func Sources(reports []report.Source) [][]string {
 	rows := [][]string{{"SOURCE", "PROVIDER", "MODE", "URL", "EVENTS", "SECRET", "USES", "LAST USED", "VERDICT"}}
 	for _, r := range reports {
@@ -201,7 +208,7 @@ func Sources(reports []report.Source) [][]string {
 	return rows
 }
 
-// Traffic is how much came to each source of late, and when its last secret ends.
+// Traffic lists the recent traffic of each source, and when its last secret ends.
 func Traffic(reports []report.Source) [][]string {
 	return output.Rows("SOURCE|A MINUTE|IN 24 HOURS|REFUSED SINCE YESTERDAY|WAITING|LAST SECRET ENDS|NOTE", reports,
 		func(r report.Source) []any {
@@ -214,21 +221,28 @@ func Traffic(reports []report.Source) [][]string {
 		})
 }
 
-// Audit is what operators did.
+// Meanings lists the billing rules.
+func Meanings(known []billing.Meaning) [][]string {
+	return output.Rows("MEANING|STATE|SINCE|WHO|WHY|LAST PROPOSED|BY", known, func(m billing.Meaning) []any {
+		state := "proposed"
+		switch {
+		case m.InForce:
+			state = "in force"
+		case m.Since != nil:
+			state = "was in force"
+		}
+		return []any{m.Hash, state, m.Since, m.Who, m.Why, m.ProposedAt, m.ProposedBy}
+	})
+}
+
+// Audit lists the actions of operators.
 func Audit(found []audit.Row) [][]string {
-	return output.Rows("NUMBER|TIME|WHO|ACTION|TARGET|WHY", found, func(r audit.Row) []any {
-		return []any{r.ID, r.At, r.Actor, r.Action, r.Target, r.Reason}
+	return output.Rows("NUMBER|TIME|WHO|IDENTITY|ACTION|TARGET|WHY", found, func(r audit.Row) []any {
+		return []any{r.ID, r.At, r.Actor, strings.TrimSpace(r.Issuer + " " + r.Subject), r.Action, r.Target, r.Reason}
 	})
 }
 
-// Looks is who was shown what came in.
-func Looks(found []look.Row) [][]string {
-	return output.Rows("TIME|WHO|WHY|EVENT", found, func(l look.Row) []any {
-		return []any{l.At, cmp.Or(l.Who, "the command line"), l.Why, cmp.Or(l.EventID, "refused request "+l.What)}
-	})
-}
-
-// TaskHead is a task.
+// TaskHead returns the head of a task.
 func TaskHead(t operator.ShownTask) [][]string {
 	head := [][]string{{"task", t.Kind + " of " + t.Object + " (" + t.Mode + ")"}, {"state", t.State},
 		{"title", t.Title}}
@@ -242,14 +256,14 @@ func TaskHead(t operator.ShownTask) [][]string {
 	return head
 }
 
-// TaskActions is what people did about a task.
+// TaskActions lists the actions of people on a task.
 func TaskActions(t operator.ShownTask) [][]string {
 	return output.Rows("AT|WHO|WHAT|WHY", t.Actions, func(done audit.Row) []any {
 		return []any{done.At, done.Actor, done.Action, done.Reason}
 	})
 }
 
-// Tokens are the tokens of programs.
+// Tokens lists the tokens of programs.
 func Tokens(tokens []token.Token) [][]string {
 	return output.Rows("TOKEN|ROLE|STATE|EXPIRES|LAST USED|NETWORKS|MADE|BY", tokens, func(t token.Token) []any {
 		state, used := "accepted", "never"

@@ -9,20 +9,21 @@ import (
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Effects are what would happen to the effects of a run.
+// Effects lists the forecasts for the effects of a run.
 func Effects(effects []workflows.PreviewedEffect) [][]string {
 	if len(effects) == 0 {
-		return [][]string{{"no effect is known yet"}}
+		return [][]string{{"no effects known yet"}}
 	}
 	return output.Rows("WHAT HAPPENS|EFFECT|AMOUNT|KEY|NOTE", effects, func(e workflows.PreviewedEffect) []any {
 		return []any{e.Will, e.Kind, Amount(e.Amount, e.Currency), e.Key, PreviewNote(e)}
 	})
 }
 
-// PreviewNote says what else there is to know of an effect.
+// PreviewNote explains the forecast of an effect.
 func PreviewNote(e workflows.PreviewedEffect) string {
 	var notes []string
 	if e.WaitsFor != "" {
@@ -43,8 +44,8 @@ func PreviewNote(e workflows.PreviewedEffect) string {
 	return strings.Join(notes, "; ")
 }
 
-// Totals count the effects by their fate, with the money of their entries: what would be booked, or is booked already.
-// Any other fate has the money that its effects are about.
+// Totals counts the effects by forecast, with the money of their entries: to be booked, or already booked. Other
+// forecasts have the money that the effects are about.
 func Totals(counts map[workflows.Will]int, money []operator.Sum) string {
 	var parts []string
 	for _, w := range workflows.Wills() {
@@ -69,6 +70,22 @@ func Totals(counts map[workflows.Will]int, money []operator.Sum) string {
 	return strings.Join(parts, "; ")
 }
 
+// Then describes the end of a previewed decision: the status of the event, and the access of its account if the
+// decision changes facts. For a decision about an account it describes the access alone.
+func Then(p *operator.Preview) string {
+	uses := func(a *fold.Access) string {
+		return a.Account + " may use " + operator.Uses(a.Target.Plan, a.Target.Quantity)
+	}
+	if p.Access != nil {
+		return uses(p.Access)
+	}
+	then := "it is " + p.Outcome + Because(p.Outcome, p.Reason)
+	if p.AccessAfter != nil {
+		then += "; " + uses(p.AccessAfter)
+	}
+	return then
+}
+
 func waitsFirst(words string) string {
 	if strings.HasPrefix(words, "waits for ") {
 		return words
@@ -76,20 +93,20 @@ func waitsFirst(words string) string {
 	return "waits first: " + words
 }
 
-// books says what becomes of an entry's money, where anything does.
+// books describes the effect of a forecast on an entry's money, if it has one.
 var books = map[workflows.Will]string{
 	workflows.WillStay: "booked ", workflows.WillRun: "books ", workflows.WillRunLater: "books ",
 	workflows.WillRunAndTakeBack: "books ",
 }
 
-// Chosen are events that a job would be about.
+// Chosen lists the selected events of a job.
 func Chosen(events []operator.ChosenEvent) [][]string {
 	return output.Rows("EVENT|TYPE|STATUS|REASON|ACCOUNT|AMOUNT", events, func(e operator.ChosenEvent) []any {
 		return []any{e.EventID, e.Type, e.Status, e.ReasonCode, e.Account, Amount(e.Amount, e.Currency)}
 	})
 }
 
-// JobPreview is what a job would come to.
+// JobPreview describes the outcome of a job.
 func JobPreview(p *operator.JobPreview) [][]string {
 	var ends []string
 	for _, status := range slices.Sorted(maps.Keys(p.Outcomes)) {
@@ -99,15 +116,22 @@ func JobPreview(p *operator.JobPreview) [][]string {
 		ends = append(ends, fmt.Sprintf("%d would be refused (%s)", p.Refusals[why], why))
 	}
 	if p.Unknown > 0 {
-		ends = append(ends, fmt.Sprintf("%d cannot be told (%s)", p.Unknown, p.Why))
+		ends = append(ends, fmt.Sprintf("%d cannot be forecast (%s)", p.Unknown, p.Why))
 	}
 	outcomes := "outcomes"
 	if p.Previewed < p.Count {
 		outcomes = fmt.Sprintf("outcomes of the newest %d", p.Previewed)
 	}
 	rows := [][]string{{outcomes, strings.Join(ends, ", ")}, {"effects", Totals(p.Counts, p.Sums)}}
+	if len(p.Kinds) > 0 {
+		var kinds []string
+		for _, kind := range slices.Sorted(maps.Keys(p.Kinds)) {
+			kinds = append(kinds, fmt.Sprintf("%d %s", p.Kinds[kind], kind))
+		}
+		rows = append(rows, []string{"kinds", strings.Join(kinds, ", ")})
+	}
 	if p.FourEyes != "" {
-		rows = append(rows, []string{"two persons", p.FourEyes})
+		rows = append(rows, []string{"two people", p.FourEyes})
 	}
 	return rows
 }

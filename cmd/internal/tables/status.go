@@ -8,9 +8,10 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/schema/withheld"
 )
 
-// Status is how pawl stands, part by part; a part with nothing to show is a heading alone.
+// Status returns the state of pawl in parts. A part without rows is a heading alone.
 func Status(r *report.Status, now time.Time) [][][]string {
 	parked := output.Rows("PARKED|REASON|EVENTS|OLDEST|MONEY", r.Parked, func(c timeline.Cause) []any {
 		return []any{c.Status, c.ReasonCode, c.Events, output.Age(c.Oldest, now), operator.Sums(c.Money)}
@@ -25,11 +26,34 @@ func Status(r *report.Status, now time.Time) [][][]string {
 		}
 		return []any{c.What, c.Name, lasts, c.Says}
 	})
-	return [][][]string{parked, Pending(r.Pending), tasks, Waiting(r.Waiting, now), Notices(r.Notices, now), concerns,
+	return [][][]string{parked, Withheld(r.Withheld),
+		Pending(r.Pending), tasks, Waiting(r.Waiting, now), Notices(r.Notices, now), concerns,
 		Sinks(r.Sinks), Jobs(r.Jobs)}
 }
 
-// Waiting counts the events that go on by themselves.
+// Onsets lists when the effects of each mode begin.
+func Onsets(list []withheld.From) [][]string {
+	return output.Rows("MODE|EFFECTS|CHANGED|BY", list, func(f withheld.From) []any {
+		return []any{f.Mode, EffectsFrom(f), f.ChangedAt, f.ChangedBy}
+	})
+}
+
+// EffectsFrom describes when the effects of a mode begin.
+func EffectsFrom(f withheld.From) string {
+	if f.At == nil {
+		return "off"
+	}
+	return "of events since " + output.Time(*f.At)
+}
+
+// Withheld counts the withheld effects.
+func Withheld(sums []withheld.Sum) [][]string {
+	return output.Rows("WITHHELD|MODE|EFFECTS|EVENTS|MONEY", sums, func(s withheld.Sum) []any {
+		return []any{s.Kind, s.Mode, s.Effects, s.Events, operator.Sums(s.Money)}
+	})
+}
+
+// Waiting counts the events that continue without a person.
 func Waiting(causes []timeline.Cause, now time.Time) [][]string {
 	return output.Rows("GOES ON|REASON|EVENTS|OLDEST", causes, func(c timeline.Cause) []any {
 		return []any{c.Status, c.ReasonCode, c.Events, output.Age(c.Oldest, now)}
