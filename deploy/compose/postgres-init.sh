@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs in the Postgres image while its volume is new: a database for pawl with a role that owns it and migrates, one for
-# each of its processes, which may do what `pawl migrate` grants them, and a role that may make Temporal's two
-# databases. pawl and Temporal cannot read each other's.
+# Runs in the Postgres image if its volume is new. It creates pawl's database, a role that owns and migrates it, a role
+# for each process with the rights that `pawl migrate` grants, and a role that can create Temporal's two databases. pawl
+# and Temporal cannot read each other's data.
 set -euo pipefail
-# The backquotes are psql's: it reads the passwords itself, so that none of them is an argument that ps shows.
+# psql evaluates the backquotes: it reads the passwords itself, so that ps never shows them as arguments.
 psql --set ON_ERROR_STOP=1 --username postgres --dbname postgres <<'SQL'
 \set owner `cat /run/secrets/pawl_owner_password`
 \set ingress `cat /run/secrets/pawl_ingress_password`
@@ -15,7 +15,7 @@ create role pawl_ingress login password :'ingress';
 create role pawl_worker login password :'worker';
 create role pawl_console login password :'console';
 create database pawl owner pawl;
-revoke connect on database pawl from public;
+revoke connect, temporary on database pawl from public;
 grant connect on database pawl to pawl_ingress, pawl_worker, pawl_console;
 create role temporal login createdb password :'temporal';
 SQL

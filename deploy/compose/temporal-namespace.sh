@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes pawl's namespace and its search attributes. May be called again.
+# Creates pawl's namespace and its search attributes. You can repeat it.
 set -eu
 
-# The port opens before the server takes requests.
+# The port opens before the server accepts requests.
 tries=0
 until temporal operator cluster health; do
 	tries=$((tries + 1))
@@ -10,11 +10,11 @@ until temporal operator cluster health; do
 	sleep 2
 done
 
-# Thirty days: long enough to look at last month's runs. pawl itself needs none of it, its own tables last.
+# Closed runs stay for thirty days, so that you can look at last month's runs. pawl does not need them: it has its own tables.
 temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/dev/null 2>&1 ||
 	temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --retention 30d
 
-# A new namespace takes some seconds to be known to every part of the server.
+# A new namespace reaches every part of the server after some seconds.
 tries=0
 until temporal operator search-attribute list >/dev/null 2>&1; do
 	tries=$((tries + 1))

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes Temporal's two databases and brings their schema to the version of this image. May be called again:
-# what is there is kept, an older schema is updated.
+# Creates Temporal's two databases and updates their schema to the version of this image. You can repeat it: existing
+# data stays, and an older schema is updated.
 set -eu
 SQL_PASSWORD="$(cat /run/secrets/temporal_database_password)"
 export SQL_PASSWORD

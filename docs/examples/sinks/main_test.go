@@ -42,7 +42,7 @@ func TestSinks_KeyTwice_DoneOnce(t *testing.T) {
 			t.Errorf("%s: %d, version %d; want %d, version %d", step.key, w.Code, s.versions["test acme"], step.status, step.version)
 		}
 	}
-	entry := `{"mode":"test","account":"acme","kind":"payment","object":"in_1","amount":4900,"tax":0,"currency":"usd","occurred_at":"2026-03-01T00:00:00Z"}`
+	entry := `{"mode":"test","account":"acme","kind":"payment","object":"in_1","amount":4900,"tax":0,"currency":"usd","cash":4900,"occurred_at":"2026-03-01T00:00:00Z"}`
 	for range 2 {
 		r := httptest.NewRequest(http.MethodPost, "/entries", strings.NewReader(entry))
 		r.Header.Set("Idempotency-Key", "finance-export:stripe:test:in_1")
