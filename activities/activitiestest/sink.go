@@ -77,7 +77,7 @@ func (s *Sink) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
-// Applied returns the requests that were applied.
+// Applied returns the requests that changed the sink. It omits failed requests and repeated idempotency keys.
 func (s *Sink) Applied() []Request {
 	return slices.DeleteFunc(s.Requests(), func(r Request) bool { return !r.Applied })
 }

@@ -90,8 +90,8 @@ func (a *applying) lockAccount(b *pgx.Batch, id, customer string) {
 	})
 }
 
-// readHolds folds the holds on an account from its facts if the applied facts hold or release it. It reads them after
-// it has locked the account, so that of two concurrent decisions the second one sees both.
+// readHolds folds the holds on an account from its facts if the applied facts hold or release it. Concurrent decisions
+// wait for the account's lock. Each one therefore reads the facts of all decisions that were committed before it.
 func (a *applying) readHolds(b *pgx.Batch) {
 	if a.holds == "" {
 		return

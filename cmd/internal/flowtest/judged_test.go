@@ -51,7 +51,7 @@ type judged struct {
 	// inOrder leaves out the other orders. basil leaves out the versions before 2025-03-31.basil, and old leaves out the
 	// versions from 2024-10-28.acacia on.
 	inOrder, basil, old bool
-	// keyless tells the story without a key, also on a stage with one: its end is another if Stripe can be asked.
+	// keyless runs the story without an API key on every stage, because it ends differently if pawl can query Stripe.
 	keyless bool
 	// storm delivers the story in reverse and all at once in the short form, too.
 	storm bool

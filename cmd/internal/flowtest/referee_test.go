@@ -44,8 +44,10 @@ type refereeMode struct {
 	// thin reports whether thin events are sent. They are read when all is over, and the API shows the last state of
 	// each object; with live, the API shows the state as of the newest event that was sent.
 	thin, live bool
-	// paidPlans, takes and refuses are those of [manner]; with kills the worker is killed.
-	paidPlans, takes, refuses, kills bool
+	// paidPlans, takes and refuses have the meaning of the same fields in [manner].
+	paidPlans, takes, refuses bool
+	// kills is set if the test kills and restarts the worker.
+	kills bool
 }
 
 var refereeModes = []refereeMode{

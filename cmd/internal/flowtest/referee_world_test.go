@@ -80,8 +80,8 @@ type manner struct {
 	// today is when the events come. With cut, the story is not over by then.
 	today time.Time
 	cut   bool
-	// paidPlans is set with policy.grant_plan_on: payment; takes where a dispute takes access; refuses where the workspace
-	// service refuses a plan.
+	// paidPlans is set if policy.grant_plan_on is "payment", takes if a dispute revokes access, and refuses if the
+	// workspace service rejects a plan.
 	paidPlans, takes, refuses bool
 	// nth is the place of a company, which decides what it does first.
 	nth int

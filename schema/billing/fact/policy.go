@@ -54,7 +54,7 @@ type Policy struct {
 	// EffectsFrom is the start of effects: earlier facts schedule nothing. It is zero if effects were always on. It
 	// comes from the database and is not part of the hash.
 	EffectsFrom time.Time `json:"-"`
-	// Silent withholds the effects of the facts, whatever their time.
+	// Silent withholds the effects of all facts, also of facts that occurred after EffectsFrom.
 	Silent bool `json:"-"`
 	// Asks is set if the caller can fetch the payments of an invoice. An amount that only the invoice reports is then
 	// not part of PaidSums, but of Untold.

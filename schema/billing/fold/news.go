@@ -108,7 +108,7 @@ func (s *Subscription) News(of fact.Subject, was Object) []News {
 	return nil
 }
 
-// News returns the event about the target of an account.
+// News returns the data of access.changed or access.snapshot. event is the ID of the provider's event that caused it.
 func (t Target) News(mode, account, event string) AccessNews {
 	return AccessNews{
 		Account: account, Mode: mode, Version: t.Version, State: t.State, Plan: t.Plan, Quantity: t.Quantity,

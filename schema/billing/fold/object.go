@@ -35,7 +35,7 @@ type Object interface {
 	Tasks() []Task
 }
 
-// Ref holds the ID of an object and the IDs of referenced objects. An ID is empty if there is none or if it is unknown.
+// Ref holds the ID of an object and the IDs of the objects that it references. An ID is empty until a fact contains it.
 type Ref struct {
 	ID string
 	// Account is our account.

@@ -24,7 +24,7 @@ const (
 // done.
 type Task struct {
 	Kind, Object, Account, State, Title string
-	// DueBy is the deadline of the task. It is zero if there is none.
+	// DueBy is the deadline, for example the provider's date for evidence. It is zero if the task has no deadline.
 	DueBy time.Time
 }
 
