@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/billing/account"
 )
 
 // Entitled is what an account may use, and why, as a product asks for it.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/obstacle"
-	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/billing/account"
 )
 
 // ShowAccount returns everything about the account that id names, as [account.Find] takes it. mode may be "" if one

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pawlhq/pawl/schema/account"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 

@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/pawlhq/pawl/schema"
-	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/withheld"
 	"github.com/pawlhq/pawl/workflows"

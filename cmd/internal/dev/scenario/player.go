@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
-	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/billing/account"
 )
 
 // Player plays stories against a running pawl.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlhq/pawl/schema/account"
+	"github.com/pawlhq/pawl/schema/billing/account"
 )
 
 func TestList_FiltersAndPages(t *testing.T) {
