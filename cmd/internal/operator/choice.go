@@ -9,17 +9,18 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Choice is one thing that can be done about an event.
+// Choice is a command that a person can run about an event.
 type Choice struct {
-	// Command is the program and its arguments.
+	// Command is the command line as a list of words.
 	Command []string `json:"command"`
-	// Does says what follows.
+	// Does describes the effect of the command.
 	Does string `json:"does"`
-	// Decision is the one that the command makes, without who and why; nil for a command that only shows something.
+	// Decision is the decision that the command makes, without person and reason. It is nil for a command that only
+	// reads.
 	Decision *Decision `json:"-"`
 }
 
-// choose returns the choice of a verb about a target, or about one effect of it; effect is "" for all.
+// choose returns the choice of a verb for a target. If effect is not empty, the choice is about that effect alone.
 func choose(verb, target, effect, does string) Choice {
 	v := VerbNamed(verb)
 	d := &Decision{Verb: verb, Target: target, Args: Args{Effect: effect}}
@@ -27,14 +28,14 @@ func choose(verb, target, effect, does string) Choice {
 	for _, f := range v.Flags {
 		if value := *f.Value(&d.Args); value != "" {
 			command = append(command, "--"+f.Name, value)
-		} else if f.Required { // a word stands where the operator's own belongs
+		} else if f.Required { // a placeholder for a value that the operator must add
 			command = append(command, "--"+f.Name, strings.ToUpper(f.Name))
 		}
 	}
 	return Choice{append(command, "--why", "REASON"), does, d}
 }
 
-// Line is the command as a shell takes it.
+// Line returns the command line, quoted for a shell.
 func (c Choice) Line() string {
 	words := make([]string, len(c.Command))
 	for i, word := range c.Command {
@@ -43,7 +44,7 @@ func (c Choice) Line() string {
 	return strings.Join(words, " ")
 }
 
-// ShellWord quotes what a shell would read otherwise.
+// ShellWord returns the word, quoted if a shell would interpret one of its characters.
 func ShellWord(word string) string {
 	if word != "" && strings.Trim(word,
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@+,") == "" {
@@ -52,8 +53,7 @@ func ShellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Choices lists what can be done about an event, and nothing else: each of them works as the event stands. id names the
-// event in their commands.
+// Choices lists the commands that work in the current state of the event. id names the event in the commands.
 func (o *Operator) Choices(id string, r *timeline.Receipt) []Choice {
 	switch s := situationOf(o, r); s {
 	case waiting, working:
@@ -80,7 +80,7 @@ func (o *Operator) Choices(id string, r *timeline.Receipt) []Choice {
 	return nil
 }
 
-// waitsFor lists what helps an event that waits by itself, for its start or for a sink.
+// waitsFor lists the commands about an event that waits for the start of its run or for a sink.
 func waitsFor(id string, r *timeline.Receipt) (choices []Choice) {
 	kind, name := Source, r.Source
 	unstarted := r.Status == string(receipt.Received)
@@ -109,7 +109,7 @@ func waitsFor(id string, r *timeline.Receipt) (choices []Choice) {
 	return choices
 }
 
-// replays is the replay.
+// replays returns the choice to replay the event.
 func replays(id string, r *timeline.Receipt) Choice {
 	does := "runs it again on today's code; what the ledger has as done is not done again"
 	switch {
@@ -121,7 +121,7 @@ func replays(id string, r *timeline.Receipt) Choice {
 	return choose(VerbReplay, id, "", does)
 }
 
-// workflowOf is the workflow ID of a receipt, also before its run was recorded.
+// workflowOf returns the workflow ID of a receipt. It computes the ID if no run is recorded.
 func workflowOf(r *timeline.Receipt) string {
 	if r.WorkflowID != "" {
 		return r.WorkflowID
@@ -129,10 +129,10 @@ func workflowOf(r *timeline.Receipt) string {
 	return inputOf(r).ID()
 }
 
-// decisions are those that the run of a parked event takes, as it has said itself.
+// decisions lists the decisions that the parked run of the event accepts. The run writes them to the receipt.
 func decisions(id string, r *timeline.Receipt) (choices []Choice) {
 	add := func(verb, effect, does string) { choices = append(choices, choose(verb, id, effect, does)) }
-	if r.Waits == nil { // written by hand: a run lists its decisions
+	if r.Waits == nil { // the row was edited by hand: a run always lists its decisions
 		add(VerbRetry, "", "tries again what is not done")
 		add(VerbSkip, "", "goes on without what is not done")
 		return choices
@@ -185,8 +185,8 @@ func decisions(id string, r *timeline.Receipt) (choices []Choice) {
 	return choices
 }
 
-// Does says what a rule asks about a receipt that needs a review, and what approving or rejecting does; false where
-// nothing is asked.
+// Does returns the question of the rule that parked the receipt for a review, and the consequence of approve or reject.
+// ok is false if the receipt has no review, or if the verb does not answer it.
 func Does(r *timeline.Receipt, verb string) (asks, does string, ok bool) {
 	review, ok := reviewOf(r)
 	switch verb {
@@ -210,8 +210,9 @@ func reviewOf(r *timeline.Receipt) (workflows.Review, bool) {
 	return workflows.ReviewOf(r.ReasonCode, workflows.AtEnd), true
 }
 
-// Doubtful returns the key of the effect that a resend is about: the one in doubt that name is the key or the kind
-// of, or the only one for "". It returns false where that is not one.
+// Doubtful returns the key of the uncertain effect that a resend is about. name is the key or the kind of the effect;
+// if it is empty, the receipt must have exactly one uncertain effect. ok is false if no effect or several effects
+// match.
 func Doubtful(r *timeline.Receipt, name string) (key string, ok bool) {
 	if r.Waits == nil {
 		return "", false

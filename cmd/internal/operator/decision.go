@@ -21,79 +21,81 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Decision is what somebody decides about something.
+// Decision is a request of a person or a job to act on one target.
 type Decision struct {
-	// Verb is the name of one of [Verbs].
+	// Verb is the name of a verb in [Verbs].
 	Verb string
-	// Target names its subject: an event, an account, a task's object, a job, a sink, …
+	// Target is the ID of the event, account, task object, job, sink, …
 	Target string
-	// Decided by Who, for the reason Why. Both are required and stand in the audit trail.
+	// Who is the person who decides and Why is the reason. The audit trail stores both, so both are required.
 	Who, Why string
-	// By is the person who decides, where the name was verified; Who is that name then. nil for the command line.
+	// By is the authenticated person, and Who is then the name of that person. By is nil for the command line.
 	By *Person
-	// Request makes the call safe to repeat: the same verb, target and request are one decision. "" makes up a new one.
+	// Request is the idempotency key: calls with the same verb, target and request make one decision. If it is empty,
+	// [Operator.Decide] generates one.
 	Request string
-	// Confirms is the ID of the pending decision that the second person confirms, "" for any other decision.
+	// Confirms is the ID of the pending decision that the second person confirms. It is empty for other decisions.
 	Confirms string
 	Args
 
-	// o is the operator that was asked.
+	// o is the operator that runs the decision.
 	o *Operator
-	// item is the item of a job that is decided, nil for any other decision. madeBy made the job.
+	// item is set if a job decides about one of its items. madeBy is the person who created that job.
 	item   *job.Item
 	madeBy Identity
-	// preview is set where nothing is decided. Temporal is not asked then.
+	// preview is set if the call only previews the decision. It then sends no request to Temporal.
 	preview bool
-	// fromRun is set where the run of a job decides, since it was cancelled in Temporal.
+	// fromRun is set if the run of a job cancels the job, because the run was cancelled in Temporal.
 	fromRun bool
 }
 
-// Args are what a decision says beside its target. A verb reads those that its flags name.
+// Args are the parameters of a decision beside its target. Each verb reads the fields that its flags set.
 type Args struct {
-	// Effect, Reference and Confirm are those of [workflows.DecisionInput].
+	// Effect, Reference and Confirm have the meaning of the same fields in [workflows.DecisionInput].
 	Effect, Reference, Confirm string
-	// Mode is "live", "test", or "" where the target is in one of them only. Kind is that of a task.
+	// Mode is "live" or "test". It can be empty if the target exists in only one mode. Kind is the kind of a task.
 	Mode, Kind string
-	// Account is the one that money is given to.
+	// Account is the account that money is assigned to.
 	Account string
-	// From is when the effects of a mode begin, as the command takes it.
+	// From is the start of the effects of a mode, in the format of the command's flag.
 	From string
-	// Role, Expires and Networks are those of a new token, as the command takes them.
+	// Role, Expires and Networks describe a new token, in the format of the command's flags.
 	Role, Expires, Networks string
-	// Letters are the kinds of letters that a new meaning sends, with commas between them.
+	// Letters lists the kinds of letters that a new meaning sends, separated by commas.
 	Letters string
-	// To says who is told of an account.
+	// To selects which subscribers receive the access of an account again, and whether its workspace is updated.
 	To billing.Announcement
-	// Found is what a command has shown before it asks: a [*GapReport], a [*Reconciliation], a [*Drift], a
-	// [*MeaningSwitch], a [*RereadDecision], or the [*NewJob] that is made. For an item it is the [*job.Job].
+	// Found is the result of an earlier comparison that the person has seen: a [*GapReport], a [*Reconciliation], a
+	// [*Drift], a [*MeaningSwitch] or a [*RereadDecision]. For a new job it is the [*NewJob], and for an item of a job
+	// the [*job.Job].
 	Found any
 }
 
-// Answer is what came of a decision.
+// Answer is the result of a decision.
 type Answer struct {
 	Verb string `json:"verb"`
-	// Target is its subject, as the audit trail names it.
+	// Target is the target's name in the audit trail.
 	Target  string `json:"target"`
 	Request string `json:"request_id"`
 	Who     string `json:"who"`
-	// Says what comes of it, in one sentence.
+	// Says describes the result in one sentence.
 	Says string `json:"says"`
-	// Repeated is set where the request was decided before: nothing was decided now.
+	// Repeated is set if an earlier call made the same decision, so that this call changed nothing.
 	Repeated bool `json:"repeated,omitempty"`
-	// Pending is what waits for a second person. Nothing else was done then.
+	// Pending is set if the decision waits for a second person. Nothing else was changed then.
 	Pending *pending.Decision `json:"pending,omitempty"`
-	// Result is the verb's own: an [*EventResult], a [*TaskResult], an [*AccountResult], a [*job.Job], …
+	// Result depends on the verb: an [*EventResult], a [*TaskResult], an [*AccountResult], a [*job.Job], …
 	Result any `json:"result,omitempty"`
 }
 
-// RefusedError says that a verb does nothing about its target as that stands, and what does. Nothing was changed. The
-// audit trail has nothing of it either, except for a decision that came too late at its run: then it has both the
-// decision and the refusal.
+// RefusedError reports that the verb does not apply to the current state of the target, and lists the verbs that do.
+// Nothing was changed, and the audit trail has no entry. One case differs: if the parked run rejects a decision that
+// was recorded already, the audit trail contains the decision and the refusal.
 type RefusedError struct {
 	Target, Verb string
-	// Why follows the target in a sentence.
+	// Why is the reason. It continues a sentence that begins with the target.
 	Why string
-	// Try are the choices that work as the target stands now.
+	// Try lists the decisions that are possible in the current state.
 	Try []Choice
 }
 
@@ -108,15 +110,15 @@ func (e *RefusedError) Error() string {
 	return text
 }
 
-// refuse returns the refusal of a decision.
+// refuse returns a [RefusedError] without alternatives.
 func (d *Decision) refuse(format string, args ...any) error {
 	return &RefusedError{Target: d.Target, Verb: d.Verb, Why: fmt.Sprintf(format, args...)}
 }
 
-// MaxRequest bounds an ID of a request, in bytes.
+// MaxRequest is the maximum length of a request ID in bytes.
 const MaxRequest = 100
 
-// check refuses a decision that nobody answers for, and one that cannot be recorded. Previews need no who and why.
+// check validates the decision. A preview needs no person and no reason.
 func (d *Decision) check(preview bool) (*Verb, error) {
 	v := VerbNamed(d.Verb)
 	switch {
@@ -147,12 +149,13 @@ func (d *Decision) check(preview bool) (*Verb, error) {
 	return v, nil
 }
 
-// Decide checks a decision, records it in the audit trail and does it, in one commit. Work outside of the database
-// follows the commit: a parked run is told, a job is started, an admitted request is taken in.
+// Decide checks a decision, records it in the audit trail and changes the database, all in one transaction. It then
+// does the work outside of the database: it sends the update to the parked run, starts the job, or inserts the admitted
+// request.
 //
-// The error is a [*RefusedError] where the verb does nothing as its target stands, and a [*Fault] where it
-// cannot be understood or the person may not decide it. After any other error the decision may have been recorded or
-// not: the same call again, with the same Request, finds out and is still one decision.
+// The error is a [*RefusedError] if the verb does not apply to the state of the target, and a [*Fault] if the call is
+// invalid or forbidden. After any other error it is unknown whether the decision was recorded. Repeat the call with the
+// same Request: it completes the decision or makes it for the first time.
 func (o *Operator) Decide(ctx context.Context, d Decision) (*Answer, error) {
 	if o.Remote {
 		return remote[Answer](ctx, o, remoteDecide, remoteInput{Decision: &d})
@@ -171,35 +174,35 @@ func (o *Operator) Decide(ctx context.Context, d Decision) (*Answer, error) {
 	return v.rule.decide(ctx, &d)
 }
 
-// change is what a decision does to the database, and what the audit trail holds of it.
+// change describes the change to the database and its audit record.
 type change struct {
 	target        string
 	before, after map[string]any
-	// do is done in one commit with the record; nil for nothing. It refuses where the target has moved on since the
-	// check.
+	// do runs in the transaction that writes the audit record. It returns a [RefusedError] if the target has changed
+	// since the check. nil means no change.
 	do func(ctx context.Context, tx pgx.Tx) error
-	// refused is called when do has refused, after its rollback; nil for nothing.
+	// refused, if set, runs after do has failed and its transaction is rolled back.
 	refused func(ctx context.Context)
-	// judges is set if the decision judges live money.
+	// judges is set if the decision is about live money.
 	judges bool
 	// money is the amount of the target, in minor units by currency.
 	money map[string]int64
-	// state is everything that the decision depends on; nil for before and after.
+	// state contains all values that the decision depends on. If it is nil, before and after are used.
 	state any
-	// asks is set where nothing is decided yet: the change keeps the decision for a second person.
+	// asks is set if the change only stores the decision for a second person.
 	asks bool
 }
 
-// recorded is a decision as the audit trail holds it.
+// recorded is a decision with its audit record.
 type recorded struct {
 	*audit.Recorded
-	// key is the record's ID in the trail.
+	// key is the ID of the audit record.
 	key string
-	// repeated is set where it was recorded by an earlier call.
+	// repeated is set if an earlier call wrote the record.
 	repeated bool
 }
 
-// read reads what stood before the decision, or stands after it.
+// read decodes the state before or after the decision from the audit record.
 func (r recorded) read(part json.RawMessage, to any) error {
 	if err := json.Unmarshal(part, to); err != nil {
 		return fmt.Errorf("read request %s: %w", r.key, err)
@@ -207,16 +210,16 @@ func (r recorded) read(part json.RawMessage, to any) error {
 	return nil
 }
 
-// rule is how a verb is decided about a T, with an R as its result.
+// rule implements a verb for targets of type T with results of type R.
 type rule[T, R any] struct {
-	// find finds the target, and returns it with what names it in the IDs of requests.
+	// find returns the target and its key, which is part of the ID of the audit record.
 	find func(ctx context.Context, d *Decision) (T, string, error)
-	// check says what the decision changes, or refuses it. It changes nothing.
+	// check returns the change, or the error that refuses the decision. It writes nothing.
 	check func(ctx context.Context, d *Decision, target T) (*change, error)
-	// answer does what remains to be done after the commit, and says what came of it. A zero result is left out. A
-	// repeated request calls it again.
+	// answer runs after the commit. It does the work outside of the database and returns the result. It must be safe to
+	// repeat, because a repeated request calls it again. The answer omits a zero result.
 	answer func(ctx context.Context, d *Decision, target T, r recorded) (says string, result R, err error)
-	// forecast completes a preview; nil where the check says all.
+	// forecast, if set, adds to the preview the facts that the check does not return.
 	forecast func(ctx context.Context, d *Decision, target T, p *Preview) error
 }
 
@@ -278,7 +281,8 @@ func (r rule[T, R]) decide(ctx context.Context, d *Decision) (*Answer, error) {
 	return answer, err
 }
 
-// shown is the find of a rule about what a command has shown before it asks. key names it in the IDs of requests.
+// shown returns the find function of a rule about a comparison that the person has seen. key names the comparison in
+// the ID of the audit record.
 func shown[T any](key func(T) string) func(context.Context, *Decision) (T, string, error) {
 	return func(_ context.Context, d *Decision) (found T, _ string, err error) {
 		found, is := d.Found.(T)
@@ -289,7 +293,7 @@ func shown[T any](key func(T) string) func(context.Context, *Decision) (T, strin
 	}
 }
 
-// checked is the check of a decision. The change is that of the first or of the second person, if it takes two.
+// checked runs the check. If the decision needs two people, it returns the change of the first or of the second person.
 func (r rule[T, R]) checked(ctx context.Context, d *Decision, target T, subject string) (*change, error) {
 	c, err := r.check(ctx, d, target)
 	if err != nil {
@@ -327,7 +331,7 @@ func (r rule[T, R]) preview(ctx context.Context, d *Decision) (*Preview, error) 
 	return p, err
 }
 
-// rollBack makes a change, and rolls it back.
+// rollBack runs do in a transaction and rolls it back.
 func rollBack(ctx context.Context, db *pgxpool.Pool, do func(context.Context, pgx.Tx) error) error {
 	tx, err := db.Begin(ctx)
 	if err != nil {
@@ -337,20 +341,20 @@ func rollBack(ctx context.Context, db *pgxpool.Pool, do func(context.Context, pg
 	return do(ctx, tx)
 }
 
-// decides is a [rule] of any target.
+// decides is a [rule] for any type of target.
 type decides interface {
 	decide(ctx context.Context, d *Decision) (*Answer, error)
 	preview(ctx context.Context, d *Decision) (*Preview, error)
-	// result is the type of a rule's result.
+	// result returns the type of the rule's results.
 	result() reflect.Type
 }
 
-// nothing is the result of a verb that says all in a sentence.
+// nothing is the result type of a verb that returns only the sentence in [Answer].
 type nothing struct{}
 
 func (r rule[T, R]) result() reflect.Type { return reflect.TypeFor[R]() }
 
-// Result is the type of [Answer]'s for the verb, nil for none.
+// Result returns the type of [Answer].Result for the verb, or nil if the verb has only a sentence.
 func (v *Verb) Result() reflect.Type {
 	if of := v.rule.result(); of != reflect.TypeFor[nothing]() {
 		return of
@@ -358,9 +362,10 @@ func (v *Verb) Result() reflect.Type {
 	return nil
 }
 
-// Preview says what a decision would do, and changes nothing: it makes the same check, does the change in a
-// transaction that it rolls back, and follows the run that would come. A decision that would be refused is a preview,
-// too. Nobody has to say who and why. The error is one of [FindEvent]'s, or of the target's own search.
+// Preview describes the consequence of a decision and changes nothing. It runs the same check, makes the change in a
+// transaction that it rolls back, and simulates the workflow run. If the decision would be refused, the preview
+// contains the reason. Who and Why are optional. The error comes from the search for the target, for example from
+// [FindEvent].
 func (o *Operator) Preview(ctx context.Context, d Decision) (*Preview, error) {
 	if o.Remote {
 		return remote[Preview](ctx, o, remotePreview, remoteInput{Decision: &d})

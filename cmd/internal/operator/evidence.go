@@ -24,54 +24,56 @@ type Evidence struct {
 	timeline.Event
 	Next   Next   `json:"next"`
 	Replay Replay `json:"replay"`
-	// Verdict is one sentence.
+	// Verdict summarizes the event in one sentence.
 	Verdict string   `json:"verdict"`
 	Choices []Choice `json:"choices"`
-	// PendingDecisions wait for a second person.
+	// PendingDecisions lists the decisions about the event that wait for a second person.
 	PendingDecisions []pending.Decision `json:"pending_decisions"`
-	// Unbooked is the money of the event that pawl money unclaimed lists. It is nil if there is none.
+	// Unbooked is the event's money while no account is known for it: a row of pawl money unclaimed. It is nil if the
+	// money is booked.
 	Unbooked *billing.Money `json:"unbooked,omitempty"`
 }
 
-// Next is what happens next by itself.
+// Next is the next step that pawl takes without a decision.
 type Next struct {
-	// At is when, nil where nothing happens by itself or nobody knows when. Says is that in words.
+	// At is the time of the step. It is nil if there is no such step or if its time is unknown. Says describes the
+	// step.
 	At   *time.Time `json:"at"`
 	Says string     `json:"says"`
-	// Tries are the effects that are being tried, as Temporal has them.
+	// Tries lists the effects that Temporal runs or retries at this moment.
 	Tries []Try `json:"tries"`
-	// Pending are the effects of the run's plan that are not begun.
+	// Pending lists the effects of the plan that have not started.
 	Pending []workflows.PreviewedEffect `json:"pending"`
-	// Due is what the clock will do because of the event.
+	// Due lists the scheduled actions that the event has caused.
 	Due []timeline.Due `json:"due"`
-	// Unknown says what could not be asked, and why; "" where all of it was.
+	// Unknown lists the parts that could not be read, each with the reason. It is empty if all parts were read.
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// Try is an effect that is tried until it is done.
+// Try is a running or retried effect.
 type Try struct {
 	Key string `json:"key"`
-	// Attempt is the one that is under way or next, At when it begins; nil for one under way.
+	// Attempt is the number of the current or next attempt. At is its start. It is null while the attempt runs.
 	Attempt int        `json:"attempt"`
 	At      *time.Time `json:"at"`
 	Paused  bool       `json:"paused,omitempty"`
 	Error   string     `json:"error,omitempty"`
 }
 
-// Replay says whether running the event once more would be safe.
+// Replay reports whether the event can be run again without repeating an effect.
 type Replay struct {
-	// Safe is "yes", "no", or "not_now" where it cannot be replayed as it stands.
+	// Safe is "yes", "no", or "not_now" if the current state does not allow a replay.
 	Safe string `json:"safe"`
 	Says string `json:"says"`
-	// Preview is nil where the event cannot be replayed.
+	// Preview is absent if the event cannot be replayed.
 	Preview *workflows.Previewed `json:"preview,omitempty"`
 }
 
-// temporalPatience is how long somebody who looks at an event waits for Temporal.
+// temporalPatience is the timeout for Temporal while a person waits for a page or a command.
 const temporalPatience = 3 * time.Second
 
-// Examine returns the evidence about the event that id names. Temporal is asked, too. If it does not answer in time,
-// Next.Unknown names the missing parts. The error is one of [FindEvent]'s.
+// Examine returns the evidence about the event that id names. It also queries Temporal. If Temporal does not respond in
+// time, Next.Unknown lists the missing parts. The error is an error of [FindEvent].
 func (o *Operator) Examine(ctx context.Context, id string) (*Evidence, error) {
 	if o.Remote {
 		e, err := remote[Evidence](ctx, o, remoteExamine, remoteInput{ID: id})
@@ -120,13 +122,13 @@ func (o *Operator) readUnbooked(ctx context.Context, e *Evidence) error {
 // Parked reports whether the event waits for a person.
 func (e *Evidence) Parked() bool { return waitsForPerson(e.Receipt) }
 
-// open reports whether something is still to come of the event.
+// open reports whether the event is not in a final status yet.
 func open(r timeline.Receipt) bool {
 	return !slices.Contains([]string{string(receipt.Processed), string(receipt.Compensated), string(receipt.Ignored)},
 		r.Status)
 }
 
-// next asks what happens next by itself.
+// next returns the next automatic step of the event.
 func (o *Operator) next(ctx context.Context, e *timeline.Event) (n Next, err error) {
 	n = Next{Tries: []Try{}, Pending: []workflows.PreviewedEffect{}}
 	r := e.Receipt
@@ -155,7 +157,7 @@ func (o *Operator) next(ctx context.Context, e *timeline.Event) (n Next, err err
 	return n, nil
 }
 
-// outlined are the effects of the event's run that are not begun.
+// outlined returns the effects of the run's plan that have not started.
 func (o *Operator) outlined(ctx context.Context, e *timeline.Event) (pending []workflows.PreviewedEffect, err error) {
 	outlook, done, err := o.Outlook(ctx)
 	if err != nil {
@@ -174,7 +176,7 @@ func (o *Operator) outlined(ctx context.Context, e *timeline.Event) (pending []w
 	return pending, err
 }
 
-// ask asks Temporal what the run is at.
+// ask adds to n the state of the run in Temporal.
 func (o *Operator) ask(ctx context.Context, n *Next, r timeline.Receipt) {
 	n.Says = "its run is at work"
 	if r.Status == string(receipt.Retrying) {
@@ -215,7 +217,8 @@ func (o *Operator) ask(ctx context.Context, n *Next, r timeline.Receipt) {
 	}
 }
 
-// describeRun returns how Temporal knows a run; why says that it does not, or cannot be asked.
+// describeRun returns Temporal's description of the run. It returns nil and the reason if Temporal has no such run or
+// cannot be reached.
 func (o *Operator) describeRun(ctx context.Context,
 	workflowID string) (found *workflowservice.DescribeWorkflowExecutionResponse, why string) {
 	switch {
@@ -239,7 +242,7 @@ func firstLine(err error) string {
 	return line
 }
 
-// replaySafe says whether running the event once more would be safe.
+// replaySafe reports whether a replay of the event would repeat an effect.
 func (o *Operator) replaySafe(ctx context.Context, e *timeline.Event) Replay {
 	r := &e.Receipt
 	switch {
@@ -264,7 +267,7 @@ func (o *Operator) replaySafe(ctx context.Context, e *timeline.Event) Replay {
 	return safety(made)
 }
 
-// safety says what a run anew would do again.
+// safety derives the answer from the preview of a replay.
 func safety(made *Preview) Replay {
 	replay := Replay{Safe: "yes", Preview: &made.Previewed}
 	var runs, asks []string
@@ -297,7 +300,7 @@ func safety(made *Preview) Replay {
 	return replay
 }
 
-// verdict is one sentence about an event.
+// verdict summarizes the state of an event in one sentence.
 func verdict(e *Evidence) string {
 	r := e.Receipt
 	var done, undone, doubtful, skipped []string
@@ -356,7 +359,7 @@ func verdict(e *Evidence) string {
 	return strings.TrimRight(text, ".") + "."
 }
 
-// undelivered returns which subscribers have not taken the events that a run published, and since when.
+// undelivered lists the types of the published events that a subscriber has not received, and the oldest time.
 func undelivered(list []timeline.Undelivered) string {
 	oldest := list[0]
 	types := make([]string, len(list))

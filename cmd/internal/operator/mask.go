@@ -14,21 +14,21 @@ import (
 	"unicode/utf8"
 )
 
-// A payload shows only these parts of itself to somebody who has not asked for all of it. Everything else is masked:
+// A payload is masked unless a person requests all of it. A masked payload shows only these parts:
 //
-//   - the shape: keys, lists, null, true and false;
-//   - IDs whose shape tells that they are IDs: those with a prefix of Stripe's, and UUIDs;
+//   - the structure: keys, lists, null, true and false;
+//   - IDs with a known format: Stripe's prefixes, and UUIDs;
 //   - a word under a key such as type, status or currency; a date and time under a key such as created_at;
-//   - a number under a key such as amount, quantity or created; an ID that is a number, under the key id.
+//   - a number under a key such as amount, quantity or created; a numeric ID under the key id.
 //
-// Under a key that may hold personal data, a secret, or what somebody has written (name, address, card, token,
-// metadata, ...), and below it, only the shape and Stripe's IDs are shown.
+// Under a key that may hold personal data, a secret or free text (name, address, card, token, metadata, ...), at any
+// depth, it shows only the structure and Stripe's IDs.
 
-// Mask returns the payload as JSON, with what may be personal data masked; see above for the rule. The error says
-// that it is of no form whose parts can be told apart.
+// Mask returns the payload as JSON with possible personal data masked, by the rule above. It returns an error if the
+// payload is neither JSON nor a form.
 func Mask(body []byte) ([]byte, error) {
-	if !json.Valid(body) { // it is none, more than one value, or nested too deeply
-		// A form is told by its shape: a content type may be anything.
+	if !json.Valid(body) { // not JSON, several values, or nested too deeply
+		// The content type is not reliable, so a form is recognized by its syntax.
 		form, err := url.ParseQuery(string(body))
 		if err != nil || len(form) == 0 || bytes.IndexByte(body, '=') <= 0 || bytes.ContainsAny(body, " \r\n<{") {
 			return nil, errors.New("neither JSON nor a form")
@@ -43,14 +43,13 @@ func Mask(body []byte) ([]byte, error) {
 	return indented.Bytes(), err
 }
 
-// masker masks what is valid JSON.
+// masker masks valid JSON.
 type masker struct {
 	in  *json.Decoder
 	out bytes.Buffer
 }
 
-// value masks the next value, which stands under key; personal is set where it stands below one that may hold personal
-// data.
+// value masks the next value. key is its key, and personal is set if an outer key may hold personal data.
 func (m *masker) value(key string, personal bool) {
 	personal = personal || slices.ContainsFunc(wordsOf(key),
 		func(w string) bool { return slices.Contains(personalWords, w) })
@@ -75,7 +74,7 @@ func (m *masker) value(key string, personal bool) {
 	}
 }
 
-// nested masks an object or a list, whose beginning was read. The values of a list stand under the list's key.
+// nested masks an object or a list after its opening delimiter was read. The elements of a list have the list's key.
 func (m *masker) nested(open json.Delim, key string, personal bool) {
 	m.out.WriteByte(byte(open))
 	for first := true; m.in.More(); first = false {
@@ -86,7 +85,7 @@ func (m *masker) nested(open json.Delim, key string, personal bool) {
 		if open == '{' {
 			under = m.next().(string)
 			shown := under
-			if !keyShape.MatchString(shown) { // a map by something: e-mail addresses, say
+			if !keyShape.MatchString(shown) { // a key that is data, for example an e-mail address
 				shown = fmt.Sprintf("(%d characters)", utf8.RuneCountInString(shown))
 			}
 			m.write(shown)
@@ -109,7 +108,7 @@ func (m *masker) write(s string) {
 
 var (
 	keyShape = regexp.MustCompile(`^[A-Za-z$_][A-Za-z0-9_.\-]{0,63}$`)
-	// The prefixes of Stripe's IDs. The rest of an ID has a digit.
+	// stripeID matches the prefixes of Stripe's IDs. The rest of such an ID contains a digit.
 	stripeID  = regexp.MustCompile(`^(?:acct|ch|cn|cnli|cs|cus|dp|du|evt|fee|fr|ii|il|in|inpay|issfr|li|mandate|pi|plan|pm|po|price|prod|promo|py|pyr|qt|re|req|seti|si|sli|src|sub|tr|txi|txn|txr|we)_[A-Za-z0-9_\-]{0,200}[0-9][A-Za-z0-9_\-]{0,200}$`)
 	uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 	word      = regexp.MustCompile(`^[a-z][a-z0-9_.:/\-]{0,63}$`)
@@ -118,7 +117,7 @@ var (
 	timestamp = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]{5,16}(?:Z|[+-][0-9:]{4,6})?$`)
 )
 
-// personalWords are words of keys that may hold personal data, a secret, or what somebody has written.
+// personalWords are parts of keys that may hold personal data, a secret or free text.
 var personalWords = strings.Fields(`
 	name names firstname lastname fullname username nickname login display handle person contact individual holder owner author sender recipient
 	email emails mail to from cc bcc reply phone telephone tel mobile fax sms whatsapp
@@ -130,10 +129,10 @@ var personalWords = strings.Fields(`
 	url urls uri link links href image avatar picture photo logo agent ua device
 	metadata meta properties attributes fields payload`)
 
-// wordKeys are the last words of keys whose values are words of the provider's own.
+// wordKeys are the last parts of keys that have a constant of the provider as their value.
 var wordKeys = strings.Fields(`type types object status currency mode event events interval topic livemode method category kind`)
 
-// timeKeys and numberKeys are words of keys whose times and numbers are shown.
+// timeKeys and numberKeys are parts of keys with visible times and numbers.
 var (
 	timeKeys   = strings.Fields(`created updated at start end timestamp time canceled paid finalized voided`)
 	numberKeys = append(strings.Fields(`amount total subtotal due paid remaining fee fees balance quantity count price created updated
@@ -153,7 +152,7 @@ func shownString(key, value string, personal bool) bool {
 		return true
 	case personal || len(words) == 0:
 		return false
-	case uuidShape.MatchString(value): // under another key it may be a token
+	case uuidShape.MatchString(value): // under a personal key it may be a token
 		return true
 	}
 	switch last := words[len(words)-1]; {
@@ -168,7 +167,7 @@ func shownString(key, value string, personal bool) bool {
 		slices.ContainsFunc(words, func(w string) bool { return slices.Contains(timeKeys, w) })
 }
 
-// wordsOf splits a key into its words: billing_reason, billingReason and Billing-Reason have the same two.
+// wordsOf splits a key into words: billing_reason, billingReason and Billing-Reason have the same two words.
 func wordsOf(key string) []string {
 	var b strings.Builder
 	var before rune
@@ -185,10 +184,10 @@ func wordsOf(key string) []string {
 	return strings.Fields(b.String())
 }
 
-// shownHeaders are those whose values a masked payload shows; of the others their length is.
+// shownHeaders are the headers with visible values. Other headers show only the length of their values.
 var shownHeaders = []string{"content-type", "content-encoding", "content-length", "date"}
 
-// maskHeaders returns h with the values left out of all that may name somebody.
+// maskHeaders returns a copy of h in which the values of all other headers are replaced by their length.
 func maskHeaders(h http.Header) http.Header {
 	masked := make(http.Header, len(h))
 	for name, values := range h {

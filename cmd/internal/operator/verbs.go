@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// The verbs that are named in code. Those of [workflows.Decisions] are decisions about an event's parked run; approve
-// and reject also answer the questions before any run.
+// The names of the verbs. The verbs of [workflows.Decisions] are sent to the parked run of an event. If an event needs
+// a review before its first run, approve and reject answer that review.
 const (
 	VerbRun        = "run"
 	VerbReplay     = "replay"
@@ -42,30 +42,30 @@ const (
 	VerbApplyReading = "apply-reading"
 )
 
-// Verb is one thing that a person can decide.
+// Verb is a decision that a person can make: a row of the table of commands, routes and rights.
 type Verb struct {
-	// Name is the verb's in [Decision] and in the audit trail.
+	// Name identifies the verb in [Decision] and in the audit trail.
 	Name string
-	// Command is the command of pawl that decides it; "" where a command that first shows something decides it then.
+	// Command is the pawl command of the verb. It is empty if another command, such as pawl gaps, makes the decision.
 	Command string
-	// Target is how usage names the target: ID, NAME, …
+	// Target is the placeholder in the usage text: ID, NAME, …
 	Target string
-	// Short and Long are the help. Why completes what --why is for; "" for the audit trail alone.
+	// Short and Long are the help texts. Why is the help of --why. If it is empty, --why has the default text.
 	Short, Long, Why string
 	Flags            []Flag
-	// Many are the statuses of events that the verb acts on in bulk; none for a verb that is about one target alone.
-	// ManyTasks is set where it acts on many tasks.
+	// Many lists the event statuses that a bulk decision accepts. It is empty if the verb has no bulk form for events.
+	// ManyTasks is set if the verb can close many tasks at once.
 	Many      []string
 	ManyTasks bool
-	// Reason narrows a bulk decision to events with this reason code, "" for any.
+	// Reason limits a bulk decision to events with this reason code. Empty means every reason code.
 	Reason string
-	// Needs is the right that the verb needs; "" stands for [role.RightDecide].
+	// Needs is the required right. Empty means [role.RightDecide].
 	Needs role.Right
-	// Judges is set for a verb that decides what becomes of money. If [Operator.FourEyes] is set and the money is live,
-	// it needs two people. A retry and a replay follow the rules and do each effect once, so they judge nothing; but a
-	// retry that answers a review needs two people as well.
+	// Judges is set if the verb decides about money. It then needs two people if [Operator.FourEyes] is set and the
+	// money is live. Retry and replay do not set it: they follow the rules and repeat no completed effect. A retry that
+	// answers a review still needs two people.
 	Judges bool
-	// Previews is set where a dry run shows more than the check.
+	// Previews is set if a dry run shows more than the result of the check.
 	Previews bool
 
 	rule decides
@@ -74,12 +74,12 @@ type Verb struct {
 // Confirmable reports whether a second person may have to confirm the verb.
 func (v *Verb) Confirmable() bool { return v.Judges || v.Name == VerbRetry }
 
-// Flag is a flag of a verb.
+// Flag is a command-line flag that fills a field of [Args].
 type Flag struct {
 	Name, Usage string
-	// Value is where it goes.
+	// Value returns the field that the flag sets.
 	Value func(*Args) *string
-	// Required is set where a verb without it makes no sense.
+	// Required is set if the command fails without the flag.
 	Required bool
 }
 
@@ -101,7 +101,8 @@ ID is our ID of the account, or what a customer quotes: a customer, a subscripti
 an invoice's number, or an e-mail address.
 The audit trail has who and why.`
 
-// Verbs is the table of decisions. It is filled by init, because rules refer to it.
+// verbs is the table of decisions. init fills it, because a variable initializer would refer to itself through the
+// rules.
 var verbs []Verb
 
 func init() {
@@ -317,10 +318,10 @@ anew that the meaning hits. pawl meaning show lists the hashes. pawl meaning dif
 	verbs = slices.Concat(verbs, pauseVerbs(), effectVerbs(), tokenVerbs())
 }
 
-// Verbs lists what can be decided.
+// Verbs returns the table of decisions.
 func Verbs() []Verb { return verbs }
 
-// VerbNamed returns the verb with that name, nil for none.
+// VerbNamed returns the verb with the name, or nil if the table does not contain it.
 func VerbNamed(name string) *Verb {
 	if i := slices.IndexFunc(verbs, func(v Verb) bool { return v.Name == name }); i >= 0 {
 		return &verbs[i]
