@@ -13,46 +13,46 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/account"
 )
 
-// Entitled is what an account may use, and why, as a product asks for it.
+// Entitled is the access of an account with the reasons for it, as the API returns it.
 type Entitled struct {
 	Account string `json:"account"`
 	Mode    string `json:"mode"`
-	// Customer is the provider's that the account was seen with last.
+	// Customer is the provider's customer that was last seen with the account.
 	Customer string `json:"customer"`
-	// Access is "active", "suspended", or "none" where nothing was ever granted.
+	// Access is "active", "suspended", or "none" if the account never had access.
 	Access   string   `json:"access"`
 	Plan     string   `json:"plan"`
 	Seats    int64    `json:"seats"`
 	Features []string `json:"features"`
-	// Held is set while a hold is on the whole account.
+	// Held is set while the whole account is on hold.
 	Held bool `json:"held"`
-	// Until is when access ends, or is expected to; null where no time is known.
+	// Until is when access ends or is expected to end. It is null if no end is known.
 	Until *time.Time `json:"until"`
 	Why   []Reason   `json:"why"`
-	// Version grows each time that access changes.
+	// Version increases with each change of the access.
 	Version int64 `json:"version"`
 
-	// changes is when the clock next ends something of it, zero for never.
+	// changes is the time of the next scheduled end of a grant. It is zero if no grant has an end.
 	changes time.Time
-	// representation is the answer as JSON, and tag its hash: both are made once for all who ask.
+	// representation is the response as JSON, and tag its hash. Both are computed once and shared by all requests.
 	representation []byte
 	tag            string
 }
 
-// Representation returns the answer as JSON, which nobody may change, and a hash of it.
+// Representation returns the response as JSON and its hash. The caller must not modify the JSON.
 func (e *Entitled) Representation() (body []byte, tag string) { return e.representation, e.tag }
 
-// Reason is why an account has its access, or has none.
+// Reason explains why an account has access, or why it has no access.
 type Reason struct {
-	// Object is the subscription, or what was bought once.
+	// Object is the ID of the subscription, or of the invoice or checkout session of a single purchase.
 	Object string `json:"object"`
-	// Says follows the object in a sentence.
+	// Says is the explanation. It continues a sentence that begins with the object.
 	Says string `json:"says"`
-	// Event is the one that decides, "" where none has told.
+	// Event is the ID of the event that caused this state. It is empty if no event has reported it.
 	Event string `json:"event"`
 }
 
-// Reasons says what gives an account its access, or why nothing does. date writes a time.
+// Reasons explains why the account has or lacks access. date formats a time.
 func Reasons(a *account.Account, now time.Time, date func(*time.Time) string) []Reason {
 	why := []Reason{}
 	for _, g := range a.Grants {
@@ -74,10 +74,10 @@ func Reasons(a *account.Account, now time.Time, date func(*time.Time) string) []
 	return why
 }
 
-// active is the state of an account that may use something.
+// active is the state of an account with access.
 const active = "active"
 
-// grants says what a grant gives.
+// grants describes a grant.
 func grants(g account.Grant, date func(*time.Time) string) string {
 	var words []string
 	if g.Plan != "" {
@@ -96,7 +96,7 @@ func grants(g account.Grant, date func(*time.Time) string) string {
 	return text
 }
 
-// entitled is the answer to a product about an account of [account.ReadAccess].
+// entitled returns the API's response for an account that [account.ReadAccess] has returned.
 func entitled(a *account.Account, now time.Time) *Entitled {
 	x := a.Access
 	e := &Entitled{
@@ -125,23 +125,23 @@ func entitled(a *account.Account, now time.Time) *Entitled {
 }
 
 const (
-	// AccessFresh is the greatest age of an answer while Postgres answers.
+	// AccessFresh is the maximum age of a cached response while Postgres is available.
 	AccessFresh = 5 * time.Second
-	// mostAccounts is how many accounts are remembered at once: some hundred bytes each.
+	// mostAccounts is the size of the cache in accounts. An account takes some hundred bytes.
 	mostAccounts = 50_000
 )
 
-// Accesses says what accounts may use, from memory where it was asked a moment ago. It may be used by many at once.
+// Accesses caches the access of accounts. It is safe for concurrent use.
 type Accesses struct {
 	recall *recall[account.Name, *Entitled]
 }
 
-// NewAccesses returns the accesses of a database. The last known one is for the time stale, where that is away.
+// NewAccesses returns an empty cache. If the database is unavailable, it returns responses up to the age stale.
 func NewAccesses(db account.DB, stale time.Duration) *Accesses {
 	read := func(ctx context.Context, of account.Name) (*Entitled, time.Time, error) {
 		found, err := account.ReadAccess(ctx, db, of.ID, of.Mode)
 		if err == nil && len(found) == 0 {
-			var name account.Name // it is not ours: what a customer quotes, perhaps
+			var name account.Name // not an account ID: it may be an ID of the provider
 			if name, err = findAccount(ctx, db, of.ID, of.Mode); err == nil {
 				found, err = account.ReadAccess(ctx, db, name.ID, name.Mode)
 			}
@@ -159,15 +159,14 @@ func NewAccesses(db account.DB, stale time.Duration) *Accesses {
 	return &Accesses{newRecall(mostAccounts, AccessFresh, stale, read)}
 }
 
-// Read returns what an account may use and how old that is: at most [AccessFresh], and older only while the database
-// does not answer. id is our ID of the account, or else what a customer quotes, as [ShowAccount] takes it. Nobody may
-// change the answer. The error is a [*Fault], or [ErrAway].
+// Read returns the access of an account and the age of the response. The age is at most [AccessFresh]; it is higher
+// only while the database is unavailable. id is our account ID, or an ID that [ShowAccount] accepts. The caller must
+// not modify the response. The error is a [*Fault], or [ErrAway].
 func (a *Accesses) Read(ctx context.Context, id, mode string) (*Entitled, time.Duration, error) {
 	return a.recall.get(ctx, account.Name{Mode: mode, ID: id})
 }
 
-// Ends returns for how long the answer holds at most: until the clock ends something of it. It is negative where
-// nothing does.
+// Ends returns the time until the next scheduled end of a grant. It is negative if no end is scheduled.
 func (e *Entitled) Ends(now time.Time) time.Duration {
 	if e.changes.IsZero() {
 		return -1
@@ -175,5 +174,5 @@ func (e *Entitled) Ends(now time.Time) time.Duration {
 	return max(0, e.changes.Sub(now))
 }
 
-// Reads returns how often the database was asked.
+// Reads returns the number of database queries.
 func (a *Accesses) Reads() int64 { return a.recall.reads.Load() }

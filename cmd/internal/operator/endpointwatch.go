@@ -17,28 +17,30 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// EndpointWatch compares a source with its endpoint, as the provider knows it. API and Source are required.
+// EndpointWatch compares the configuration of a source with its webhook endpoint at the provider. API and Source are
+// required.
 type EndpointWatch struct {
 	API    *stripe.Client
 	Source string
-	// URL is the endpoint's, "" where the configuration does not say it.
+	// URL is the URL of the endpoint. It is empty if the configuration does not contain it.
 	URL string
 	// Thin is set if the source's endpoint sends thin events. Stripe lists it as an event destination.
 	Thin bool
-	// Mode is the source's, "" for both.
+	// Mode is the mode of the source. Empty means both modes.
 	Mode string
-	// Types are those that the source runs by flows of their own, Wanted says of any type whether it is run or relayed.
+	// Types lists the event types that the source's workflows handle. Wanted reports whether a type is handled or
+	// relayed.
 	Types  []string
 	Wanted func(eventType string) bool
 }
 
-// enabled is the status of an endpoint that is on, and everyType the type of one that sends every type.
+// enabled is the status of an active endpoint. everyType is the wildcard in an endpoint's list of event types.
 const (
 	enabled   = "enabled"
 	everyType = "*"
 )
 
-// findings are those of an endpoint, one of each kind.
+// findings contains at most one finding of each kind.
 type findings []endpoint.Finding
 
 func (f *findings) add(kind endpoint.Kind, format string, args ...any) {
@@ -50,7 +52,7 @@ func (f *findings) add(kind endpoint.Kind, format string, args ...any) {
 	*f = append(*f, endpoint.Finding{Kind: kind, Says: says})
 }
 
-// about names the subject of a finding. Several subjects are one list.
+// about adds the subject to the finding of the kind.
 func (f findings) about(kind endpoint.Kind, subject string) {
 	i := slices.IndexFunc(f, func(a endpoint.Finding) bool { return a.Kind == kind })
 	if of := &f[i]; of.About == "" {
@@ -60,7 +62,7 @@ func (f findings) about(kind endpoint.Kind, subject string) {
 	}
 }
 
-// Find asks the provider for the endpoint, and returns its faults.
+// Find reads the endpoints from the provider and returns the faults of the source's endpoint.
 func (w *EndpointWatch) Find(ctx context.Context) ([]endpoint.Finding, error) {
 	var found findings
 	list, what := w.API.Endpoints, "webhook endpoints"
@@ -80,7 +82,7 @@ func (w *EndpointWatch) Find(ctx context.Context) ([]endpoint.Finding, error) {
 		found.add(endpoint.Gone, "no endpoint of this account has %s", which)
 		return found, nil
 	}
-	// One of the account itself and one of its connected accounts may have the same URL, each with types of its own.
+	// An account and its connected accounts can have endpoints with the same URL and different event types.
 	for _, application := range slices.Sorted(maps.Keys(ours)) {
 		same := ours[application]
 		on := slices.DeleteFunc(slices.Clone(same), func(e api.WebhookEndpoint) bool { return e.Status != enabled })
@@ -103,8 +105,8 @@ func (w *EndpointWatch) Find(ctx context.Context) ([]endpoint.Finding, error) {
 	return found, nil
 }
 
-// ours returns the source's endpoints by the application that they are of, "" for the account itself. which says how
-// they were told from the others, where that leaves a doubt.
+// ours returns the source's endpoints by Connect application. The key is empty for endpoints of the account itself. If
+// the choice is uncertain, which describes how the endpoints were chosen.
 func (w *EndpointWatch) ours(all []api.WebhookEndpoint) (ours map[string][]api.WebhookEndpoint, which string) {
 	is := func(e api.WebhookEndpoint) bool {
 		return strings.TrimSuffix(e.URL, "/") == strings.TrimSuffix(w.URL, "/")
@@ -135,7 +137,7 @@ func (w *EndpointWatch) ours(all []api.WebhookEndpoint) (ours map[string][]api.W
 	return ours, which
 }
 
-// versions finds those that no reader was tested with.
+// versions adds a finding for each endpoint with an API version that no reader was tested with.
 func (w *EndpointWatch) versions(ctx context.Context, on []api.WebhookEndpoint, which string,
 	found *findings) (err error) {
 	for _, e := range on {
@@ -155,7 +157,7 @@ func (w *EndpointWatch) versions(ctx context.Context, on []api.WebhookEndpoint, 
 	return nil
 }
 
-// types compares what endpoints of one URL send together with what the source wants.
+// types compares the event types that the endpoints of one URL send with the types that the source wants.
 func (w *EndpointWatch) types(on []api.WebhookEndpoint, which string, found *findings) {
 	sent := map[string]bool{}
 	for _, e := range on {
@@ -181,8 +183,8 @@ func (w *EndpointWatch) types(on []api.WebhookEndpoint, which string, found *fin
 	}
 }
 
-// Backfill is the command that finds what an endpoint that was off has missed. It begins three days before: Stripe does
-// not go on with deliveries that it was trying again.
+// Backfill returns the command that finds the events that were not delivered while the endpoint was disabled. The
+// period starts three days earlier, because Stripe stops the pending retries of a disabled endpoint.
 func Backfill(e endpoint.Endpoint) string {
 	if e.OffSince == nil {
 		return "doctor"
@@ -194,10 +196,10 @@ func Backfill(e endpoint.Endpoint) string {
 	return command
 }
 
-// retriedFor is how long Stripe tries to deliver an event.
+// retriedFor is how long Stripe retries a delivery.
 const retriedFor = 72 * time.Hour
 
-// ExamineEndpoint looks at the endpoint of a source, keeps its faults, and logs those that are new.
+// ExamineEndpoint checks the endpoint of a source, stores the findings, and logs new findings.
 func (s *Scheduled) ExamineEndpoint(ctx context.Context, in workflows.EndpointInput) (r workflows.ScheduledResult,
 	err error) {
 	asked, able := s.Operator.Asked[in.Source]

@@ -13,33 +13,33 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// EventResult is what came of a decision about an event.
+// EventResult is the result of a decision about an event.
 type EventResult struct {
 	EventID string `json:"event_id"`
 	Receipt string `json:"receipt"`
-	// Effects are the keys that were not done when it was decided, and About those of them that it is about.
+	// Effects lists the effects that were open before the decision. About lists the effects that the decision is about.
 	Effects []string `json:"effects"`
 	About   []string `json:"about,omitempty"`
-	// WorkflowID and PreviousRun are set for a replay: where it runs, and after which run.
+	// WorkflowID and PreviousRun are set for a replay: the workflow ID, and the run ID of the last run.
 	WorkflowID  string `json:"workflow_id,omitempty"`
 	PreviousRun string `json:"previous_run,omitempty"`
 }
 
-// findEvent finds the event that a decision is about.
+// findEvent returns the event of a decision.
 func findEvent(ctx context.Context, d *Decision) (*timeline.Receipt, string, error) {
 	r, err := FindEvent(ctx, d.o.DB, d.Target)
 	if err != nil {
 		return nil, "", err
 	}
-	// Commands that are printed name the event, whatever it was found by.
+	// Printed commands contain the event ID, also if the event was found by another ID.
 	if d.Target != r.ID {
 		d.Target = r.EventID
 	}
 	return r, r.ID, nil
 }
 
-// eventRule decides about an event. A decision about its parked run is recorded first: the run takes only one that the
-// audit trail holds.
+// eventRule decides about an event. The audit record is written first, because a parked run accepts only a recorded
+// decision.
 var eventRule = rule[*timeline.Receipt, *EventResult]{find: findEvent, check: checkEvent, answer: answerEvent,
 	forecast: forecastEvent}
 
@@ -61,7 +61,8 @@ func checkEvent(ctx context.Context, d *Decision, r *timeline.Receipt) (*change,
 func changeEvent(ctx context.Context, d *Decision, r *timeline.Receipt) (*change, error) {
 	switch situationOf(d.o, r) {
 	case notEntitled:
-		// Nobody runs it by an ID: what one endpoint's secret signed would run as another one's event.
+		// An event of an untrusted source is never run, because the secret of one endpoint could then forge events of
+		// another one.
 		return nil, d.refuseEvent(r, "was signed for source %s, which may not speak for it (%s): mend the source's mode or accounts where they are wrong, and have the provider send it again",
 			r.Source, r.Reason)
 	case noConsumer:
@@ -81,7 +82,7 @@ func changeEvent(ctx context.Context, d *Decision, r *timeline.Receipt) (*change
 	return checkParked(ctx, d, r)
 }
 
-// eventChange is a change of an event.
+// eventChange returns a change that stores the state of the event in the audit record.
 func eventChange(r *timeline.Receipt, after map[string]any) *change {
 	return &change{
 		target: r.EventID, after: after,
@@ -90,8 +91,8 @@ func eventChange(r *timeline.Receipt, after map[string]any) *change {
 	}
 }
 
-// answerEvent says what a decision about an event came to. A parked run is told of its decision, and a run at work of
-// its end, if that was not done yet.
+// answerEvent returns the result of a decision about an event. It sends the update to a parked run, or the cancellation
+// to a running one, unless an earlier call has done so.
 func answerEvent(ctx context.Context, d *Decision, r *timeline.Receipt, rec recorded) (string, *EventResult, error) {
 	var before struct {
 		Updated string   `json:"updated_at"`
@@ -134,7 +135,7 @@ func answerEvent(ctx context.Context, d *Decision, r *timeline.Receipt, rec reco
 	return "it is received and will be run", res, nil
 }
 
-// forecastEvent follows the run that a decision leads to.
+// forecastEvent simulates the run that follows the decision.
 func forecastEvent(ctx context.Context, d *Decision, r *timeline.Receipt, p *Preview) error {
 	asked := workflows.Asked{In: inputOf(r)}
 	switch before := askedBeforeRun(r); {
@@ -170,19 +171,19 @@ func forecastEvent(ctx context.Context, d *Decision, r *timeline.Receipt, p *Pre
 		return nil
 	}
 	paused, err := pause.Now(ctx, d.o.DB)
-	if found, ok := pause.Find(paused, pause.Source, r.Source); ok { // a new run is not started then
+	if found, ok := pause.Find(paused, pause.Source, r.Source); ok { // the run of a paused source starts later
 		p.WaitsFor = "source " + r.Source + " " + found.Words()
 	}
 	return err
 }
 
-// refuseEvent says that a verb does nothing as an event stands, and lists what does.
+// refuseEvent returns a [RefusedError] with the verbs that the state of the event allows.
 func (d *Decision) refuseEvent(r *timeline.Receipt, format string, args ...any) error {
 	return &RefusedError{Target: d.Target, Verb: d.Verb, Why: fmt.Sprintf(format, args...),
 		Try: d.o.Choices(d.Target, r)}
 }
 
-// came returns the error of a change to a receipt: a refusal where another decision came first.
+// came converts [receipt.ErrMoved] into a refusal: another decision changed the event first.
 func (d *Decision) came(ctx context.Context, r *timeline.Receipt, err error) error {
 	if !errors.Is(err, receipt.ErrMoved) {
 		return err

@@ -12,26 +12,28 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// EventLister lists the events that the provider has sent; a *stripe.Client.
+// EventLister lists the events of an account at the provider. [*stripe.Client] implements it.
 type EventLister interface {
 	Events(ctx context.Context, q stripe.EventsQuery) (page []stripe.Event, more bool, err error)
 	ThinEvents(ctx context.Context, q stripe.ThinQuery) (page []stripe.Event, next string, err error)
 }
 
-// Gaps finds the events of a source that the provider has sent and that never came. Types, Thin and Told are optional.
+// Gaps finds the events that the provider sent to a source and that pawl never received. Types, Thin and Told are
+// optional.
 //
-// Stripe makes a snapshot event and a thin event of one change, each with an ID of its own. An event has come if either
-// of the two is held, whichever source received it.
+// Stripe creates a snapshot event and a thin event for the same change, with different IDs. If any source has received
+// one of the two, the event is not missing.
 type Gaps struct {
 	API    EventLister
 	Source string
 	// Thin is set if the source's endpoint sends thin events.
 	Thin bool
-	// Connected returns the connected accounts whose events are listed beside those of the key's own.
+	// Connected returns the connected accounts. Their events are listed in addition to the events of the account
+	// itself.
 	Connected func(context.Context) ([]string, error)
-	// Types are the types that the source wants, if it lists them.
+	// Types lists the event types that the source wants. Empty means all types.
 	Types []string
-	// Filed returns the delivery of an event of the list, as the source would take it.
+	// Filed converts a listed event into a delivery of the source.
 	Filed func(body []byte, account string, at time.Time) receipt.Delivery
 	Held  func(context.Context, []receipt.Key) ([]bool, error)
 	// Told, if set, receives the number of listed events after each page.
@@ -39,10 +41,10 @@ type Gaps struct {
 	Now  func() time.Time
 }
 
-// mostMissing is how many missing events are held in memory: their bytes, of some kilobytes each.
+// mostMissing limits the missing events in memory. Each holds its payload of some kilobytes.
 const mostMissing = 10_000
 
-// Gap is an event that never came.
+// Gap is an event that was never received.
 type Gap struct {
 	EventID string    `json:"event_id"`
 	Type    string    `json:"type"`
@@ -50,34 +52,35 @@ type Gap struct {
 	Account string    `json:"account,omitempty"`
 	Mode    string    `json:"mode"`
 	Created time.Time `json:"created"`
-	// Pending says that the provider still tries to deliver it.
+	// Pending is set while the provider still retries the delivery.
 	Pending bool `json:"pending"`
 
 	delivery receipt.Delivery
 }
 
-// GapReport lists the gaps, and those that were filed.
+// GapReport lists the missing events and the receipts of the filed events.
 type GapReport struct {
 	Source string `json:"source"`
-	// From and To bound the search. KeptSince is set if it was asked to begin earlier than the provider keeps events.
-	// More is set if there are so many gaps that the older part was not looked at.
+	// From and To are the period of the search. KeptSince is set if the requested period started before the provider's
+	// retention period. More is set if the search stopped at the maximum number of events; the older part was not
+	// searched.
 	From      time.Time  `json:"from"`
 	To        time.Time  `json:"to"`
 	KeptSince *time.Time `json:"kept_since,omitempty"`
 	More      bool       `json:"more,omitempty"`
-	// Listed counts what the provider has sent, Unwanted those of it that the source does not run.
+	// Listed counts the events at the provider. Unwanted counts the events among them that the source ignores.
 	Listed   int `json:"listed"`
 	Unwanted int `json:"unwanted"`
-	// Missing are those that never came, the oldest first.
+	// Missing lists the events that were never received, oldest first.
 	Missing []Gap `json:"missing"`
-	// Filed are the receipts of those that were taken in.
+	// Filed lists the receipts of the filed events.
 	Filed []Receipt `json:"filed"`
 }
 
-// Failed reports whether a gap is left.
+// Failed reports whether an event is still missing.
 func (r *GapReport) Failed() bool { return len(r.Missing) > len(r.Filed) || r.More }
 
-// Find lists what the provider has sent in a period, and returns what of it never came. It changes nothing.
+// Find lists the provider's events of a period and returns the events that were never received. It changes nothing.
 func (g *Gaps) Find(ctx context.Context, from, to time.Time) (*GapReport, error) {
 	report := &GapReport{Source: g.Source, From: from.UTC().Truncate(time.Second), To: to.UTC().Truncate(time.Second),
 		Missing: []Gap{}, Filed: []Receipt{}}
@@ -105,7 +108,7 @@ func (g *Gaps) Find(ctx context.Context, from, to time.Time) (*GapReport, error)
 	return report, nil
 }
 
-// list reads an account's snapshot events, the newest first.
+// list reads the snapshot events of an account, newest first.
 func (g *Gaps) list(ctx context.Context, account string, report *GapReport) error {
 	q := stripe.EventsQuery{From: report.From, To: report.To, Types: g.Types, Account: account}
 	thin := sync.OnceValues(func() (map[string]string, error) { return g.thinOf(ctx, account, report.From) })
@@ -136,7 +139,7 @@ func (g *Gaps) list(ctx context.Context, account string, report *GapReport) erro
 	return nil
 }
 
-// listThin reads an account's thin events, the newest first. The list has no filters, so it begins with today.
+// listThin reads the thin events of an account, newest first. The list has no time filter, so it starts with today.
 func (g *Gaps) listThin(ctx context.Context, account string, report *GapReport) error {
 	return g.eachThin(ctx, account, report.From, func(page []stripe.Event) (more bool, err error) {
 		bySnapshot := map[string]string{}
@@ -160,7 +163,7 @@ func (g *Gaps) listThin(ctx context.Context, account string, report *GapReport) 
 	})
 }
 
-// thinOf returns the thin event of each snapshot event of an account. A key that may not read thin events knows none.
+// thinOf maps the snapshot events of an account to their thin events. It is empty if the key may not read thin events.
 func (g *Gaps) thinOf(ctx context.Context, account string, from time.Time) (thin map[string]string, err error) {
 	thin = map[string]string{}
 	err = g.eachThin(ctx, account, from, func(page []stripe.Event) (bool, error) {
@@ -177,7 +180,7 @@ func (g *Gaps) thinOf(ctx context.Context, account string, from time.Time) (thin
 	return thin, err
 }
 
-// eachThin calls do with each page of an account's thin events, until a page begins before from.
+// eachThin calls do with each page of an account's thin events. It stops after the first page that ends before from.
 func (g *Gaps) eachThin(ctx context.Context, account string, from time.Time,
 	do func(page []stripe.Event) (more bool, err error)) error {
 	q := stripe.ThinQuery{Account: account}
@@ -223,7 +226,7 @@ func (g *Gaps) compare(ctx context.Context, page []stripe.Event, account string,
 	return err
 }
 
-// unheld returns the gaps for which no receipt has the ID. An ID of "" has none.
+// unheld returns the gaps without a receipt for the ID. An empty ID has no receipt.
 func (g *Gaps) unheld(ctx context.Context, gaps []Gap, id func(Gap) string) (left []Gap, err error) {
 	keys := make([]receipt.Key, len(gaps))
 	for i, gap := range gaps {
@@ -241,11 +244,11 @@ func (g *Gaps) unheld(ctx context.Context, gaps []Gap, id func(Gap) string) (lef
 	return left, nil
 }
 
-// filedAtOnce is how many events are committed together.
+// filedAtOnce is the number of events in one transaction.
 const filedAtOnce = 50
 
-// gapsRule takes in what a [*GapReport] says is missing, by the same way as a delivery: should one of the events come
-// after all, it is a duplicate. The dispatcher of a running ingress starts their runs.
+// gapsRule files the missing events of a [*GapReport] like a delivery. If the provider delivers one of them later, that
+// delivery is a duplicate. The dispatcher of a running ingress starts their runs.
 var gapsRule = rule[*GapReport, *GapReport]{
 	find: shown(func(report *GapReport) string { return "gaps/" + report.Source }),
 	check: func(_ context.Context, _ *Decision, report *GapReport) (*change, error) {

@@ -19,34 +19,34 @@ import (
 )
 
 const (
-	// MostJobItems bounds a job: whoever acts on more has not looked at what they act on.
+	// MostJobItems is the maximum number of items in a job. Nobody can review a longer list.
 	MostJobItems = 50_000
-	// chosenPage is how many receipts are read at once while a job's events are chosen.
+	// chosenPage is the page size for reading the events of a job.
 	chosenPage = 1000
-	// LeastJobRate is in events a second.
+	// LeastJobRate is the minimum rate, in events per second.
 	LeastJobRate = 0.1
-	// MostJobRate is, too: a decision takes some milliseconds of every part there is.
+	// MostJobRate is the maximum rate, in events per second. Each decision needs several milliseconds of Postgres and
+	// Temporal.
 	MostJobRate = 100.0
-	// MaxJobID bounds the ID of a job, in bytes: the requests about its events begin with it.
+	// MaxJobID is the maximum length of a job ID in bytes. The request IDs of its items start with it.
 	MaxJobID = 60
-	// maxJobWhy bounds the reason of a job, in bytes: the requests about its events add the job's ID to it.
+	// maxJobWhy is the maximum length of the reason in bytes. The decisions about its items append the job ID to it.
 	maxJobWhy = workflows.MaxWhy - 500
-	// startJobWithin is how long Temporal may take to take a job's run.
+	// startJobWithin is the timeout for starting the job's run.
 	startJobWithin = 10 * time.Second
 )
 
 var errTooMany = invalid("the filter lets more than %d events pass: narrow it, with a source, a type, an account or "+
 	"a time", MostJobItems)
 
-// Chosen are the events that a job is about, or would be.
+// Chosen lists the events of a job with the sum of their amounts.
 type Chosen struct {
 	Events []ChosenEvent `json:"events"`
-	// Money is what they are about, in minor units by currency, as far as it is known. Several events about one object
-	// count once.
+	// Money is the sum of the known amounts in minor units, by currency. An object with several events counts once.
 	Money map[string]int64 `json:"money"`
 }
 
-// ChosenEvent is one of them.
+// ChosenEvent is an event of a job.
 type ChosenEvent struct {
 	Receipt    string `json:"receipt"`
 	EventID    string `json:"event_id"`
@@ -56,11 +56,11 @@ type ChosenEvent struct {
 	Account    string `json:"account"`
 	Amount     *int64 `json:"amount"`
 	Currency   string `json:"currency,omitempty"`
-	// LiveMoney and Reviewed decide whether a verb about the event needs two people: whether the event is about live
-	// money, and whether a person reviews it or has rejected it.
+	// LiveMoney is set for an event about live money. Reviewed is set if a person has to review the event or has
+	// rejected it. Together they determine whether a decision needs two people.
 	LiveMoney bool `json:"live_money"`
 	Reviewed  bool `json:"reviewed"`
-	// UpdatedAt is when the event had changed last. A job leaves an event out that changes later.
+	// UpdatedAt is the time of the last change. The job skips an event that has changed since.
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
@@ -70,7 +70,7 @@ func chosenOf(r timeline.Receipt) ChosenEvent {
 		UpdatedAt: r.UpdatedAt}
 }
 
-// CountEvents returns how many events pass f, and what [ChooseEvents] would return, with the newest events alone.
+// CountEvents counts the events that match f. It returns the sum of all and the newest events.
 func CountEvents(ctx context.Context, db timeline.DB, f Events, newest int) (count int, chosen Chosen, err error) {
 	if err := f.resolve(ctx, db); err != nil {
 		return 0, chosen, err
@@ -91,7 +91,7 @@ func CountEvents(ctx context.Context, db timeline.DB, f Events, newest int) (cou
 	return sum.Events, chosen, err
 }
 
-// ChooseEvents returns all events that pass f, the newest first. It reads them in pages.
+// ChooseEvents returns all events that match f, newest first. It fails if there are more than [MostJobItems].
 func ChooseEvents(ctx context.Context, db timeline.DB, f Events) (Chosen, error) {
 	chosen, counted := Chosen{Events: []ChosenEvent{}, Money: map[string]int64{}}, map[string]bool{}
 	for f.Limit = chosenPage; ; {
@@ -116,16 +116,17 @@ func ChooseEvents(ctx context.Context, db timeline.DB, f Events) (Chosen, error)
 	}
 }
 
-// NewJob is a job that is to be made, about the chosen events, or about accounts or tasks. Its ID may be "".
+// NewJob is a job that does not exist yet. Its items are events (Chosen), accounts or tasks (Others). Its ID may be
+// empty.
 type NewJob struct {
 	job.Job
 	Chosen Chosen
 	Others []job.Item
-	// Confirms is the ID of the pending job that the second person makes; see [ConfirmedJob].
+	// Confirms is the ID of the pending job that the second person confirms; see [ConfirmedJob].
 	Confirms string
 }
 
-// items are what the job is about.
+// items returns the items of the job.
 func (j *NewJob) items() []job.Item {
 	items := j.Others
 	for _, e := range j.Chosen.Events {
@@ -134,22 +135,22 @@ func (j *NewJob) items() []job.Item {
 	return items
 }
 
-// state is what the second person confirms: the pending job itself, with its list.
+// state returns the values that the second person confirms. It includes all items.
 func (j *NewJob) state(items []job.Item) any {
 	return []any{j.Action, j.Effect, j.Reference, j.Filter, j.Rate, items}
 }
 
-// what says what it is about: "12 events".
+// what returns the number of items and their noun, for example "12 events".
 func (j *NewJob) what() string { return fmt.Sprintf("%d %ss", len(j.items()), j.Noun()) }
 
-// makes returns a job as the person of the decision makes it.
+// makes returns the job with the person and the reason of the decision.
 func (d *Decision) makes(j job.Job) job.Job {
 	by := d.identity()
 	j.Who, j.Issuer, j.Subject, j.Why = d.Who, by.Issuer, by.Subject, d.Why
 	return j
 }
 
-// makeJob makes a job in tx, and refuses an ID that another job has.
+// makeJob inserts the job in tx. It refuses an ID that another job has.
 func (d *Decision) makeJob(ctx context.Context, tx pgx.Tx, j job.Job, items []job.Item) error {
 	err := job.MakeIn(ctx, tx, j, items)
 	if errors.Is(err, job.ErrTaken) {
@@ -158,7 +159,7 @@ func (d *Decision) makeJob(ctx context.Context, tx pgx.Tx, j job.Job, items []jo
 	return err
 }
 
-// checkJob refuses a decision whose job could not be made.
+// checkJob validates the limits of a job.
 func checkJob(d *Decision, rate float64, noun string) error {
 	switch {
 	case len(d.Request) > MaxJobID:
@@ -170,13 +171,13 @@ func checkJob(d *Decision, rate float64, noun string) error {
 }
 
 func checkRate(rate float64, noun string) error {
-	if rate >= LeastJobRate && rate <= MostJobRate { // which NaN is not
+	if rate >= LeastJobRate && rate <= MostJobRate { // rejects NaN, too
 		return nil
 	}
 	return fmt.Errorf("rate: write a number of %ss a second, from %g to %g", noun, LeastJobRate, MostJobRate)
 }
 
-// CheckMany returns an error if no job of this verb can be about events of a status, or go at a rate.
+// CheckMany validates the event status and the rate of a bulk decision.
 func (v *Verb) CheckMany(status string, rate float64) error {
 	if !slices.Contains(v.Many, status) {
 		return fmt.Errorf("status: %s acts on events that are %s", v.Name, strings.Join(v.Many, " or "))
@@ -184,8 +185,8 @@ func (v *Verb) CheckMany(status string, rate float64) error {
 	return checkRate(rate, "event")
 }
 
-// startJobRule makes the job of a [*NewJob] and starts it. The audit trail has who decides and why before the
-// first event is touched. The request's ID is the job's. A worker starts a job that Temporal did not take.
+// startJobRule creates a job and starts its run. The audit record is committed with the job, before the first item is
+// processed. The ID of the job is the request ID. If Temporal is unavailable, a worker starts the run later.
 var startJobRule = rule[*NewJob, *job.Job]{
 	find: func(ctx context.Context, d *Decision) (j *NewJob, key string, err error) {
 		j, key, err = shown(func(*NewJob) string { return "job" })(ctx, d)
@@ -225,7 +226,7 @@ var startJobRule = rule[*NewJob, *job.Job]{
 	},
 }
 
-// runJob starts the job's run, or tells a running one that the job has changed.
+// runJob starts the job's run. If the run exists, it signals that the job has changed.
 func (o *Operator) runJob(ctx context.Context, j *job.Job) error {
 	ctx, cancel := context.WithTimeout(ctx, startJobWithin)
 	defer cancel()
@@ -240,7 +241,7 @@ func (o *Operator) runJob(ctx context.Context, j *job.Job) error {
 	return job.New(o.DB).Started(ctx, j.ID)
 }
 
-// runMade returns a job that was just made, and starts its run.
+// runMade returns a new job and starts its run.
 func (o *Operator) runMade(ctx context.Context, id string) (*job.Job, error) {
 	j, err := o.getJob(ctx, id)
 	if err == nil && j.State == job.Running {
@@ -249,8 +250,8 @@ func (o *Operator) runMade(ctx context.Context, id string) (*job.Job, error) {
 	return j, err
 }
 
-// SweepJobs starts the jobs that were made and whose run Temporal has not taken. A job is started once; a run that was
-// ended in Temporal is not started again.
+// SweepJobs starts the runs of jobs that Temporal did not accept at first. It does not restart a run that was
+// terminated.
 func (o *Operator) SweepJobs(ctx context.Context) error {
 	list, err := job.New(o.DB).Unstarted(ctx)
 	if err != nil {
@@ -264,16 +265,16 @@ func (o *Operator) SweepJobs(ctx context.Context) error {
 	return nil
 }
 
-// JobDetails is a job with what came of it.
+// JobDetails is a job with its results.
 type JobDetails struct {
 	*job.Job
-	// Events says how those events stand now about which the job has decided.
+	// Events counts the events that the job has decided about, by their current status.
 	Events []job.Standing `json:"events"`
-	// List holds some of its items, those first that failed or were refused.
+	// List contains some of the items, failed and refused items first.
 	List []job.Item `json:"list"`
 }
 
-// ShowJob returns a job with at most so many of its items; only narrows those to a result, or to "open".
+// ShowJob returns a job with at most limit items. only selects the items with a result, or the "open" items.
 func (o *Operator) ShowJob(ctx context.Context, id, only string, limit int) (*JobDetails, error) {
 	j, err := o.getJob(ctx, id)
 	if err != nil {
@@ -295,7 +296,7 @@ func (o *Operator) getJob(ctx context.Context, id string) (*job.Job, error) {
 	return j, err
 }
 
-// jobMoves are the verbs that change the state of a job: the states before, the state after, and how its note begins.
+// jobMoves maps a verb to the valid states of the job, the new state, and the beginning of the note.
 var jobMoves = map[string]struct {
 	from []job.State
 	to   job.State
@@ -308,8 +309,8 @@ var jobMoves = map[string]struct {
 
 const verbCancelJob = "cancel-job"
 
-// jobRule pauses, resumes or cancels a job. A pause and an end let the events go on that are under way, and need no
-// Temporal. A resumed job without a run is started: Temporal never took it, or somebody ended it there.
+// jobRule pauses, resumes or cancels a job. Pause and cancel let running items finish, and work without Temporal.
+// Resume also starts the run if Temporal never accepted it or if it was terminated.
 var jobRule = rule[*job.Job, *job.Job]{
 	find: func(ctx context.Context, d *Decision) (*job.Job, string, error) {
 		j, err := d.o.getJob(ctx, d.Target)
@@ -330,7 +331,7 @@ var jobRule = rule[*job.Job, *job.Job]{
 				"left": j.Left()},
 			do: func(ctx context.Context, tx pgx.Tx) error {
 				now, moved, err := job.MoveIn(ctx, tx, j.ID, move.to, note, move.from...)
-				if err == nil && !moved { // it ended meanwhile
+				if err == nil && !moved { // the job has finished since the check
 					err = refuseJob(d, now)
 				}
 				return err
@@ -344,17 +345,17 @@ var jobRule = rule[*job.Job, *job.Job]{
 		}
 		switch {
 		case d.Verb == verbCancelJob && !d.fromRun:
-			// A paused run waits for a signal. One that runs sees it by itself, and the job is cancelled in any case.
+			// This wakes a paused run. A running one notices the change without a signal, so an error is ignored.
 			_ = d.o.runJob(ctx, j)
 		case d.Verb != verbCancelJob && j.State == job.Running:
-			err = d.o.runJob(ctx, j) // also if the command died in between, and is repeated
+			err = d.o.runJob(ctx, j) // a repeated request starts the run if the first call failed before it
 		}
 		return fmt.Sprintf("it is %s: %d done, %d refused, %d failed, %d left", j.State, j.Done, j.Refused, j.Failed,
 			j.Left()), j, err
 	},
 }
 
-// refuseJob says that a job cannot be paused, resumed or cancelled as it stands.
+// refuseJob returns the refusal of a change that the state of the job does not allow.
 func refuseJob(d *Decision, j *job.Job) error {
 	switch j.State {
 	case job.Finished:

@@ -19,30 +19,32 @@ import (
 )
 
 const (
-	// jobStretch is how long an activity works on a job before it lets its run say how far it is.
+	// jobStretch is the maximum duration of one activity. After it, the run records the progress and starts the next
+	// one.
 	jobStretch = 30 * time.Second
-	// mostTaken is how many items are read at once. A pause is seen between two readings: they are a second's work.
+	// mostTaken is the number of items that are read at once. The worker notices a pause between two reads, which are
+	// at most a second of work.
 	mostTaken = 50
-	// jobSideBySide is how many decisions of a job are under way at once, for rates that one after the other does not
-	// reach.
+	// jobSideBySide is the maximum number of concurrent decisions of a job. Sequential decisions cannot reach the
+	// higher rates.
 	jobSideBySide = 8
-	// beat is how often a worker says that it lives. Its run gives it up after 20 s of silence.
+	// beat is the heartbeat interval. The heartbeat timeout is 20 s.
 	beat = 4 * time.Second
-	// itemTries is how often an item is tried that ends in doubt: nobody answers, or the answer makes no sense.
+	// itemTries is how often an item is tried if its outcome is unknown, for example after a timeout.
 	itemTries = 3
 )
 
-// JobWorker works on jobs: its methods are the activities of [workflows.Job]. Each item goes through the use case
-// that a single event goes through, with a request ID that is made of the job's and the item's, so that a worker
-// which dies in between repeats nothing.
+// JobWorker implements the activities of [workflows.Job]. Each item is decided like a single event. Its request ID
+// contains the IDs of the job and of the item, so that an item is not repeated if a worker dies.
 type JobWorker struct {
 	Jobs     *job.Store
 	Operator *Operator
 	Log      *slog.Logger
 }
 
-// WorkOnJob takes the items of a job at its rate, until none is left, the job is paused or cancelled, or a while is
-// over. It may be called again at any time, but not twice at once. Its error is a database that is away.
+// WorkOnJob processes the items of a job at its rate. It returns when no item is left, when the job is paused or
+// cancelled, or after jobStretch. It may be repeated at any time, but must not run concurrently for the same job. It
+// returns an error only if the database is unavailable.
 func (w *JobWorker) WorkOnJob(ctx context.Context, in workflows.JobInput) (workflows.JobProgress, error) {
 	begun, stopped := time.Now(), activity.GetWorkerStopChannel(ctx)
 	alive, end := context.WithCancel(ctx)
@@ -82,7 +84,7 @@ func (w *JobWorker) WorkOnJob(ctx context.Context, in workflows.JobInput) (workf
 	}
 }
 
-// heartbeat tells Temporal that the worker lives, until ctx ends: where it dies, another one goes on a moment later.
+// heartbeat records heartbeats until ctx ends. If the worker dies, Temporal starts the activity on another worker.
 func heartbeat(ctx context.Context) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
@@ -96,15 +98,15 @@ func heartbeat(ctx context.Context) {
 	}
 }
 
-// takeAll takes items at their pace, and returns when each has come to something.
+// takeAll processes the items at their pace and returns when each has a result.
 func (w *JobWorker) takeAll(ctx context.Context, j *job.Job, items []job.Item, pace *rate.Limiter) error {
-	// An item that was begun gets its result, also when the activity is cancelled meanwhile.
+	// An item that was started gets its result even if the activity is cancelled.
 	lasting := context.WithoutCancel(ctx)
 	group, going := errgroup.WithContext(ctx)
 	group.SetLimit(jobSideBySide)
 	for _, item := range items {
 		if pace.Wait(going) != nil {
-			break // the activity ends, or an item could not be recorded
+			break // the activity was cancelled, or a result could not be stored
 		}
 		group.Go(func() error { return w.take(lasting, j, item) })
 	}
@@ -114,11 +116,11 @@ func (w *JobWorker) takeAll(ctx context.Context, j *job.Job, items []job.Item, p
 	return ctx.Err()
 }
 
-// take takes the decision about an item and records what came of it. Its error means that this could not be recorded.
+// take decides about an item and stores the result. It returns an error only if the result could not be stored.
 func (w *JobWorker) take(ctx context.Context, j *job.Job, item job.Item) error {
 	result, note := job.Done, ""
 	says, err := w.decide(ctx, j, item)
-	if j.Noun() != "event" { // it has no receipt that shows what came of it
+	if j.Noun() != "event" { // no receipt shows the result
 		note = says
 	}
 	why, refused := "", false
@@ -139,7 +141,7 @@ func (w *JobWorker) take(ctx context.Context, j *job.Job, item job.Item) error {
 	return w.Jobs.End(ctx, j.ID, item.Target, result, note)
 }
 
-// decide does what the job does about an item, and returns what came of it.
+// decide makes the job's decision about an item and returns the result.
 func (w *JobWorker) decide(ctx context.Context, j *job.Job, item job.Item) (says string, err error) {
 	d := Decision{
 		Verb: j.Action, Target: item.Target, Who: j.Who, Why: j.Why + " (job " + j.ID + ")",
@@ -161,14 +163,15 @@ func (w *JobWorker) decide(ctx context.Context, j *job.Job, item job.Item) (says
 	return answer.Says, nil
 }
 
-// taskOf reads the target of an item that is a task.
+// taskOf parses the target of an item that is a task.
 func taskOf(target string) (mode, kind, object string) {
 	mode, rest, _ := strings.Cut(target, "/")
 	kind, object, _ = strings.Cut(rest, "/")
 	return mode, kind, object
 }
 
-// requestOf is the ID of the request about an item. An account's ID may be longer than a request's, or have spaces.
+// requestOf returns the request ID of an item. It contains a hash if the target is too long for a request ID or has
+// spaces.
 func requestOf(jobID, target string) string {
 	id := jobID + "/" + target
 	if len(id) <= MaxRequest && !strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
@@ -178,8 +181,7 @@ func requestOf(jobID, target string) string {
 	return jobID + "/" + hex.EncodeToString(sum[:16])
 }
 
-// refusal says in a line why an error means that a verb does nothing about an event as it is, false if it does not
-// mean that.
+// refusal reports whether the error means that the verb does not apply to the target. why is the message.
 func refusal(err error) (why string, refused bool) {
 	if r, ok := errors.AsType[*RefusedError](err); ok {
 		return r.Why, true
@@ -187,7 +189,7 @@ func refusal(err error) (why string, refused bool) {
 	return err.Error(), IsFault(err, Unknown)
 }
 
-// StopJob cancels a job whose run was cancelled in Temporal.
+// StopJob cancels a job after its run was cancelled in Temporal.
 func (w *JobWorker) StopJob(ctx context.Context, in workflows.JobInput) (workflows.JobProgress, error) {
 	_, err := w.Operator.Decide(ctx, Decision{
 		Verb: verbCancelJob, Target: in.ID, Who: "Temporal", Why: "its run was cancelled there",

@@ -20,11 +20,11 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// checkParked refuses a decision that the receipt's run does not take, as far as the receipt tells.
+// checkParked refuses a decision that the parked run does not accept, according to the receipt.
 func checkParked(ctx context.Context, d *Decision, r *timeline.Receipt) (*change, error) {
 	switch s := situationOf(d.o, r); s {
 	case parked:
-	case stuck: // a worker that is mended meanwhile goes on with it
+	case stuck: // the run accepts decisions again if a repaired worker has replaced the old one
 		run, err := d.describe(ctx, r.WorkflowID)
 		if err != nil {
 			return nil, err
@@ -65,14 +65,14 @@ func checkParked(ctx context.Context, d *Decision, r *timeline.Receipt) (*change
 		return err
 	}
 	c.refused = func(ctx context.Context) {
-		if late != "" { // the run ends by itself; it may not have heard of that
+		if late != "" { // wake the run: it ends once it notices that another run completed its effects
 			_ = d.o.Temporal.SignalWorkflow(ctx, r.WorkflowID, "", activities.SignalSettled, nil)
 		}
 	}
 	return c, nil
 }
 
-// input is what the run is told. A preview stands for whoever would give the reference, and confirm.
+// input returns the input of the update. A preview fills in the fields that the person would type.
 func (d *Decision) input(r *timeline.Receipt) workflows.DecisionInput {
 	in := workflows.DecisionInput{Who: d.Who, Why: d.Why, Effect: d.Effect, Reference: d.Reference, Confirm: d.Confirm}
 	if !d.preview {
@@ -87,19 +87,20 @@ func (d *Decision) input(r *timeline.Receipt) workflows.DecisionInput {
 	return in
 }
 
-// decideTimeout bounds how long a run may take to take a decision: a parked one takes milliseconds. It is less than a
-// command's time for the database, which would be blamed for it.
+// decideTimeout is the timeout of the update. A parked run accepts it within milliseconds. It is shorter than the
+// database timeout of a command, so that the error names the right cause.
 const decideTimeout = 20 * time.Second
 
-// A receipt says that its run is parked a moment before the run takes decisions, and on a busy machine the moment
-// lasts: a run that waits for none yet is asked again, every beginPoll for beginWithin.
+// The run marks its receipt as parked shortly before it accepts decisions. A run that is not ready yet is therefore
+// tried again, every beginPoll for at most beginWithin.
 const (
 	beginPoll   = 200 * time.Millisecond
 	beginWithin = 5 * time.Second
 )
 
-// tellRun takes a recorded decision to the receipt's parked run, as an update whose ID is the request's. It returns
-// when the run has taken it. A refusal by the run is recorded, too; the same request is not sent again then.
+// tellRun sends a recorded decision to the parked run as an update. The update's ID is the request's, so that a
+// repeated call has no effect. It waits until the run has processed the update. If the run rejects it, the refusal is
+// recorded, and a repeated request returns at once.
 func (d *Decision) tellRun(ctx context.Context, r *timeline.Receipt, rec recorded) error {
 	refusal := rec.key + "/refused"
 	if rec.repeated {
@@ -118,11 +119,11 @@ func (d *Decision) tellRun(ctx context.Context, r *timeline.Receipt, rec recorde
 }
 
 func (d *Decision) update(ctx context.Context, r *timeline.Receipt) error {
-	// Nobody answers while no worker runs, and the SDK would ask for ever.
+	// Without a worker the update gets no response, and the SDK would wait forever.
 	asking, cancel := context.WithTimeout(ctx, decideTimeout)
 	defer cancel()
 	if d.o.Unstick != nil {
-		_ = d.o.Unstick(asking, r.WorkflowID) // if that fails, the update says why, or is taken at the second try
+		_ = d.o.Unstick(asking, r.WorkflowID) // a failure only costs the update a second attempt
 	}
 	err := d.send(asking, r)
 	until := time.Now().Add(beginWithin)
@@ -159,7 +160,7 @@ func (d *Decision) update(ctx context.Context, r *timeline.Receipt) error {
 	return fmt.Errorf("%s of %s: %w", d.Verb, r.WorkflowID, err)
 }
 
-// send sends the update once.
+// send sends the update and waits for its result.
 func (d *Decision) send(ctx context.Context, r *timeline.Receipt) error {
 	handle, err := d.o.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: r.WorkflowID, UpdateID: d.requestID(), UpdateName: d.Verb, Args: []any{d.input(r)},
@@ -171,7 +172,7 @@ func (d *Decision) send(ctx context.Context, r *timeline.Receipt) error {
 	return handle.Get(ctx, nil)
 }
 
-// messageOf is what a run says about a decision that it does not take.
+// messageOf returns the message with which a run rejects a decision.
 func messageOf(err error) string {
 	if refused, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		return refused.Message()
@@ -179,20 +180,20 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// notParked reports whether the run says that it waits for no decision.
+// notParked reports whether the run rejected the update because it waits for no decision.
 func notParked(err error) bool {
 	refused, ok := errors.AsType[*temporal.ApplicationError](err)
 	return ok && refused.Type() == workflows.ErrTypeNotParked
 }
 
-// stillParked reports whether the receipt stands as it was read.
+// stillParked reports whether status and reason of the receipt are unchanged.
 func (o *Operator) stillParked(ctx context.Context, r *timeline.Receipt) bool {
 	now, err := FindEvent(ctx, o.DB, r.ID)
 	return err == nil && now.Status == r.Status && now.Reason == r.Reason
 }
 
-// cameSecond refuses a decision about a run that was parked when the receipt was read and has been decided since. If
-// the receipt is still parked, the outcome is unknown: a job tries again, and a person may.
+// cameSecond refuses a decision if another decision reached the run first. If the receipt is still parked, the outcome
+// is unknown, and the error asks the caller to repeat the request.
 func (d *Decision) cameSecond(ctx context.Context, r *timeline.Receipt) error {
 	if !d.o.stillParked(ctx, r) {
 		return d.came(ctx, r, receipt.ErrMoved)

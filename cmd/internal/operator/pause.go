@@ -15,20 +15,20 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// The kinds that can be paused, as commands name them. A consumer is a sink to the stores.
+// The kinds of targets that can be paused. The stores treat a consumer as a sink.
 const (
 	Sink     = "sink"
 	Consumer = "consumer"
 	Source   = "source"
 )
 
-// PauseResult names the paused, or those that go on.
+// PauseResult lists the targets that were paused or resumed.
 type PauseResult struct {
 	Kind string `json:"kind"`
-	// Names are those that were changed: two for a sink that is per mode.
+	// Names lists the targets that changed. A sink that is configured per mode has two.
 	Names  []string `json:"names"`
 	Paused bool     `json:"paused"`
-	// Waiting counts what waits: the runs of a sink, the events of a source.
+	// Waiting counts the waiting runs of a sink, or the waiting events of a source.
 	Waiting int `json:"waiting"`
 }
 
@@ -41,7 +41,7 @@ clock.`
 	resumeLong = `Waiting effects and runs are let in bit by bit, eighty a second.`
 )
 
-// pauseVerbs are pausing and resuming a sink, a consumer and a source.
+// pauseVerbs returns the verbs that pause and resume sinks, consumers and sources.
 func pauseVerbs() (rows []Verb) {
 	named := map[string]string{
 		Sink:     `NAME is as pawl sinks shows it. If a sink is per mode, "finance" stands for both, "finance:live" for one.`,
@@ -63,7 +63,7 @@ func pauseVerbs() (rows []Verb) {
 	return rows
 }
 
-// paused names what a decision pauses, or lets go on.
+// paused is the target of a decision that pauses or resumes.
 type paused struct {
 	place  string // sink, consumer or source
 	kind   pause.Kind
@@ -71,8 +71,9 @@ type paused struct {
 	begins bool
 }
 
-// pauseRule pauses a sink, a consumer or a source, or lets it go on. The effects of a paused sink wait without a try,
-// and their time does not go on. A paused source takes and keeps its deliveries; their runs are not started.
+// pauseRule pauses or resumes a sink, a consumer or a source. The effects of a paused sink wait. They use up neither
+// their attempts nor their retry time. A paused source still accepts and stores deliveries, but their runs do not
+// start.
 var pauseRule = rule[paused, *PauseResult]{
 	find: func(ctx context.Context, d *Decision) (p paused, _ string, err error) {
 		does, place, _ := strings.Cut(d.Verb, "-")
@@ -132,7 +133,7 @@ var pauseRule = rule[paused, *PauseResult]{
 	},
 }
 
-// waiting counts what waits: the runs of sinks, or the events of a source.
+// waiting counts the waiting runs of sinks, or the waiting events of a source.
 func (p paused) waiting(ctx context.Context, db *pgxpool.Pool, names []string) (says string, n int, err error) {
 	unit := "run"
 	var counts map[string]int
@@ -151,8 +152,8 @@ func (p paused) waiting(ctx context.Context, db *pgxpool.Pool, names []string) (
 	return fmt.Sprintf("%d %ss wait", n, unit), n, err
 }
 
-// find finds what a name stands for: a sink that is per mode has two, one for each mode. The end of a pause is also for
-// what the configuration has no more.
+// find sets the names of the target. A sink that is configured per mode has two names. A pause can be ended after its
+// target was removed from the configuration.
 func (p *paused) find(ctx context.Context, d *Decision) error {
 	name, places := d.Target, d.o.Places[p.place]
 	switch p.place {

@@ -22,19 +22,19 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Reconciler compares an account with what the provider says of it now. All but the last two fields are required.
+// Reconciler compares an account with the current state at the provider. Request and Told are optional.
 type Reconciler struct {
 	DB     *pgxpool.Pool
 	API    *stripe.Client
 	Source string
 	Policy fact.Policy
-	// Request, where it is set, is an ID of the request: a call repeated with it files nothing twice.
+	// Request is the idempotency key. A repeated call with the same key files the same event IDs.
 	Request string
-	// Told, where it is set, is told of each customer whose objects are compared, and how many they are.
+	// Told, if set, is called once per customer with the number of the objects that are compared.
 	Told func(customer string, objects int)
 }
 
-// Difference is one field in which our row of an object is not what the provider says.
+// Difference is a field of an object that has different values in our row and at the provider.
 type Difference struct {
 	Object string `json:"object"`
 	// Kind is "subscription", "invoice", "customer", "checkout", "payment", "refund", "dispute", "fraud warning" or
@@ -42,23 +42,24 @@ type Difference struct {
 	Kind  string `json:"kind"`
 	Field string `json:"field"`
 	Ours  string `json:"ours"`
-	// Theirs is what our row is to be.
+	// Theirs is the value at the provider, which our row gets.
 	Theirs string `json:"theirs"`
 }
 
-// Reconciliation is the result of a comparison, and of filing it.
+// Reconciliation is the result of a comparison. Filing adds the receipts.
 type Reconciliation struct {
 	Account string `json:"account"`
 	Mode    string `json:"mode"`
-	// Customers are those that were looked at, Compared counts their objects.
+	// Customers lists the provider's customers that were read. Compared counts their objects.
 	Customers   []string     `json:"customers"`
 	Compared    int          `json:"compared"`
 	Differences []Difference `json:"differences"`
-	// Cash are the currencies in which the finance entries and Stripe's balance have different sums.
+	// Cash lists the currencies in which our entries and Stripe's balance have different sums.
 	Cash []cash.Difference `json:"cash"`
-	// LeftOut says of objects that were not compared why not, by ID; of many, by what they are, and whose.
+	// LeftOut holds the reason why an object was not compared, by object ID. If a whole list was not read, the key
+	// names the list and the customer.
 	LeftOut map[string]string `json:"left_out"`
-	// Filed are the receipts whose runs bring our rows to what the provider says.
+	// Filed lists the receipts of the runs that update our rows.
 	Filed []Receipt `json:"filed"`
 
 	id     string
@@ -66,19 +67,19 @@ type Reconciliation struct {
 	drift  []drifted
 }
 
-// Failed reports whether a difference is left.
+// Failed reports whether differences exist and nothing was filed about them.
 func (r *Reconciliation) Failed() bool {
 	return len(r.Differences)+len(r.Cash) > 0 && len(r.Filed) == 0
 }
 
-// drifted is an object that differs.
+// drifted is an object that differs, with the event that updates our row.
 type drifted struct {
 	of    account.Customer
 	event receipt.New
 }
 
-// Compare asks the provider for all that it holds of an account's customers, and returns where our rows say something
-// else. id is what [ShowAccount] takes, or the ID of a customer that no event has told of. It changes nothing.
+// Compare reads the customers of an account from the provider and returns the differences to our rows. It changes
+// nothing. id is an account ID as in [ShowAccount], or the ID of a customer that no event has named yet.
 func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliation, error) {
 	found := &Reconciliation{Mode: mode, Customers: []string{}, Differences: []Difference{}, Filed: []Receipt{},
 		LeftOut: map[string]string{}, id: cmp.Or(r.Request, uuid.NewString()), source: r.Source}
@@ -116,7 +117,7 @@ func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliat
 	return found, err
 }
 
-// whom returns the customers to ask about, and what can still change of the account as we know it.
+// whom returns the customers of the account, and the objects that are open in our rows.
 func (r *Reconciler) whom(ctx context.Context, id string, found *Reconciliation) (customers []account.Customer,
 	open []account.OpenObject, err error) {
 	if strings.HasPrefix(id, "cus_") {
@@ -140,7 +141,7 @@ func (r *Reconciler) whom(ctx context.Context, id string, found *Reconciliation)
 	return customers, open, err
 }
 
-// rest adds what our rows say is open, and what the lists do not show.
+// rest adds the objects that are open in our rows and missing in Stripe's lists.
 func (r *Reconciler) rest(ctx context.Context, held []stripe.Listed, open []account.OpenObject, of account.Customer,
 	found *Reconciliation) ([]stripe.Listed, error) {
 	shown := map[string]bool{}
@@ -152,7 +153,7 @@ func (r *Reconciler) rest(ctx context.Context, held []stripe.Listed, open []acco
 			continue
 		}
 		object, err := r.API.Object(ctx, o.Kind, o.ID, of.Account)
-		if o.Kind == "refund" { // which does not say its mode
+		if o.Kind == "refund" { // a refund has no livemode field
 			object.Mode = found.Mode
 		}
 		switch {
@@ -167,7 +168,7 @@ func (r *Reconciler) rest(ctx context.Context, held []stripe.Listed, open []acco
 	return held, nil
 }
 
-// compare folds what an object tells beside what we know of it, and adds what would change. Nothing is kept of that.
+// compare folds the object in a transaction, adds the resulting changes to found, and rolls the transaction back.
 func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Customer, found *Reconciliation) error {
 	if found.Mode != "" && o.Mode != found.Mode {
 		found.LeftOut[o.ID] = "it is of mode " + o.Mode
@@ -204,14 +205,15 @@ func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Cu
 	found.Differences = append(found.Differences, differences...)
 	found.drift = append(found.drift, drifted{of, receipt.New{
 		Account: of.Account, Mode: o.Mode, EventID: eventID, Identity: receipt.ByID, Type: o.Type(), Object: o.ID,
-		// It says no time of its own: asked again for the same request, a second later, it is the same event.
+		// The event has no time, so that a repeated request creates an identical event.
 		Status: receipt.Received, Body: body,
 	}})
 	return nil
 }
 
-// addressDiffers compares how the customer is written to, and says nothing of the address itself. A customer who was
-// forgotten stays so; one who has no e-mail at Stripe may have told it at a checkout.
+// addressDiffers compares name, e-mail address, language and time zone of the customer, and does not return the values.
+// It reports no difference for a forgotten customer, nor for a customer without an e-mail address at Stripe, because
+// the address may come from a checkout session.
 func (r *Reconciler) addressDiffers(ctx context.Context, o stripe.Listed, s fact.Subject) ([]Difference, error) {
 	theirs := o.Address(s)
 	if !theirs.Whole || theirs.Email == "" {
@@ -226,11 +228,11 @@ func (r *Reconciler) addressDiffers(ctx context.Context, o stripe.Listed, s fact
 	return []Difference{{Object: o.ID, Kind: "customer", Field: "address", Ours: held, Theirs: "as Stripe has it"}}, nil
 }
 
-// factsDiffer compares what facts of an object would change.
+// factsDiffer returns the changes to the object if its facts were applied.
 func (r *Reconciler) factsDiffer(ctx context.Context, o stripe.Listed, facts []fact.Fact,
 	found *Reconciliation) ([]Difference, error) {
 	if len(facts) == 0 {
-		return nil, nil // a customer that names no account of ours
+		return nil, nil // a customer that names no account
 	}
 	var change fold.Change
 	err := rollBack(ctx, r.DB, func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -242,7 +244,7 @@ func (r *Reconciler) factsDiffer(ctx context.Context, o stripe.Listed, facts []f
 	}
 	if change.Silent && change.Before.Subscription == nil && change.Before.Invoice == nil &&
 		change.Before.Checkout == nil {
-		return nil, nil // over before effects began, and no business of ours
+		return nil, nil // it ended before effects began, and no row exists
 	}
 	known, err := billing.New(r.DB).About(ctx, facts[0].Subject, o.ID)
 	if err != nil {
@@ -256,8 +258,8 @@ func (r *Reconciler) factsDiffer(ctx context.Context, o stripe.Listed, facts []f
 	return differencesOf(o.ID, facts[0].Kind, change), nil
 }
 
-// reconcileRule files what a [*Reconciliation] found to differ: receipts whose runs bring our rows, and what follows
-// from them, to what the provider says. The dispatcher of a running ingress starts them.
+// reconcileRule files a receipt for each object that differs. The dispatcher of a running ingress starts their runs,
+// which update our rows and cause the effects that follow.
 var reconcileRule = rule[*Reconciliation, *Reconciliation]{
 	find: shown(func(*Reconciliation) string { return "reconcile" }),
 	check: func(_ context.Context, d *Decision, found *Reconciliation) (*change, error) {

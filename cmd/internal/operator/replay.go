@@ -16,20 +16,20 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// stuckAfter is how many tries of a workflow task say that a run does not go on: a worker that is being replaced costs
+// stuckAfter is the number of failed workflow task attempts after which a run counts as stuck. A worker restart causes
 // fewer.
 const stuckAfter = 3
 
-// checkReplay asks for another run of a receipt whose run has ended: under the same workflow ID, on today's code. It
-// takes a receipt that is processed, compensated, or was ignored by a run; one whose run was ended from outside; and
-// a parked one if Temporal says that its run has ended, or that no worker can go on with it. The start ends such a
-// run. A run that Temporal has forgotten is no hindrance.
+// checkReplay requests another run of an event after its run has ended. The new run has the same workflow ID and uses
+// the current code. The receipt must be processed, compensated, ignored by a run, or its run terminated. A parked
+// receipt is allowed if Temporal reports that its run has ended or that its workflow task keeps failing. Starting the
+// new run terminates such a run. It is no error if Temporal has no record of the last run.
 //
-// The ledger is the same: effects that are done, skipped or taken back stay so.
-// A failed effect is tried again, and a person is asked about one that is in doubt.
+// The new run uses the same ledger: effects that are done, skipped or compensated are not repeated. A failed effect is
+// tried again, and an uncertain one parks the run.
 //
-// The dispatcher of a running ingress starts the run, once for each request, and the runs hold who asked, why, and
-// after which run.
+// The dispatcher of a running ingress starts the run, once per request. The run records the person, the reason and the
+// previous run.
 func checkReplay(ctx context.Context, d *Decision, r *timeline.Receipt) (*change, error) {
 	s := situationOf(d.o, r)
 	waits := fmt.Sprintf("is %s, and its run waits for a decision", statusOf(r))
@@ -62,7 +62,7 @@ func checkReplay(ctx context.Context, d *Decision, r *timeline.Receipt) (*change
 		case s == parked:
 			return nil, d.refuseEvent(r, "%s", waits)
 		default:
-			// Somebody has reset it in Temporal, or its worker was mended: the receipt says so in a moment.
+			// The run was reset in Temporal, or its worker was repaired. The receipt will show that shortly.
 			return nil, &RefusedError{
 				Target: d.Target, Verb: d.Verb, Why: "has a run in Temporal that goes on (" + workflowID + ")",
 				Try: []Choice{{Command: []string{"pawl", "events", "show", d.Target},
@@ -78,8 +78,8 @@ func checkReplay(ctx context.Context, d *Decision, r *timeline.Receipt) (*change
 	return c, nil
 }
 
-// lastRun returns the workflow ID that a receipt has run under, or is to run under again, and its last run there: "" if
-// none is recorded. A run of the clock is not run again, unless it has not finished.
+// lastRun returns the workflow ID for a replay, and the ID of the last run under it, or "" if none is recorded. It uses
+// the workflow ID of a scheduled action only if that run has not finished.
 func (o *Operator) lastRun(ctx context.Context, r *timeline.Receipt) (workflowID, runID string, err error) {
 	e, err := timeline.Show(ctx, o.DB, r.ID)
 	if err != nil {
@@ -103,8 +103,8 @@ func (o *Operator) lastRun(ctx context.Context, r *timeline.Receipt) (workflowID
 	return workflowID, runID, nil
 }
 
-// describe returns how Temporal knows the latest run under a workflow ID, nil where it has none. A preview does not
-// ask.
+// describe returns Temporal's description of the latest run under a workflow ID. It returns nil if Temporal has no such
+// run, and always in a preview.
 func (d *Decision) describe(ctx context.Context,
 	workflowID string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	if d.preview {

@@ -18,44 +18,45 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// Reread is what reading kept bodies again would change. The rows are compared at one instant.
+// Reread lists the changes if stored payloads are parsed again. The rows are compared at one instant.
 type Reread struct {
 	At time.Time `json:"at"`
-	// Reader is the version of the reader. Undoes is the reading that is undone, "" where bodies were read.
+	// Reader is the version of the parser. Undoes is the ID of the reading that is undone. It is empty for a new
+	// reading.
 	Reader int    `json:"reader"`
 	Undoes string `json:"undoes,omitempty"`
-	// Read counts the events whose bodies were read. Gone, Thin and Unreadable name the others: their body is not held
-	// any more, carries no object, or cannot be read by the reader. Their facts stay.
+	// Read counts the events with parsed payloads. Gone, Thin and Unreadable list the other events: the payload was
+	// deleted, contains no object, or cannot be parsed. Their facts stay.
 	Read       int      `json:"read"`
 	Gone       []string `json:"gone"`
 	Thin       []string `json:"thin"`
 	Unreadable []string `json:"unreadable"`
-	// Facts are those that come out differently.
+	// Facts lists the facts that differ.
 	Facts []RereadFact `json:"facts"`
 	Reach
 
 	found billing.Rereading
 }
 
-// RereadFact is a fact that comes out differently.
+// RereadFact is a fact that differs.
 type RereadFact struct {
 	EventID string    `json:"event_id"`
 	Kind    fact.Kind `json:"kind"`
 	Object  string    `json:"object"`
-	// ReadBy is the version of the reader that had read it, 0 for none.
+	// ReadBy is the version of the parser that created the stored fact. It is 0 if no fact is stored.
 	ReadBy int `json:"read_by"`
-	// Fields names what differs. New is set where the event had told nothing of the object, Gone where it tells
-	// nothing of it any more.
+	// Fields lists the fields that differ. New is set if only the new parser finds the fact, and Gone if only the old
+	// one found it.
 	Fields []string `json:"fields"`
 	New    bool     `json:"new,omitempty"`
 	Gone   bool     `json:"gone,omitempty"`
 }
 
-// Failed reports whether a fact comes out differently.
+// Failed reports whether a fact differs.
 func (r *Reread) Failed() bool { return len(r.Facts) > 0 }
 
-// ReadAgain reads the kept bodies that pass the filter with today's reader, those of some accounts alone where any is
-// named, and folds by the meaning in force what that comes to. It changes nothing.
+// ReadAgain parses the stored payloads that match the filter with the current parser, and folds the result by the
+// meaning in force. If accounts is not empty, it reads only the payloads about these accounts. It changes nothing.
 func ReadAgain(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, accounts []billing.Scope,
 	filter billing.KeptFilter, told billing.Progress) (*Reread, error) {
 	r := newReread(stripe.ReaderVersion)
@@ -64,7 +65,7 @@ func ReadAgain(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, accounts 
 		return nil, err
 	}
 	r.found.Before = before
-	// A person has undone these: only a newer reader asks again.
+	// A person has undone the results of this parser version. Only a newer version proposes a change again.
 	keeps := func(f fact.Fact) bool {
 		return f.Reader == stripe.ReaderVersion && slices.Contains(undos, f.Reading)
 	}
@@ -86,7 +87,7 @@ func ReadAgain(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, accounts 
 	return r, r.foresee(ctx, pool, p, told)
 }
 
-// UndoReading returns the changes that take a reading back.
+// UndoReading returns the changes that undo a reading.
 func UndoReading(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, reading string,
 	told billing.Progress) (*Reread, error) {
 	found, err := billing.Undoing(ctx, pool, reading)
@@ -106,7 +107,7 @@ func newReread(version int) *Reread {
 		Facts: []RereadFact{}, Reach: newReach(), found: billing.Rereading{Reader: version}}
 }
 
-// read reads one body.
+// read parses one payload and adds the facts that differ.
 func (r *Reread) read(k billing.Kept, keeps func(fact.Fact) bool) error {
 	if k.Body == nil {
 		r.Gone = append(r.Gone, k.EventID)
@@ -122,7 +123,7 @@ func (r *Reread) read(k billing.Kept, keeps func(fact.Fact) bool) error {
 		ReceiptID: k.ID,
 	})
 	hash := sha256.Sum256(k.Body)
-	if err != nil || !bytes.Equal(hash[:], k.BodyHash) { // the second is not the body that was received
+	if err != nil || !bytes.Equal(hash[:], k.BodyHash) { // a changed hash: not the payload that was received
 		r.Unreadable = append(r.Unreadable, k.EventID)
 		return nil
 	}
@@ -137,7 +138,7 @@ func (r *Reread) read(k billing.Kept, keeps func(fact.Fact) bool) error {
 	return nil
 }
 
-// foresee says what the facts come to.
+// foresee adds the changes to the rows.
 func (r *Reread) foresee(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, told billing.Progress) error {
 	for _, f := range r.found.Facts {
 		r.Facts = append(r.Facts, RereadFact{
@@ -158,15 +159,14 @@ func (r *Reread) foresee(ctx context.Context, pool *pgxpool.Pool, p fact.Policy,
 	})
 }
 
-// RereadDecision is the decision to have the facts of a [Reread] count. Rate is how many accounts are folded anew in a
-// second, at most.
+// RereadDecision applies a [Reread]. Rate limits the accounts that are folded per second.
 type RereadDecision struct {
 	*Reread
 	Rate float64
 }
 
-// applyReadingRule appends a reading, and makes the job that folds the accounts anew which it is about, in one commit.
-// The request's ID is that of both.
+// applyReadingRule appends a reading and creates the job that folds the affected accounts, in one transaction. The
+// request ID is the ID of both.
 var applyReadingRule = rule[*RereadDecision, *job.Job]{
 	find: shown(func(*RereadDecision) string { return "reading" }),
 	check: func(_ context.Context, d *Decision, r *RereadDecision) (*change, error) {
@@ -193,7 +193,7 @@ var applyReadingRule = rule[*RereadDecision, *job.Job]{
 	},
 }
 
-// apply appends the reading, and makes the job, in tx.
+// apply appends the reading and creates the job in tx.
 func (r *RereadDecision) apply(ctx context.Context, tx pgx.Tx, d *Decision) error {
 	r.found.ID = d.Request
 	about, err := r.found.AppendIn(ctx, tx, d.Who, d.Why)
@@ -211,12 +211,12 @@ func (r *RereadDecision) apply(ctx context.Context, tx pgx.Tx, d *Decision) erro
 	}), accountItems(about))
 }
 
-// accountItem is an account as the item of a job.
+// accountItem returns the job item of an account.
 func accountItem(mode, id string) job.Item {
 	return job.Item{Target: targetOf(billing.Scope{Mode: mode, Account: id}), Name: id}
 }
 
-// accountItems makes an item of each account.
+// accountItems returns a job item for each account, without duplicates.
 func accountItems(accounts []billing.Scope) []job.Item {
 	items, known := []job.Item{}, map[billing.Scope]bool{}
 	for _, of := range accounts {
