@@ -2,7 +2,9 @@ package flowtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -134,4 +136,29 @@ func (c *company) stillTrue(letter string) bool {
 		}
 	}
 	return false
+}
+
+// The model's task about missing items ends with the subscription: not by a planned end that has passed without its
+// event, and not by the end of the grace.
+func TestReferee_MissingItemsAskedUntilTheEnd(t *testing.T) {
+	today := time.Now()
+	for _, of := range []struct {
+		what string
+		sub  worldSubscription
+		asks bool
+	}{
+		{"active", worldSubscription{status: "active"}, true},
+		{"ends later", worldSubscription{status: "active", cancels: true, end: today.Add(aDay)}, true},
+		{"was to end yesterday", worldSubscription{status: "active", cancels: true, end: today.Add(-aDay)}, true},
+		{"in grace", worldSubscription{status: "past_due", unpaid: today.Add(-aDay)}, true},
+		{"after the grace", worldSubscription{status: "past_due", unpaid: today.Add(-refereeGrace - aDay)}, true},
+		{"ended", worldSubscription{status: "canceled"}, false},
+		{"not paid yet", worldSubscription{status: "incomplete"}, false},
+		{"never paid", worldSubscription{status: "incomplete_expired"}, false},
+	} {
+		c := &company{tag: "-1", manner: manner{today: today}, names: "customer", partial: true, sub: of.sub}
+		if c.sub.id = "sub_1"; slices.Contains(c.wants(), "asked reconcile sub_1") != of.asks {
+			t.Errorf("%s: asks %v, want %v", of.what, !of.asks, of.asks)
+		}
+	}
 }

@@ -3,8 +3,10 @@ package flowtest
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -82,49 +84,89 @@ type telltale struct {
 	known int
 }
 
-// refereed counts what has been judged.
+// refereed counts what has been judged of a seed.
 type refereed struct {
 	sync.Mutex
 	companies, events, questions int
 	days                         map[string]time.Duration // by the mode's name
-	versions, kinds, letters     map[string]int
+	// calm are the days of healthy companies that are equal and have no task.
+	calm time.Duration
+	// differ are the companies that are not equal.
+	differ                   []uint64
+	versions, kinds, letters map[string]int
 }
 
 // The events of made-up companies, as each version of Stripe's API tells them and in any order, come to what a model
 // says that was written apart from pawl, by Stripe's rules and in double entry: the same access, the same cash, the
-// same letters, and nobody is asked about ordinary traffic. PAWL_MONTHS says how many months the companies live
-// together. [schematest.Seed] decides which companies they are.
+// same letters, and nobody is asked about ordinary traffic.
+//
+// [schematest.Seed] decides which companies they are. PAWL_MONTHS says how many months the companies of a seed live
+// together, PAWL_SEEDS how many seeds are played, and PAWL_COMPANY plays the season of one company alone.
 func TestReferee_MonthsOfCompanies(t *testing.T) {
 	t.Parallel()
-	seed, months := schematest.Seed(t, refereeSeed), number(t, "PAWL_MONTHS", schematest.OrLong[uint64](4, 24))
-	sum := &refereed{days: map[string]time.Duration{}, versions: map[string]int{}, kinds: map[string]int{}, letters: map[string]int{}}
-	t.Cleanup(func() {
-		months := map[string]string{}
-		for mode := range sum.days {
-			months[mode] = fmt.Sprintf("%.0f", sum.months(mode))
+	months, sums := number(t, "PAWL_MONTHS", schematest.OrLong[uint64](4, 24)), map[uint64]*refereed{}
+	var seeds []uint64
+	for n := range number(t, "PAWL_SEEDS", 1) {
+		var seed uint64
+		if n == 0 || os.Getenv("PAWL_SEED") == "fresh" {
+			seed = schematest.Seed(t, refereeSeed)
+		} else {
+			seed = seeds[0] + n
 		}
-		t.Logf("PAWL_SEED=%d: %d companies, %v months, %d events, %d questions to a person\nversions %v\nstories %v\nletters %v",
-			seed, sum.companies, months, sum.events, sum.questions, sum.versions, sum.kinds, sum.letters)
-		for _, kind := range refereeKinds {
-			if seed == refereeSeed && len(sum.days) == len(refereeModes) && sum.kinds[kind] == 0 {
-				t.Errorf("no company %s: the referee does not play it any more", kind)
+		seeds, sums[seed] = append(seeds, seed), &refereed{days: map[string]time.Duration{}, versions: map[string]int{}, kinds: map[string]int{}, letters: map[string]int{}}
+	}
+	only := number(t, "PAWL_COMPANY", math.MaxUint64)
+	t.Cleanup(func() {
+		for _, seed := range seeds {
+			sum := sums[seed]
+			t.Log(sum.line(seed))
+			for _, kind := range refereeKinds {
+				if seed == refereeSeed && len(sum.days) == len(refereeModes) && sum.kinds[kind] == 0 {
+					t.Errorf("no company %s: the referee does not play it any more", kind)
+				}
 			}
 		}
 	})
 	for m, mode := range refereeModes {
 		t.Run(mode.name, func(t *testing.T) {
 			t.Parallel()
-			for n := uint64(0); sum.months(mode.name) < float64(months)/float64(len(refereeModes)); n += seasonSize {
-				t.Run(fmt.Sprint(n/seasonSize), func(t *testing.T) {
-					s := newSeason(t, seed, uint64(m)<<32+n, mode)
-					for more := true; more; {
-						more = s.deliver()
+			for _, seed := range seeds {
+				sum, n := sums[seed], uint64(0)
+				if only != math.MaxUint64 {
+					if n = only % (1 << 32); only>>32 != uint64(m) {
+						continue
 					}
-					s.judge(sum)
-				})
+				}
+				for ; sum.months(mode.name) < float64(months)/float64(len(refereeModes)); n += seasonSize {
+					t.Run(fmt.Sprintf("%d/%d", seed, n), func(t *testing.T) {
+						s := newSeason(t, seed, uint64(m)<<32+n, mode)
+						for more := true; more; {
+							more = s.deliver()
+						}
+						s.judge(sum)
+					})
+					if only != math.MaxUint64 {
+						break
+					}
+				}
+				t.Logf("PAWL_SEED=%d, %s: %.1f months", seed, mode.name, sum.months(mode.name))
 			}
 		})
 	}
+}
+
+// line reports the months of a seed, all together and by mode, and the companies that differ.
+func (sum *refereed) line(seed uint64) string {
+	var all float64
+	modes := []string{}
+	for _, mode := range refereeModes {
+		if months := sum.months(mode.name); months > 0 {
+			all, modes = all+months, append(modes, fmt.Sprintf("%s %.0f", mode.name, months))
+		}
+	}
+	return fmt.Sprintf("PAWL_SEED=%d: %.0f months, %.0f healthy months without a task, companies that differ: %v, %d companies, %d events, "+
+		"%d questions to a person\nmonths %s\nversions %v\nstories %v\nletters %v", seed, all, sum.calm.Hours()/24/30, sum.differ, sum.companies,
+		sum.events, sum.questions, strings.Join(modes, ", "), sum.versions, sum.kinds, sum.letters)
 }
 
 // newSeason has companies live from the nth on.
@@ -145,7 +187,7 @@ func newSeason(t *testing.T, seed, n uint64, mode refereeMode) *season {
 		x := &telltale{n: n + i, company: newCompany(random, fmt.Sprintf("-%s-v%d", ours, i), v,
 			manner{
 				atOnce: mode.named, healthy: mode.healthy, asked: mode.key, live: mode.live, today: now, paidPlans: mode.paidPlans, takes: mode.takes, refuses: mode.refuses,
-				nth: nth, cut: random().IntN(2) == 0 && !mode.takes && !mode.refuses && n%(1<<32) > 0,
+				nth: nth, cut: random().IntN(2) == 0 && !mode.takes && !mode.refuses && (n+i)%(1<<32) > 1,
 			})}
 		for _, fault := range x.faults() {
 			t.Errorf("the model is wrong: %s\n  %s", fault, x)
@@ -337,7 +379,7 @@ func (s *season) judge(sum *refereed) {
 			s.Errorf("PAWL_SEED=%d, %s, company %d, version %s, %s:\n  %s\n  %s\n  %s", s.seed, s.mode.name, x.n, x.v, x.how, strings.Join(wrong, "\n  "), x,
 				strings.Join(append(booked[i], tasks[i]...), "\n  "))
 		}
-		sum.add(s.mode.name, x, want, letters[i])
+		sum.add(s.mode.name, x, want, letters[i], wrong == nil)
 	}
 	sum.kills(s.killed)
 	if lines := s.rebuild(); len(lines) > 0 {
@@ -345,12 +387,19 @@ func (s *season) judge(sum *refereed) {
 	}
 }
 
-// add counts a company.
-func (sum *refereed) add(mode string, x *telltale, want, letters []string) {
+// add counts a company. One that is healthy is not equal if it has a task.
+func (sum *refereed) add(mode string, x *telltale, want, letters []string, equal bool) {
 	sum.Lock()
 	defer sum.Unlock()
+	lived := min(x.now.Sub(x.begun), x.today.Sub(x.begun))
 	sum.companies, sum.events = sum.companies+1, sum.events+len(x.events)
-	sum.days[mode] += min(x.now.Sub(x.begun), x.today.Sub(x.begun))
+	sum.days[mode] += lived
+	if x.healthy && equal {
+		sum.calm += lived
+	}
+	if !equal {
+		sum.differ = append(sum.differ, x.n)
+	}
 	sum.versions[x.v.String()]++
 	for kind, n := range x.kinds {
 		sum.kinds[kind] += n

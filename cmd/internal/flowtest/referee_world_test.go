@@ -824,7 +824,7 @@ func (c *company) wants() []string {
 	for _, of := range c.mails {
 		lines = append(lines, "mailed "+of)
 	}
-	if c.partial && c.gives(c.sub) {
+	if c.lacksItems() {
 		lines = append(lines, "asked reconcile "+c.sub.id)
 	}
 	for _, what := range c.asks {
@@ -836,6 +836,13 @@ func (c *company) wants() []string {
 		}
 	}
 	return lines
+}
+
+// lacksItems reports whether a person is asked for the items that no event has shown. The task stays open until the
+// event of the subscription's end or a complete list arrives: a planned end that has passed and the end of the grace
+// close nothing, because the subscription keeps its status until Stripe sends its end.
+func (c *company) lacksItems() bool {
+	return c.partial && slices.Contains([]string{"active", "trialing", "past_due"}, c.sub.status)
 }
 
 // faults are what is wrong with the model itself: the books do not balance, or are not what the objects say.
