@@ -89,28 +89,34 @@ func (b *batch) queueLocks(q *pgx.Batch) {
 	}
 }
 
+type finishRow struct {
+	Key       string
+	Token     int64
+	State     State
+	Result    json.RawMessage
+	Error     string
+	Class     Class
+	StartedAt time.Time
+}
+
+var finishColumns = schema.ColumnsOf[finishRow](finishSQL)
+
 func (b *batch) queueFinishes(q *pgx.Batch) {
-	var (
-		keyList, states, errs, classes, compensated []string
-		tokens                                      []int64
-		results                                     []json.RawMessage
-		started                                     []time.Time
-	)
 	claims := holds(b.finishes)
+	if len(claims) == 0 {
+		return
+	}
+	var rows []finishRow
+	var compensated []string
 	for _, c := range claims {
 		f := b.ops[b.finishes[c]].finish
-		keyList, tokens, states = append(keyList, f.Key), append(tokens, f.Token), append(states, string(f.State))
-		results, errs, classes = append(results, cleanJSON(f.Result)), append(errs, clean(f.Error)),
-			append(classes, string(f.Class))
-		started = append(started, f.StartedAt)
+		rows = append(rows,
+			finishRow{f.Key, f.Token, f.State, cleanJSON(f.Result), clean(f.Error), f.Class, f.StartedAt})
 		if f.undoes() {
 			compensated = append(compensated, f.Compensates)
 		}
 	}
-	if len(claims) == 0 {
-		return
-	}
-	q.Queue(finishSQL, keyList, tokens, states, results, errs, classes, started).Query(func(rows pgx.Rows) error {
+	q.Queue(finishSQL, finishColumns.Args(rows)...).Query(func(rows pgx.Rows) error {
 		var (
 			c      hold
 			result json.RawMessage
@@ -153,26 +159,24 @@ func (b *batch) queueMarks(q *pgx.Batch) {
 	})
 }
 
+type claimRow struct {
+	*Claim
+	Lease float64 // in seconds
+}
+
+var claimColumns = schema.ColumnsOf[claimRow](claimSQL)
+
 func (b *batch) queueClaims(q *pgx.Batch) {
 	if len(b.claims) == 0 {
 		return
 	}
 	keyList := slices.Sorted(maps.Keys(b.claims)) // the lock order
-	n := len(keyList)
-	kinds, exclusives := make([]string, n), make([]string, n)
-	receipts, events, runs := make([]string, n), make([]string, n), make([]string, n)
-	providers, accounts, modes, types := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-	rounds, leases, requests, unmarked := make([]int32, n), make([]float64, n), make([][]byte, n), make([]bool, n)
+	rows := make([]claimRow, len(keyList))
 	for i, key := range keyList {
 		c := b.ops[b.claims[key]].claim
-		kinds[i], exclusives[i], rounds[i], receipts[i], events[i] = c.Kind, c.Exclusive, int32(c.Round), c.ReceiptID,
-			c.EventID
-		runs[i], leases[i], requests[i] = c.RunID, c.Lease.Seconds(), c.Request
-		providers[i], accounts[i], modes[i], types[i] = c.Provider, c.Account, c.Mode, c.Type
-		unmarked[i] = c.Unmarked
+		rows[i] = claimRow{c, c.Lease.Seconds()}
 	}
-	q.Queue(claimSQL, keyList, kinds, exclusives, rounds, receipts, events, runs, leases, requests, unmarked,
-		providers, accounts, modes, types).Query(func(rows pgx.Rows) error {
+	q.Queue(claimSQL, claimColumns.Args(rows)...).Query(func(rows pgx.Rows) error {
 		var (
 			key string
 			g   Grant
@@ -189,20 +193,17 @@ func (b *batch) queueClaims(q *pgx.Batch) {
 	})
 }
 
+var sightColumns = schema.ColumnsOf[Sighting](sightSQL)
+
 func (b *batch) queueSightings(q *pgx.Batch) {
-	var (
-		keyList, receipts, runs, notes []string
-		generations                    []int32
-	)
+	var rows []Sighting
 	for _, o := range b.ops {
-		if s := o.sight; s != nil {
-			keyList, generations, receipts = append(keyList, s.Key), append(generations, int32(s.Generation)),
-				append(receipts, s.ReceiptID)
-			runs, notes = append(runs, s.RunID), append(notes, s.Note)
+		if o.sight != nil {
+			rows = append(rows, *o.sight)
 		}
 	}
-	if len(keyList) > 0 {
-		q.Queue(sightSQL, keyList, generations, receipts, runs, notes)
+	if len(rows) > 0 {
+		q.Queue(sightSQL, sightColumns.Args(rows)...)
 	}
 }
 
@@ -262,16 +263,12 @@ func (b *batch) readForeign(ctx context.Context, db Tx, claims []*Claim) error {
 	return err
 }
 
+var foreignColumns = schema.ColumnsOf[*Claim](foreignSQL)
+
 // foreign returns the keys of the claims that do not match their receipts.
 func foreign(ctx context.Context, db Tx, claims []*Claim) (keys []string, err error) {
-	var texts [7][]string
-	for _, c := range claims {
-		for i, v := range [...]string{c.Key, c.ReceiptID, c.EventID, c.Provider, c.Account, c.Mode, c.Type} {
-			texts[i] = append(texts[i], v)
-		}
-	}
-	return schema.List[string](ctx, db, "compare claims with their receipts", foreignSQL, texts[0], texts[1], texts[2],
-		texts[3], texts[4], texts[5], texts[6])
+	return schema.List[string](ctx, db, "compare claims with their receipts", foreignSQL,
+		foreignColumns.Args(claims)...)
 }
 
 // readHolders returns until when other claims hold the exclusive names. It ends a lapsed claim, so that a terminated

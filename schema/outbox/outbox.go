@@ -58,19 +58,27 @@ func Write(b *pgx.Batch, mode, receiptID, effectKey string, news []News) {
 	if len(news) == 0 {
 		return
 	}
-	accounts, types, only := make([]string, len(news)), make([]string, len(news)), make([]string, len(news))
-	data, behind := make([]json.RawMessage, len(news)), make([]bool, len(news))
+	rows := make([]newsRow, len(news))
+	seen := map[string]bool{}
 	for i, n := range news {
-		behind[i] = slices.Contains(accounts[:i], n.Account)
-		accounts[i], types[i], only[i], data[i] = n.Account, n.Type, n.OnlyTo, n.Data
+		rows[i] = newsRow{n, seen[n.Account]}
+		seen[n.Account] = true
 	}
-	b.Queue(writeSQL, mode, receiptID, effectKey, accounts, types, data, behind, only)
+	b.Queue(writeSQL, append([]any{mode, receiptID, effectKey}, writeColumns.Args(rows)...)...)
 }
 
 const writeSQL = `
 insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, only_to, next_at)
 select gen_random_uuid(), $1, n.account, n.type, $2::uuid, $3, n.data, n.only_to, now() + case when n.behind then interval '5 minutes' else interval '0' end
   from unnest($4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[]) as n(account, type, data, behind, only_to)`
+
+type newsRow struct {
+	News
+	// Behind is set if the account has an earlier event in the list.
+	Behind bool
+}
+
+var writeColumns = schema.ColumnsOf[newsRow](writeSQL)
 
 // mostPassed is how many due events one call of Take reads. It postpones events that are not the oldest of their
 // account, so that the next call does not read them again.

@@ -43,6 +43,8 @@ insert into source_counts (source, what, name, day, count, last) select * from c
 on conflict (source, what, name, day) do update
    set count = source_counts.count + excluded.count, last = greatest(source_counts.last, excluded.last)`
 
+var countColumns = schema.ColumnsOf[SourceCount](countSourcesSQL)
+
 // CountSources adds counts that were summed in memory. Each source, kind, name and day may occur once. After an error,
 // the counts may or may not have been added. No decision depends on them.
 func (s *Store) CountSources(ctx context.Context, counts []SourceCount) error {
@@ -54,16 +56,7 @@ func (s *Store) CountSources(ctx context.Context, counts []SourceCount) error {
 		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.What, b.What), cmp.Compare(a.Name, b.Name),
 			a.Day.Compare(b.Day))
 	})
-	var texts [3][]string
-	var days, last []time.Time
-	var sums []int64
-	for _, c := range counts {
-		for i, text := range []string{c.Source, string(c.What), c.Name} {
-			texts[i] = append(texts[i], text)
-		}
-		days, sums, last = append(days, c.Day), append(sums, c.Count), append(last, c.Last)
-	}
-	return schema.Exec(ctx, s.db, "count requests", countSourcesSQL, texts[0], texts[1], texts[2], days, sums, last)
+	return schema.Exec(ctx, s.db, "count requests", countSourcesSQL, countColumns.Args(counts)...)
 }
 
 // countsKept is how long the counts of a day are stored before the last day of their name, and hoursKept how long the

@@ -93,20 +93,24 @@ with found as materialized (
 )
 select n, id, status, reason from held`
 
+type duplicateRow struct {
+	Key
+	Source      string
+	ReceivedAt  time.Time
+	BodyHash    []byte
+	SecretLabel string
+}
+
+var duplicateColumns = schema.ColumnsOf[duplicateRow](duplicateSQL)
+
 func (s *Store) flushDuplicates(ctx context.Context, reqs []repeats) ([][]Outcome, error) {
 	all := slices.Concat(reqs...)
 	n := len(all)
-	var texts [6][]string
-	received, hashes := make([]time.Time, n), make([][]byte, n)
+	again := make([]duplicateRow, n)
 	for i, r := range all {
-		for c, v := range [...]string{r.row.key.Provider, r.row.key.Account, r.row.key.Mode, r.row.key.EventID,
-			r.in.Source, r.in.Secret} {
-			texts[c] = append(texts[c], v)
-		}
-		received[i], hashes[i] = r.in.ReceivedAt, r.row.hash[:]
+		again[i] = duplicateRow{r.row.key, r.in.Source, r.in.ReceivedAt, r.row.hash[:], r.in.Secret}
 	}
-	rows, err := s.pool.Query(ctx, duplicateSQL, texts[0], texts[1], texts[2], texts[3], texts[4], received, hashes,
-		texts[5])
+	rows, err := s.pool.Query(ctx, duplicateSQL, duplicateColumns.Args(again)...)
 	if err != nil {
 		return nil, err
 	}

@@ -62,22 +62,21 @@ on conflict (source) do update set
     failures = excluded.failures + case when f.source = any($5) then 0 else f.failures end,
     since = case when f.source = any($5) or f.failures = 0 then excluded.since else f.since end, last = excluded.last`
 
+var answerColumns = schema.ColumnsOf[Failures](countAnswersSQL)
+
 // CountAnswers records the answers of a process, one entry for each source. After an error nothing is recorded.
 func (s *Store) CountAnswers(ctx context.Context, answers []Answers) error {
-	var sources, recovered []string
-	var failures []int64
-	var since, last []time.Time
+	var failures []Failures
+	var recovered []string
 	for _, a := range answers {
-		sources, failures = append(sources, a.Source), append(failures, a.Failures.Failures)
-		since, last = append(since, a.Since), append(last, a.Last)
-		if a.Recovered {
+		if failures = append(failures, a.Failures); a.Recovered {
 			recovered = append(recovered, a.Source)
 		}
 	}
-	if len(sources) == 0 {
+	if len(failures) == 0 {
 		return nil
 	}
-	return schema.Exec(ctx, s.db, "count answers", countAnswersSQL, sources, failures, since, last, recovered)
+	return schema.Exec(ctx, s.db, "count answers", countAnswersSQL, append(answerColumns.Args(failures), recovered)...)
 }
 
 const failingSQL = `

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/failpoint"
 )
 
@@ -19,7 +20,7 @@ import (
 var insertSQL = `
 with input as materialized (` + insertInput + `
 ), fresh as (
-    insert into receipts (` + insertColumns + `)
+    insert into receipts (` + insertedColumns + `)
     select id, source, provider, account, mode, event_id, identity, type, object_id, api_version,
            occurred_at, received_at, body_hash, secret_label, correlation_id, occurrence, hook, status, reason, false,
            now() + ` + lease + `
@@ -28,10 +29,10 @@ with input as materialized (` + insertInput + `
     returning id, status, reason
 ), ` + insertRest(`body`, `input i join receipts r using (provider, account, mode, event_id)`, `true`)
 
-// insertOneSQL is insertSQL for a single row. It takes three quarters of the time.
+// insertOneSQL is insertSQL for a single row, with the same parameters up to $21. It takes three quarters of the time.
 const insertOneSQL = `
 with fresh as (
-    insert into receipts (` + insertColumns + `)
+    insert into receipts (` + insertedColumns + `)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $20, $21, $16, $17, false, now() + ` + lease + `)
     on conflict (provider, account, mode, event_id) do nothing
     returning id, status, reason
@@ -60,12 +61,12 @@ select $1, id, status, reason, true, other, wanted from held`
 const insertInput = `
     select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
         $9::text[], $10::text[], $11::timestamptz[], $12::timestamptz[], $13::bytea[], $14::text[], $15::text[],
-        $16::text[], $17::text[], $20::boolean[], $21::text[], $22::text[], $23::boolean[])
+        $16::text[], $17::text[], $20::text[], $21::text[], $22::boolean[], $23::boolean[])
     as t(id, source, provider, account, mode, event_id, identity, type,
         object_id, api_version, occurred_at, received_at, body_hash, secret_label, correlation_id,
-        status, reason, generic, occurrence, hook, relay_only)`
+        status, reason, occurrence, hook, generic, relay_only)`
 
-const insertColumns = `id, source, provider, account, mode, event_id, identity, type, object_id, api_version,
+const insertedColumns = `id, source, provider, account, mode, event_id, identity, type, object_id, api_version,
         occurred_at, received_at, body_hash, secret_label, correlation_id, occurrence, hook, status, reason, replayed,
         dispatch_at`
 
@@ -208,9 +209,9 @@ func (s *Store) insertRows(ctx context.Context, rows []insertRow, unsigned bool)
 	case unsigned:
 		return sendInsert(ctx, s.pool, rows)
 	case len(rows) == 1:
-		return collectEntered(s.pool.Query(ctx, insertOneSQL, insertOneArgs(rows[0])...))
+		return collectEntered(s.pool.Query(ctx, insertOneSQL, insertColumns.Row(values(rows[0]))[:21]...))
 	default:
-		return collectEntered(s.pool.Query(ctx, insertSQL, insertArgs(rows)...))
+		return collectEntered(s.pool.Query(ctx, insertSQL, insertColumns.Args(valuesOf(rows))...))
 	}
 }
 
@@ -220,7 +221,7 @@ func sendInsert(ctx context.Context, db interface {
 }, rows []insertRow) (entered map[uuid.UUID]Outcome, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(lockHashesSQL, hashKeys(rows))
-	batch.Queue(insertUnsignedSQL, insertArgs(rows)...).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(insertUnsignedSQL, insertColumns.Args(valuesOf(rows))...).Query(func(rows pgx.Rows) (err error) {
 		entered, err = collectEntered(rows, nil)
 		return err
 	})
@@ -261,11 +262,41 @@ func hashKeys(rows []insertRow) []int64 {
 	return keys
 }
 
-func insertOneArgs(r insertRow) []any {
-	return []any{
-		[16]byte(r.id), r.in.Source, r.in.Provider, r.Account, r.Mode, r.EventID, string(r.Identity), r.Type, r.Object,
-		r.APIVersion, r.occurred(), r.in.ReceivedAt, r.hash[:], r.in.Secret, r.Correlation, string(r.Status),
-		r.Reason, r.in.header, r.bytes(), r.Occurrence, r.Hook,
+// insertValues are the input of one receipt. The fields are the columns of insertInput and of the bodies.
+type insertValues struct {
+	ID                                                 uuid.UUID
+	Source, Provider, Account, Mode, EventID, Identity string
+	Type, ObjectID, APIVersion                         string
+	OccurredAt                                         *time.Time
+	ReceivedAt                                         time.Time
+	BodyHash                                           []byte
+	SecretLabel, CorrelationID, Status, Reason         string
+	Headers                                            string
+	Body                                               []byte
+	Occurrence, Hook                                   string
+	Generic, RelayOnly                                 bool
+}
+
+// insertColumns are the parameters of insertSQL, insertUnsignedSQL and takeOverSQL, which are equal.
+var insertColumns = schema.ColumnsOf[insertValues](insertSQL)
+
+func valuesOf(rows []insertRow) []insertValues {
+	all := make([]insertValues, len(rows))
+	for i, r := range rows {
+		all[i] = values(r)
+	}
+	return all
+}
+
+// values returns the input of r. It takes the parts of the event ID from r.key: the ID may not be the provider's.
+func values(r insertRow) insertValues {
+	return insertValues{
+		ID: r.id, Source: r.in.Source, Provider: r.key.Provider, Account: r.key.Account, Mode: r.key.Mode,
+		EventID: r.key.EventID, Identity: string(r.Identity), Type: r.Type, ObjectID: r.Object,
+		APIVersion: r.APIVersion, OccurredAt: r.occurred(), ReceivedAt: r.in.ReceivedAt, BodyHash: r.hash[:],
+		SecretLabel: r.in.Secret, CorrelationID: r.Correlation, Status: string(r.Status), Reason: r.Reason,
+		Headers: r.in.header, Body: r.bytes(), Occurrence: r.Occurrence, Hook: r.Hook, Generic: r.in.Generic,
+		RelayOnly: r.RelayOnly,
 	}
 }
 
@@ -283,36 +314,4 @@ func (r *row) bytes() []byte {
 		return []byte{}
 	}
 	return r.Body
-}
-
-func insertArgs(rows []insertRow) []any {
-	n := len(rows)
-	var (
-		ids            = make([][16]byte, n)
-		texts          [16][]string
-		occurred       = make([]*time.Time, n)
-		received       = make([]time.Time, n)
-		hashes, bodies = make([][]byte, n), make([][]byte, n)
-		generic        = make([]bool, n)
-		relayOnly      = make([]bool, n)
-	)
-	for i := range texts {
-		texts[i] = make([]string, n)
-	}
-	for i, r := range rows {
-		ids[i] = r.id
-		for c, v := range [...]string{r.in.Source, r.key.Provider, r.key.Account, r.key.Mode, r.key.EventID,
-			string(r.Identity), r.Type,
-			r.Object, r.APIVersion, r.in.Secret, r.Correlation, string(r.Status), r.Reason, r.in.header, r.Occurrence,
-			r.Hook} {
-			texts[c][i] = v
-		}
-		occurred[i] = r.occurred()
-		received[i] = r.in.ReceivedAt
-		hashes[i], bodies[i] = r.hash[:], r.bytes()
-		generic[i], relayOnly[i] = r.in.Generic, r.RelayOnly
-	}
-	return []any{ids, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7], texts[8],
-		occurred, received, hashes, texts[9], texts[10], texts[11], texts[12], texts[13], bodies, generic,
-		texts[14], texts[15], relayOnly}
 }

@@ -3,6 +3,8 @@ package receipt
 import (
 	"context"
 	"fmt"
+
+	"github.com/pawlhq/pawl/schema"
 )
 
 // relaySQL inserts receipts, due at once, for events that a receipt of another source runs, unless they exist. Their
@@ -10,7 +12,7 @@ import (
 const relaySQL = `
 with input as materialized (` + insertInput + `
 ), fresh as (
-    insert into receipts (` + insertColumns + `, relay_of)
+    insert into receipts (` + insertedColumns + `, relay_of)
     select i.id, i.source, i.provider, i.account, i.mode, i.event_id, 'id', i.type, i.object_id, i.api_version, i.occurred_at, i.received_at,
            i.body_hash, i.secret_label, i.correlation_id, i.occurrence, i.hook, i.status, i.reason, false, now(), t.relay_of
       from input i join unnest($1::uuid[], $24::text[]) as t(id, relay_of) using (id)
@@ -23,19 +25,25 @@ insert into receipt_bodies (receipt_id, headers, body)
 select id, headers::json, body from unnest($1::uuid[], $18::text[], $19::bytea[]) as t(id, headers, body)
  where (id in (select id from fresh)) is true`
 
+type relayRow struct {
+	insertValues
+	RelayOf string
+}
+
+var relayColumns = schema.ColumnsOf[relayRow](relaySQL)
+
 // relayToo inserts a receipt for in's source for each event that another source's receipt runs, so that the source's
 // consumers get the event as well. The receipt's ID is the event's ID, "~" and the source's name. The receipt is only
 // relayed.
 //
 // It must be committed before the answer, because the provider does not send a delivery again after a 2xx.
 func (s *Store) relayToo(ctx context.Context, in *insertion, outcomes []Outcome) error {
-	var rows []insertRow
-	var relayed []string
+	var rows []relayRow
 	for i, o := range outcomes {
 		if r := in.rows[i]; o.Duplicate && r.Status == Received {
-			relayed = append(relayed, r.key.EventID)
-			r.key.EventID = ApartID(r.key.EventID, in.Source)
-			rows = append(rows, insertRow{row: &r, in: in})
+			relayed := r.key.EventID
+			r.key.EventID = ApartID(relayed, in.Source)
+			rows = append(rows, relayRow{values(insertRow{row: &r, in: in}), relayed})
 		}
 	}
 	if len(rows) == 0 {
@@ -43,7 +51,7 @@ func (s *Store) relayToo(ctx context.Context, in *insertion, outcomes []Outcome)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+in.Size().Time())
 	defer cancel()
-	if _, err := s.pool.Exec(ctx, relaySQL, append(insertArgs(rows), relayed)...); err != nil {
+	if _, err := s.pool.Exec(ctx, relaySQL, relayColumns.Args(rows)...); err != nil {
 		return fmt.Errorf("insert receipts to relay: %w", err)
 	}
 	return nil

@@ -52,7 +52,7 @@ with input as materialized (` + insertInput + `
           select r.id from (select r.id, r.type, r.hook, count(*) over () as kept from receipts r where first.id is not null and r.replayed and ` + sameBytes + `) r
            where ` + sameTopic + ` or kept >= 16 order by ` + sameTopic + ` desc limit 1) replay on true
 ), fresh as (
-    insert into receipts (` + insertColumns + `)
+    insert into receipts (` + insertedColumns + `)
     select id, source, provider, account, mode, event_id, identity, type, object_id, api_version,
            occurred_at, received_at, body_hash, secret_label, correlation_id, occurrence, hook,
            case when first_id is null or relayed then status else 'needs_review' end,

@@ -82,7 +82,7 @@ func (s *Store) takeOver(ctx context.Context, in *insertion, outcomes []Outcome)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+in.Size().Time())
 	defer cancel()
-	taken, err := s.pool.Query(ctx, takeOverSQL, insertArgs(rows)...)
+	taken, err := s.pool.Query(ctx, takeOverSQL, insertColumns.Args(valuesOf(rows))...)
 	if err != nil {
 		return false, fmt.Errorf("take over ignored receipts: %w", err)
 	}

@@ -70,7 +70,7 @@ type ended struct {
 	refused    error
 }
 
-// The parameter $10 of finishedSQL contains the statuses that each new status may follow, from the one table of
+// The column follows contains the statuses that each new status may follow, from the one table of
 // transitions.
 //
 // Two runs of one receipt may end in one flush: the one with the later task sets the status. The sort also makes
@@ -123,26 +123,22 @@ func lastReports(reqs []Finished) []Finished {
 	return rows
 }
 
+type finishedRow struct {
+	Finished
+	ID      uuid.UUID
+	Follows string
+	Fence   *time.Time
+}
+
+var finishedColumns = schema.ColumnsOf[finishedRow](finishedSQL)
+
 func (s *Store) flushFinished(ctx context.Context, reqs []Finished) ([]ended, error) {
-	rows := lastReports(reqs)
-	n := len(rows)
-	ids, at, asOf := make([][16]byte, n), make([]time.Time, n), make([]*time.Time, n)
-	var texts [16][]string
-	for i := range texts {
-		texts[i] = make([]string, n)
-	}
-	for i, f := range rows {
-		ids[i], at[i], asOf[i] = f.id, f.StartedAt, receipt.Fence(f.AsOf)
+	var rows []finishedRow
+	for _, f := range lastReports(reqs) {
 		follows := strings.Join(receipt.MayPrecede(f.Status), " ")
-		for c, v := range [...]string{f.WorkflowID, f.RunID, f.PreviousRunID, f.Outcome, string(f.Status), f.Reason,
-			f.LastError, follows, string(f.Kind), f.RequestedBy, f.RunReason,
-			f.EventID, f.Provider, f.Account, f.Mode, f.Type} {
-			texts[c][i] = v
-		}
+		rows = append(rows, finishedRow{f, f.id, follows, receipt.Fence(f.AsOf)})
 	}
-	found, err := s.pool.Query(ctx, finishedSQL, ids, texts[0], texts[1], texts[2], at, texts[3], texts[4], texts[5],
-		texts[6], texts[7], asOf,
-		texts[8], texts[9], texts[10], texts[11], texts[12], texts[13], texts[14], texts[15])
+	found, err := s.pool.Query(ctx, finishedSQL, finishedColumns.Args(rows)...)
 	if err != nil {
 		return nil, err
 	}

@@ -80,25 +80,24 @@ update receipts r
   from (select distinct on (id) * from started where wanted order by id, started_at desc) i cross join lazy
  where r.id = i.id and (i.was = 'received' or i.known = '')`
 
+type startedRow struct {
+	ID uuid.UUID
+	Started
+}
+
+var startedColumns = schema.ColumnsOf[startedRow](startedSQL)
+
 func (s *Store) flushStarted(ctx context.Context, reqs []Started) ([]struct{}, error) {
 	// The lock order: receipts, then runs.
 	slices.SortFunc(reqs, func(a, b Started) int {
 		return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.WorkflowID, b.WorkflowID),
 			cmp.Compare(a.RunID, b.RunID))
 	})
-	n := len(reqs)
-	ids, at := make([][16]byte, n), make([]time.Time, n)
-	var texts [6][]string
-	for i := range texts {
-		texts[i] = make([]string, n)
-	}
+	rows := make([]startedRow, len(reqs))
 	for i, r := range reqs {
-		ids[i], at[i] = r.id, r.StartedAt
-		for c, v := range [...]string{r.WorkflowID, r.RunID, string(cmp.Or(r.Kind, Original)), r.RequestedBy, r.Reason,
-			r.PreviousRunID} {
-			texts[c][i] = v
-		}
+		rows[i] = startedRow{r.id, r}
+		rows[i].Kind = cmp.Or(r.Kind, Original)
 	}
-	_, err := s.pool.Exec(ctx, startedSQL, ids, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], at)
-	return make([]struct{}, n), err
+	_, err := s.pool.Exec(ctx, startedSQL, startedColumns.Args(rows)...)
+	return make([]struct{}, len(reqs)), err
 }

@@ -83,6 +83,8 @@ select $1, $2::uuid, w.key, w.kind, w.account, w.amount, w.currency, w.detail
   from unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::jsonb[]) as w(key, kind, account, amount, currency, detail)
     on conflict (key) do nothing`
 
+var writeColumns = schema.ColumnsOf[Record](writeSQL)
+
 // Write adds a statement to b that records the withheld effects of a receipt's event. It leaves a recorded key as it
 // is.
 func Write(b *pgx.Batch, mode, receiptID string, records []Record) {
@@ -97,17 +99,7 @@ func Add(ctx context.Context, db schema.Execer, mode, receiptID string, records 
 }
 
 func arguments(mode, receiptID string, records []Record) []any {
-	n := len(records)
-	keys, kinds, accounts := make([]string, n), make([]string, n), make([]string, n)
-	amounts, currencies, details := make([]*int64, n), make([]string, n), make([]*string, n)
-	for i, r := range records {
-		keys[i], kinds[i], accounts[i], amounts[i], currencies[i] = r.Key, r.Kind, r.Account, r.Amount, r.Currency
-		if r.Detail != nil {
-			detail := string(r.Detail)
-			details[i] = &detail
-		}
-	}
-	return []any{mode, receiptID, keys, kinds, accounts, amounts, currencies, details}
+	return append([]any{mode, receiptID}, writeColumns.Args(records)...)
 }
 
 // stillOpen lists the records that are neither released nor done. Another event may have done an effect since, by the
