@@ -18,8 +18,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// correctRule answers the question about an entry that is booked otherwise than the facts say: the difference is
-// booked, by a run of the clock. [VerbCloseTask] is the other answer.
+// correctRule books the difference if an entry and the facts disagree. A scheduled action does the booking.
+// [VerbCloseTask] is the alternative: it keeps the entry.
 var correctRule = rule[account.Task, *TaskResult]{
 	find: func(ctx context.Context, d *Decision) (account.Task, string, error) {
 		about, err := account.TasksAbout(ctx, d.o.DB, d.Target)
@@ -74,7 +74,7 @@ var correctRule = rule[account.Task, *TaskResult]{
 	},
 }
 
-// answered refuses a decision about a question that is not open.
+// answered refuses a decision about an object without an open task.
 func answered(d *Decision, err error) error {
 	if errors.Is(err, billing.ErrNoQuestion) {
 		return d.refuse("has no open question: its entry is as the facts say, or somebody has answered")
@@ -82,7 +82,7 @@ func answered(d *Decision, err error) error {
 	return err
 }
 
-// sayCorrections says what is booked, in words.
+// sayCorrections describes the corrections.
 func sayCorrections(list []fold.Correction) string {
 	var says []string
 	for _, c := range list {

@@ -16,22 +16,22 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// Fault says why a call is not answered. Nothing was changed, except for one that is to be answered [Later].
+// Fault is an error that the caller can act on. Nothing was changed, unless its kind is [Later].
 type Fault struct {
 	Kind FaultKind
 	Says string
-	// ID names several Receipts of a fault that is [Ambiguous]; with Object set it is an object of the provider's that
-	// they are about.
+	// ID matches several Receipts if the fault is [Ambiguous]. Object is set if ID is a provider's object that the
+	// events are about.
 	ID       string
 	Receipts []timeline.Receipt
 	Object   bool
 }
 
-// FaultKind says what a caller can do about a fault.
+// FaultKind determines how a caller can react to a fault.
 type FaultKind string
 
-// The kinds of faults. A decision that is to be answered later may be recorded: the same request asks again. A
-// request is reused if it has the ID of another request with other arguments.
+// The kinds of faults. With [Later] the decision may have been recorded; repeat the request. With [Reused] the request
+// ID belongs to another decision.
 const (
 	Invalid   FaultKind = "invalid"
 	Unknown   FaultKind = "unknown"
@@ -43,7 +43,7 @@ const (
 
 func (f *Fault) Error() string { return f.Says }
 
-// IsFault reports whether an error is a fault of a kind.
+// IsFault reports whether err is a fault of the kind.
 func IsFault(err error, kind FaultKind) bool {
 	f, is := errors.AsType[*Fault](err)
 	return is && f.Kind == kind
@@ -57,8 +57,7 @@ func invalid(format string, args ...any) error { return fault(Invalid, format, a
 
 func unknown(format string, args ...any) error { return fault(Unknown, format, args...) }
 
-// Forbids returns the fault of a person who has none of the rights that something needs. It names the roles that have
-// one of them.
+// Forbids returns the fault of a person without any of the required rights. It names the roles that have one of them.
 func Forbids(what string, needs ...role.Right) error {
 	var may, rights []string
 	for _, r := range role.All() {
@@ -73,8 +72,8 @@ func Forbids(what string, needs ...role.Right) error {
 		what, strings.Join(rights, " or "), strings.Join(may, " or "))
 }
 
-// several says that an ID names several receipts: providers, accounts and modes number their events apart, and an
-// object may have several events.
+// several returns the fault of an ID that matches several receipts. Event IDs are unique only per provider, account and
+// mode, and an object can have several events.
 func several(id string, receipts []timeline.Receipt, object bool) error {
 	list := make([]string, len(receipts))
 	for i, r := range receipts {
@@ -92,7 +91,8 @@ func several(id string, receipts []timeline.Receipt, object bool) error {
 
 const bothModes = "is there in both modes: add --mode live or --mode test"
 
-// only returns the one that id names among those that were found. none says so of no one, and severalSay of many.
+// only returns the single element of found. It returns the message none if there is no element, and many if there are
+// several.
 func only[T any](id string, found []T, err error, none, many string) (one T, _ error) {
 	switch {
 	case err != nil:
@@ -105,17 +105,17 @@ func only[T any](id string, found []T, err error, none, many string) (one T, _ e
 	return found[0], nil
 }
 
-// ErrAway means that Postgres does not answer, and that nothing is known that could stand for its answer.
+// ErrAway means that Postgres is unavailable and that no cached value is fresh enough.
 var ErrAway = errors.New("the database does not answer")
 
-// Away reports whether an error means that Postgres does not answer, or not in time. A decision may have been recorded
-// or not: the same request finds out.
+// Away reports whether an error means that Postgres is unavailable or too slow. A decision may have been recorded;
+// repeat the request to find out.
 func Away(err error) bool {
 	if _, is := errors.AsType[*pgconn.ConnectError](err); is || errors.Is(err, ErrAway) {
 		return true
 	}
 	if pg, is := errors.AsType[*pgconn.PgError](err); is {
-		// It is being stopped or started, is read-only, or has no connection left.
+		// The server is starting, stopping, read-only, or has no free connection.
 		return pg.Code[:2] == "57" || pg.Code == "25006" || pg.Code[:2] == "53"
 	}
 	_, is := errors.AsType[net.Error](err)

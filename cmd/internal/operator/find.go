@@ -10,25 +10,24 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// Events is what a list is narrowed by: all that is set must hold.
+// Events filters a list. An event must match all fields that are set.
 type Events struct {
 	timeline.Filter
-	// Object is a provider's object, such as an invoice, a subscription or a customer, or what a customer quotes: see
-	// [account.Quoted]; Account
-	// names an account of ours as [ShowAccount] takes it. "" for none.
+	// Object is the ID of a provider's object, or another name that [account.Quoted] accepts. Account is an account ID
+	// as in [ShowAccount]. Empty means no filter.
 	Object, Account string
 }
 
-// Criteria are the names of the criteria that [EventsOf] takes. The command line's flags have the same names.
+// Criteria lists the names that [EventsOf] accepts. The command-line flags have the same names.
 var Criteria = []string{"status", "reason", "source", "type", "account", "object"}
 
-// EventsOf makes a filter of criteria by their names.
+// EventsOf returns the filter for criteria by name.
 func EventsOf(criteria map[string]string) Events {
 	return Events{Object: criteria["object"], Account: criteria["account"], Filter: timeline.Filter{
 		Status: criteria["status"], ReasonCode: criteria["reason"], Source: criteria["source"], Type: criteria["type"]}}
 }
 
-// ListEvents returns the receipts that pass f, the newest first. An account that is not known is an error.
+// ListEvents returns the receipts that match f, newest first. It returns an error if the account is unknown.
 func ListEvents(ctx context.Context, db timeline.DB, f Events) ([]timeline.Receipt, error) {
 	if err := f.resolve(ctx, db); err != nil {
 		return nil, err
@@ -36,7 +35,7 @@ func ListEvents(ctx context.Context, db timeline.DB, f Events) ([]timeline.Recei
 	return timeline.List(ctx, db, f.Filter)
 }
 
-// resolve finds the provider's objects that f means by its object and account.
+// resolve sets f.About to the objects that match f.Object and f.Account.
 func (f *Events) resolve(ctx context.Context, db timeline.DB) (err error) {
 	if f.Object != "" {
 		if f.About, err = objectsOf(ctx, db, f.Object); err != nil {
@@ -68,16 +67,16 @@ func (f *Events) resolve(ctx context.Context, db timeline.DB) (err error) {
 	return nil
 }
 
-// objectsOf returns the objects that id names: itself, and what a customer means by it; see [account.Quoted].
+// objectsOf returns id and the objects that [account.Quoted] finds for it.
 func objectsOf(ctx context.Context, db timeline.DB, id string) ([]string, error) {
 	meant, err := account.Quoted(ctx, db, id)
 	return append(meant, id), err
 }
 
-// mostAbout is how many of an object's events are shown, the newest.
+// mostAbout limits the events that are read per object.
 const mostAbout = 50
 
-// ShowEvent returns everything about the event that id names, with the errors of [FindEvent].
+// ShowEvent returns the details of the event that id names. The error comes from [FindEvent].
 func ShowEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Event, error) {
 	r, err := FindEvent(ctx, db, id)
 	if err != nil {
@@ -86,9 +85,9 @@ func ShowEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Event,
 	return timeline.Show(ctx, db, r.ID)
 }
 
-// FindEvent returns the one receipt that id names: an event ID, a receipt ID, a workflow ID, the key of an effect that
-// it claimed, or an object of the provider's (or an invoice's number) that no other event is about. The error is a
-// [*Fault] when id does not name one: [Unknown] or [Ambiguous].
+// FindEvent returns the receipt with the event ID, receipt ID, workflow ID or effect key. It also accepts the ID of an
+// object, or another name of it, if only one event is about the object. The error is a [*Fault] of kind [Unknown] or
+// [Ambiguous].
 func FindEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Receipt, error) {
 	receipts, err := timeline.Find(ctx, db, id)
 	if err == nil && len(receipts) == 0 {
@@ -112,12 +111,12 @@ func FindEvent(ctx context.Context, db timeline.DB, id string) (*timeline.Receip
 	return nil, several(id, receipts, object)
 }
 
-// findUnstarted finds the receipt of a workflow that was not started yet: its ID,
-// provider:[account:]event, stands in no table.
+// findUnstarted finds a receipt by the ID of a workflow that has not started. No table contains that ID,
+// provider:[account:]event, so it is taken apart.
 func findUnstarted(ctx context.Context, db timeline.DB, id string) ([]timeline.Receipt, error) {
 	var found []timeline.Receipt
 	rest := id
-	for range 2 { // the event ID stands after the provider, or after provider and account
+	for range 2 { // the event ID follows the provider, or provider and account
 		var ok bool
 		if _, rest, ok = strings.Cut(rest, ":"); !ok {
 			break

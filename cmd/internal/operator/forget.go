@@ -11,7 +11,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/account"
 )
 
-// findTraces finds a customer by the provider's ID, or a guest by the checkout session.
+// findTraces returns the data about a customer, by the provider's customer ID, or about a guest by the checkout
+// session.
 func findTraces(ctx context.Context, d *Decision) (*account.Traces, string, error) {
 	t, err := account.FindTraces(ctx, d.o.DB, d.Target, d.Mode)
 	if err != nil || t == nil {
@@ -20,20 +21,20 @@ func findTraces(ctx context.Context, d *Decision) (*account.Traces, string, erro
 	return t, "customer/" + t.Mode + "/" + t.Customer, nil
 }
 
-// tracesOf are what the audit trail has of traces: no personal data.
+// tracesOf returns the counts for the audit trail. They contain no personal data.
 func tracesOf(t *account.Traces) map[string]any {
 	return map[string]any{"mode": t.Mode, "address": len(t.Addresses) > 0, "bodies": len(t.Bodies),
 		"requests": t.Requests, "rejections": len(t.Rejections)}
 }
 
-// forgets says what is erased.
+// forgets describes the erased data.
 func forgets(t *account.Traces) string {
 	return fmt.Sprintf("%d addresses, %d bodies, %d kept requests and %d refused requests of %s (%s) are erased; facts, ledger and audit trail stay",
 		len(t.Addresses), len(t.Bodies), t.Requests, len(t.Rejections), t.Customer, t.Mode)
 }
 
-// forgetRule erases what is held of a customer, in one commit with its record. It refuses while an event about the
-// customer is not at rest: its run may still need the body.
+// forgetRule erases the personal data of a customer and writes the audit record in one transaction. It refuses while an
+// event about the customer is in progress, because its run may need the payload.
 var forgetRule = rule[*account.Traces, nothing]{
 	find: findTraces,
 	check: func(_ context.Context, d *Decision, t *account.Traces) (*change, error) {
@@ -66,7 +67,7 @@ var forgetRule = rule[*account.Traces, nothing]{
 	},
 }
 
-// exportRule shows what is held of a customer. It is recorded before it is shown.
+// exportRule returns the personal data of a customer, after it has written the audit record.
 var exportRule = rule[*account.Traces, *account.Traces]{
 	find: findTraces,
 	check: func(_ context.Context, d *Decision, t *account.Traces) (*change, error) {

@@ -9,39 +9,38 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// mostPreviewed bounds how many of a job's events are previewed each: the others are of the same filter, and who acts
-// on that many is shown the first.
+// mostPreviewed limits how many events of a job are previewed. The other events match the same filter.
 const mostPreviewed = 500
 
-// JobPreview is what a bulk job would do. Nothing was changed to know it.
+// JobPreview describes the consequence of a bulk job. Computing it changes nothing.
 type JobPreview struct {
 	Action string `json:"action"`
 	Count  int    `json:"count"`
 	Chosen
-	// Previewed is how many of the events were previewed, each by the plan of its own flow: the newest.
+	// Previewed is the number of previewed events, the newest of the job.
 	Previewed int `json:"previewed"`
-	// Outcomes counts them by the status that they would come to. Refused counts those that would refuse the verb.
+	// Outcomes counts the previewed events by their final status. Refused counts the events that would refuse the verb.
 	Outcomes map[string]int `json:"outcomes"`
 	Refused  int            `json:"refused"`
-	// Refusals counts the refused by their reason.
+	// Refusals counts the refused events by reason.
 	Refusals map[string]int `json:"refusals"`
-	// Unknown counts those that cannot be previewed, and Why says why of the first.
+	// Unknown counts the events that could not be previewed. Why is the reason for the first one.
 	Unknown int    `json:"unknown,omitempty"`
 	Why     string `json:"why_unknown,omitempty"`
-	// Counts and Sums are those of [Preview], of all of them.
+	// Counts and Sums are the totals of the same fields in [Preview].
 	Counts map[workflows.Will]int `json:"effects"`
 	// Kinds counts the effects that would run, by kind.
 	Kinds map[string]int `json:"kinds"`
 	Sums  []Sum          `json:"sums"`
-	// FourEyes is set if the job needs two people: it says so, and whether the first person has asked for it.
+	// FourEyes is set if the job needs two people. It states whether the first person has asked for it.
 	FourEyes string `json:"four_eyes,omitempty"`
 	// Pending is the job of the first person that you can confirm.
 	Pending *pending.Decision `json:"pending,omitempty"`
 }
 
-// PreviewJob returns what a job would do about each of its chosen events, and changes nothing. by would make it; nil is
-// the command line. A person without the right to the job's verb gets no preview, because each event costs several
-// queries. For the same reason two previews run at a time, one for each person, and the others wait.
+// PreviewJob describes the consequence of a job for its newest events and changes nothing. by is the person who would
+// create the job, or nil for the command line. A person without the right to the verb gets no preview, because each
+// event needs several queries. For the same reason a person has one preview at a time, and a process runs two.
 func (o *Operator) PreviewJob(ctx context.Context, by *Person, j *NewJob) (*JobPreview, error) {
 	if v := VerbNamed(j.Action); by != nil && v != nil && !by.May(v.Rights()...) {
 		return nil, Forbids(v.Name, v.Rights()...)

@@ -20,24 +20,23 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// MeaningDiff is whom a switch to another meaning would hit, at one instant. The rows are those of that instant, and so
-// are the facts.
+// MeaningDiff lists the effects of a switch to another meaning. Rows and facts are read at one instant.
 type MeaningDiff struct {
 	At time.Time `json:"at"`
-	// InForce is the hash of the meaning in force, "" where none is yet. To is that of the other one.
+	// InForce is the hash of the meaning in force, or empty if none is in force. To is the hash of the new meaning.
 	InForce string `json:"in_force"`
 	To      string `json:"to"`
-	// Settings are what the two say otherwise.
+	// Settings lists the settings with different values.
 	Settings []fact.Setting `json:"settings"`
 	Reach
-	// Letters counts the letters that a switch calls for and does not send by itself, by their kind.
+	// Letters counts the letters by kind that the switch could send. They are sent only on request.
 	Letters map[string]int `json:"letters"`
 
 	to fact.Policy
 }
 
-// DiffMeaning compares the meaning with that hash, or own for "", with the one in force, as
-// [billing.CheckSwitch] does. It changes nothing.
+// DiffMeaning compares the meaning with the hash with the meaning in force, see [billing.CheckSwitch]. If hash is
+// empty, it uses own. It changes nothing.
 func DiffMeaning(ctx context.Context, pool *pgxpool.Pool, own fact.Policy, hash string,
 	told billing.Progress) (*MeaningDiff, error) {
 	to, err := billing.WithLinks(ctx, pool, own)
@@ -52,13 +51,13 @@ func DiffMeaning(ctx context.Context, pool *pgxpool.Pool, own fact.Policy, hash 
 	return diffTo(ctx, pool, to, told)
 }
 
-// Propose stores the meaning, so that two people can bring it into force in the console.
+// Propose stores the meaning, so that it can be brought into force by its hash, for example in the console.
 func (d *MeaningDiff) Propose(ctx context.Context, pool *pgxpool.Pool, by string) error {
 	_, _, err := billing.Propose(ctx, pool, d.to, by)
 	return err
 }
 
-// DiffLink is [DiffMeaning] for the meaning in force, in which a connected account is linked to one of ours.
+// DiffLink compares the meaning in force with itself plus a link from a connected account to one of our accounts.
 func DiffLink(ctx context.Context, pool *pgxpool.Pool, own fact.Policy, of fact.Connected, account string,
 	told billing.Progress) (*MeaningDiff, error) {
 	switch ours, mapped := own.Accounts[of]; {
@@ -75,7 +74,7 @@ func DiffLink(ctx context.Context, pool *pgxpool.Pool, own fact.Policy, of fact.
 	return diffTo(ctx, pool, now.With(of, account), told)
 }
 
-// diffTo compares a meaning with the one in force.
+// diffTo compares the meaning with the meaning in force.
 func diffTo(ctx context.Context, pool *pgxpool.Pool, to fact.Policy, told billing.Progress) (*MeaningDiff, error) {
 	d := &MeaningDiff{to: to.Sealed(), Reach: newReach(), Settings: []fact.Setting{}, Letters: map[string]int{}}
 	var err error
@@ -116,7 +115,7 @@ func diffTo(ctx context.Context, pool *pgxpool.Pool, to fact.Policy, told billin
 	return d, nil
 }
 
-// CheckLetters refuses a kind of letter that no switch calls for.
+// CheckLetters refuses kinds of letters that a switch cannot send.
 func CheckLetters(kinds []string) error {
 	known := slices.Sorted(maps.Values(workflows.RefoldLetters()))
 	for _, kind := range kinds {
@@ -128,7 +127,7 @@ func CheckLetters(kinds []string) error {
 	return nil
 }
 
-// lettersOf are the steps of the clock that send the letters which a job was made with.
+// lettersOf returns the scheduled actions that send the letters of the job.
 func lettersOf(j *job.Job) (list []fold.Why) {
 	kinds := strings.Split(j.Filter["letters"], ",")
 	for why, kind := range workflows.RefoldLetters() {
@@ -139,7 +138,7 @@ func lettersOf(j *job.Job) (list []fold.Why) {
 	return list
 }
 
-// mapped are the connected accounts that settings map.
+// mapped returns the connected accounts that the settings map to an account.
 func mapped(settings []fact.Setting) (list []fact.Connected) {
 	for _, set := range settings {
 		if theirs, of := strings.CutPrefix(set.Name, "sources.accounts."); of && set.Is != "" {
@@ -150,10 +149,10 @@ func mapped(settings []fact.Setting) (list []fact.Connected) {
 	return list
 }
 
-// targetOf names an account as the target of an item and of a refold.
+// targetOf returns the target of an item that is an account.
 func targetOf(of billing.Scope) string { return of.Mode + "/" + of.Account }
 
-// findScope reads the target of a job's item.
+// findScope parses the target of an item that is an account.
 func findScope(_ context.Context, d *Decision) (of billing.Scope, key string, err error) {
 	var found bool
 	if of.Mode, of.Account, found = strings.Cut(d.Target, "/"); !found {
@@ -162,7 +161,8 @@ func findScope(_ context.Context, d *Decision) (of billing.Scope, key string, er
 	return of, d.Verb + "/" + d.Target, nil
 }
 
-// refoldRule folds an account anew, by the meaning in force and the newest reading of each event. A job decides it.
+// refoldRule folds an account by the meaning in force and the newest facts of each event. It decides the items of a
+// job.
 var refoldRule = rule[billing.Scope, *RebuildResult]{
 	find: findScope,
 	check: func(ctx context.Context, d *Decision, of billing.Scope) (*change, error) {
@@ -193,7 +193,7 @@ var refoldRule = rule[billing.Scope, *RebuildResult]{
 	},
 }
 
-// usedBy says what an account may use.
+// usedBy describes the access of an account.
 func usedBy(ctx context.Context, o *Operator, of billing.Scope) (string, error) {
 	t, err := billing.New(o.DB).Target(ctx, of.Mode, of.Account)
 	return Uses(t.Plan, t.Quantity), err

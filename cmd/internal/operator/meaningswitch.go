@@ -17,23 +17,23 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// MeaningSwitch is a switch to the meaning of a [MeaningDiff]. Rate is how many accounts are folded anew in a second,
-// at most. Letters are the kinds of letters that are sent: none by itself.
+// MeaningSwitch is a switch to the meaning of a [MeaningDiff]. Rate limits the accounts that are folded per second.
+// Letters lists the kinds of letters that are sent. By default none are sent.
 type MeaningSwitch struct {
 	*MeaningDiff
 	Rate    float64
 	Letters []string
-	// later is set for a switch that a job makes: the process that decides it compares nothing and switches nothing.
+	// later is set if a job makes the switch. The decision then only creates the job.
 	later bool
-	// askedBy is the first person of a switch that two people decide.
+	// askedBy is the first person, if two people decide about the switch.
 	askedBy string
 }
 
-// foldBegins is how long a fold that was under way when a diff began may have been so already.
+// foldBegins is the maximum duration of a fold. A fold that started before the diff may still use the old meaning.
 const foldBegins = 10 * time.Minute
 
-// applyMeaningRule switches to a meaning, and makes the job that folds the accounts anew which it hits, in one commit.
-// The request's ID is the job's. The job is also about accounts that were folded by the meaning before since the diff.
+// applyMeaningRule switches to a meaning and creates the job that folds the affected accounts, in one transaction. The
+// job ID is the request ID. The job includes the accounts that were folded by the old meaning since the diff.
 var applyMeaningRule = rule[*MeaningSwitch, *job.Job]{
 	find: findSwitch,
 	check: func(_ context.Context, d *Decision, s *MeaningSwitch) (*change, error) {
@@ -48,7 +48,7 @@ var applyMeaningRule = rule[*MeaningSwitch, *job.Job]{
 		}
 		return &change{
 			target: s.To, judges: true,
-			// The accounts that it hits change all the time.
+			// The affected accounts are not part of the state, because they change all the time.
 			state:  []any{s.InForce, s.To, s.Letters},
 			before: map[string]any{"meaning": s.InForce},
 			after: map[string]any{"meaning": s.To, "settings": s.Settings, "counts": s.Counts,
@@ -87,9 +87,8 @@ var applyMeaningRule = rule[*MeaningSwitch, *job.Job]{
 	},
 }
 
-// findSwitch finds the meaning that is to come into force: as a command has shown it, or by its hash. A process that
-// decides by the hash makes a job, because only a worker may write meanings. The item of that job
-// compares and switches.
+// findSwitch returns the switch that a command has shown, or the switch to the meaning with the hash. A decision by
+// hash creates a job, because only a worker may write meanings. The item of the job compares and switches.
 func findSwitch(ctx context.Context, d *Decision) (*MeaningSwitch, string, error) {
 	s := &MeaningSwitch{Rate: meaningRate}
 	made, item := d.Found.(*job.Job)
@@ -120,10 +119,10 @@ func findSwitch(ctx context.Context, d *Decision) (*MeaningSwitch, string, error
 	return s, "meaning", err
 }
 
-// meaningRate is how many accounts a second a job folds anew.
+// meaningRate is the default rate, in accounts per second.
 const meaningRate = 20
 
-// laterChange makes the job that switches.
+// laterChange returns the change that creates the job.
 func (s *MeaningSwitch) laterChange(d *Decision) *change {
 	filter := map[string]string{"hash": s.To}
 	if len(s.Letters) > 0 {
@@ -140,7 +139,7 @@ func (s *MeaningSwitch) laterChange(d *Decision) *change {
 	}
 }
 
-// apply switches, and makes the job, in tx.
+// apply switches and creates the job in tx.
 func (s *MeaningSwitch) apply(ctx context.Context, tx pgx.Tx, d *Decision) error {
 	switch err := billing.Switch(ctx, tx, s.InForce, s.to, d.Who, d.Why); {
 	case errors.Is(err, billing.ErrSwitched):
@@ -169,10 +168,10 @@ func (s *MeaningSwitch) apply(ctx context.Context, tx pgx.Tx, d *Decision) error
 	return job.MakeIn(ctx, tx, made, accountItems(touched))
 }
 
-// ofEvents ends the ID of the job that runs events.
+// ofEvents is the suffix of the ID of the job that runs events.
 const ofEvents = "-events"
 
-// runIgnored ends the questions about connected accounts that are mapped now, and makes a job that runs their events.
+// runIgnored closes the tasks about connected accounts that are mapped now, and creates a job that runs their events.
 func (s *MeaningSwitch) runIgnored(ctx context.Context, tx pgx.Tx, d *Decision) error {
 	var items []job.Item
 	for _, of := range mapped(s.Settings) {

@@ -15,41 +15,41 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Operator is what decisions and questions need. DB and Audit are required; of the rest, each verb needs what its
-// comment names.
+// Operator holds the dependencies of reads and decisions. DB and Audit are required. The other fields are required by
+// the verbs that their comments name.
 type Operator struct {
 	DB    *pgxpool.Pool
 	Audit *audit.Store
-	// Remote is set in a console. A worker then decides, previews and reads payloads for it; see
-	// [Operator.ServeConsoles]. The other fields are for the worker.
+	// Remote is set in a console process. A worker then decides, previews and reads payloads for it; see
+	// [Operator.ServeConsoles]. Only the worker needs the other fields.
 	Remote bool
-	// Temporal takes decisions about runs, and the runs of jobs on TaskQueue. Questions do without it.
+	// Temporal receives decisions about runs, and starts the runs of jobs on TaskQueue. Reads do not need it.
 	Temporal  Temporal
 	TaskQueue string
-	// Unstick has a run's next task go to any worker, with the run's whole history; see [Unstick]. nil leaves it out.
+	// Unstick, if set, resets the sticky task queue of a run before an update; see [Unstick].
 	Unstick func(ctx context.Context, workflowID string) error
-	// Outlook begins a preview of a run; done ends it. Previews need it.
+	// Outlook starts the preview of a run, and done ends it.
 	Outlook func(context.Context) (outlook workflows.Outlook, done func(), err error)
 	// Relays lists the consumers of each source that relays its events.
 	Relays map[string][]string
-	// Places lists what can be paused, by the kinds [Sink], [Consumer] and [Source].
+	// Places lists the targets that can be paused, by kind: [Sink], [Consumer] and [Source].
 	Places map[string][]string
-	// Policy is what accounts are folded with.
+	// Policy is the configured billing policy.
 	Policy fact.Policy
-	// FourEyes is set if two people decide about live money.
+	// FourEyes is set if decisions about live money need two people.
 	FourEyes bool
-	// Verify checks a kept request again against its own receive time, as its source does, and returns the delivery
-	// that a live one would have been. Its error says why the request is still refused.
+	// Verify checks a stored request as its source would have done at its receive time. It returns the delivery, or the
+	// reason why the request is still rejected.
 	Verify func(context.Context, rejection.Rejection) (receipt.Delivery, error)
-	// Insert takes deliveries in, as an ingress does.
+	// Insert stores a delivery like an ingress.
 	Insert func(context.Context, receipt.Delivery) ([]receipt.Outcome, error)
-	// Asked are the sources with an api_key. Jobs that reconcile, and the schedules, ask them.
+	// Asked holds the sources with an API key. Reconciliation and the schedules use them.
 	Asked map[string]Asked
-	// Signatures are the headers that sources name for signatures. Their values are never shown.
+	// Signatures lists the configured signature headers. Their values are never shown.
 	Signatures []string
 }
 
-// Temporal is what an operator needs of Temporal; a client.Client.
+// Temporal is the part of client.Client that an operator uses.
 type Temporal interface {
 	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
 	DescribeWorkflowExecution(ctx context.Context, workflowID,
@@ -60,10 +60,10 @@ type Temporal interface {
 		options client.StartWorkflowOptions, workflow any, workflowArgs ...any) (client.WorkflowRun, error)
 }
 
-// Unstick returns an [Operator]'s. Temporal sends the tasks of a run to the worker that had it in memory, with the new
-// events only, even when that worker has let go of it since. The task of an update fails then, for want of the older
-// events, and succeeds at the second try (temporalio/temporal#7741): the decision takes longer, and a failed task shows
-// that nobody can mend.
+// Unstick returns a function for [Operator].Unstick. It resets the sticky task queue of a run, so that any worker gets
+// the complete history. Otherwise Temporal sends only the new events to the worker that had the run in its cache. If
+// the run was evicted there, the task of an update fails and only the second attempt succeeds
+// (temporalio/temporal#7741).
 func Unstick(c client.Client, namespace string) func(ctx context.Context, workflowID string) error {
 	return func(ctx context.Context, workflowID string) error {
 		_, err := c.WorkflowService().ResetStickyTaskQueue(ctx, &workflowservice.ResetStickyTaskQueueRequest{

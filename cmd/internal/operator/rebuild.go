@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// CheckRows folds facts anew by the meaning in force, or by p where none is, and returns how the rows differ from that.
-// An account that is not there is an error.
+// CheckRows folds the facts by the meaning in force and returns the differences to the rows. It uses p if no meaning is
+// in force. It returns an error if the account does not exist.
 func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p fact.Policy,
 	told billing.Progress) (found []billing.Difference, err error) {
 	if of != (billing.Scope{}) {
@@ -35,7 +35,7 @@ func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p fact
 	return found, err
 }
 
-// foldAnew calls fold with a connection of its own, of pool's kind.
+// foldAnew calls fold with a new connection that has the settings of the pool.
 func foldAnew(ctx context.Context, pool *pgxpool.Pool, fold func(*pgx.Conn) error) error {
 	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
 	if err != nil {
@@ -45,12 +45,12 @@ func foldAnew(ctx context.Context, pool *pgxpool.Pool, fold func(*pgx.Conn) erro
 	return fold(conn)
 }
 
-// Reach is whom it hits when accounts are folded otherwise.
+// Reach lists the accounts and tasks that change if accounts are folded by other rules or facts.
 type Reach struct {
-	// Counts counts the accounts by what changes for them.
+	// Counts counts the accounts by kind of change.
 	Counts   map[billing.HitChange]int `json:"counts"`
 	Accounts []billing.Hit             `json:"accounts"`
-	// Tasks are those that people would be asked about, or no more.
+	// Tasks lists the tasks that would be opened or closed.
 	Tasks []billing.TaskChange `json:"tasks"`
 }
 
@@ -58,7 +58,7 @@ func newReach() Reach {
 	return Reach{map[billing.HitChange]int{}, []billing.Hit{}, []billing.TaskChange{}}
 }
 
-// foresee adds what a fold comes to.
+// foresee adds the changes that fold forecasts.
 func (r *Reach) foresee(ctx context.Context, pool *pgxpool.Pool, fold func(*pgx.Conn) (billing.Forecast, error)) error {
 	var found billing.Forecast
 	err := foldAnew(ctx, pool, func(conn *pgx.Conn) (err error) {
@@ -73,20 +73,19 @@ func (r *Reach) foresee(ctx context.Context, pool *pgxpool.Pool, fold func(*pgx.
 	return err
 }
 
-// Drift is how the rows of an account differ from its facts.
+// Drift lists the differences between the rows of an account and its facts.
 type Drift struct {
 	Scope       billing.Scope
 	Differences []billing.Difference
 }
 
-// RebuildResult counts the repairs.
+// RebuildResult is the result of a rebuild.
 type RebuildResult struct {
-	// Folded counts the objects that were folded anew and written.
+	// Folded counts the objects that were folded and written.
 	Folded int `json:"folded"`
 }
 
-// rebuildRule writes what the facts of an account come to over its rows. It is about a [*Drift] that [CheckRows] has
-// found.
+// rebuildRule overwrites the rows of an account with the result of its facts. [CheckRows] returns the [*Drift].
 var rebuildRule = rule[*Drift, *RebuildResult]{
 	find: shown(func(drift *Drift) string { return "rebuild/" + targetOf(drift.Scope) }),
 	check: func(_ context.Context, _ *Decision, drift *Drift) (*change, error) {

@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// recallWithin is how long the database may take for one answer.
+	// recallWithin is the timeout of a query.
 	recallWithin = 2 * time.Second
-	// leftAlone is for how long a database that does not answer is not asked again.
+	// leftAlone is the pause after a query that the database did not answer.
 	leftAlone = time.Second
 )
 
-// recall answers from memory what the database has said a moment ago. Nobody tells it of changes: an answer holds for
-// the time fresh, and for stale where the database is away.
+// recall caches values from the database for the duration fresh, and for the duration stale if the database is
+// unavailable. Changes do not invalidate it.
 //
-// An earlier sketch heard of changes by LISTEN. That needs a connection past any pooler and a trigger, and asks for
-// everything anew after each lost connection. A re-read by keys costs no more than a look at the version.
+// Invalidation by LISTEN was rejected: it needs a trigger and a connection that bypasses any pooler, and a lost
+// connection invalidates the whole cache. Reading a row by its key costs no more than reading its version.
 type recall[K comparable, V any] struct {
-	// read asks the database. The answer holds until a time, too, where that is not zero.
+	// read queries the database. If until is not zero, the value expires at that time.
 	read         func(context.Context, K) (value V, until time.Time, err error)
 	fresh, stale time.Duration
 	now          func() time.Time
 	known        *lru.Cache[K, recalled[V]]
 	flight       singleflight.Group
-	// awayUntil is until when the database is not asked, in nanoseconds.
+	// awayUntil is the end of the pause after a failed query, in Unix nanoseconds.
 	awayUntil atomic.Int64
-	// reads counts the questions to the database.
+	// reads counts the queries.
 	reads atomic.Int64
 }
 
@@ -42,7 +42,7 @@ type recalled[V any] struct {
 	at, until time.Time
 }
 
-// ended reports whether the answer does not hold at a time.
+// ended reports whether the value has expired.
 func (k recalled[V]) ended(now time.Time) bool { return !k.until.IsZero() && !now.Before(k.until) }
 
 func newRecall[K comparable, V any](most int, fresh, stale time.Duration,
@@ -54,14 +54,14 @@ func newRecall[K comparable, V any](most int, fresh, stale time.Duration,
 	return &recall[K, V]{read: read, fresh: fresh, stale: stale, now: time.Now, known: known}
 }
 
-// get returns the value of a key, and how old it is. The error is one of read's, or [ErrAway].
+// get returns the value of a key and its age. The error comes from read, or is [ErrAway].
 func (r *recall[K, V]) get(ctx context.Context, key K) (value V, age time.Duration, err error) {
 	now := r.now()
 	k, have := r.known.Get(key)
 	ended := k.ended(now)
 	away := now.UnixNano() < r.awayUntil.Load()
 	if age = now.Sub(k.at); have && !ended && age < r.fresh {
-		if age > r.fresh*4/5 && !away { // so that nobody waits for what is asked for often
+		if age > r.fresh*4/5 && !away { // refresh early, so that frequent callers never wait
 			r.ask(ctx, key)
 		}
 		return k.value, age, nil
@@ -80,8 +80,8 @@ func (r *recall[K, V]) get(ctx context.Context, key K) (value V, age time.Durati
 	return value, 0, fmt.Errorf("%w: %w", ErrAway, err)
 }
 
-// ask asks the database, once for all who ask for the same at once. Its channel has the answer. A panic is an error: on
-// a goroutine of its own, nobody else would stop it from ending the process.
+// ask queries the database. Concurrent calls for the same key share a query. It converts a panic into an error, because
+// the query runs on a goroutine without a recover of its own and would end the process.
 func (r *recall[K, V]) ask(ctx context.Context, key K) <-chan singleflight.Result {
 	return r.flight.DoChan(fmt.Sprint(key), func() (answer any, err error) {
 		defer func() {
@@ -91,16 +91,16 @@ func (r *recall[K, V]) ask(ctx context.Context, key K) <-chan singleflight.Resul
 		}()
 		now := r.now()
 		if k, have := r.known.Get(key); have && !k.ended(now) && now.Sub(k.at) <= r.fresh*4/5 {
-			return k, nil // it was asked for since whoever asks has looked
+			return k, nil // another call has refreshed it
 		}
-		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recallWithin) // others wait for it, too
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recallWithin) // other callers share the query
 		defer stop()
 		k := recalled[V]{at: now}
 		r.reads.Add(1)
 		switch k.value, k.until, err = r.read(ctx, key); {
 		case err == nil:
 			r.known.Add(key, k)
-		case !Away(err): // it is an answer, or a fault about this key alone
+		case !Away(err): // a result, or an error about this key only
 			r.known.Remove(key)
 		default:
 			r.awayUntil.Store(r.now().Add(leftAlone).UnixNano())

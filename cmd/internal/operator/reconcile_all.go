@@ -14,21 +14,21 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// Asked is a source that can be asked for what the provider holds. Its requests are those of background work.
+// Asked is a source with an API key. The requests of background work use it.
 type Asked struct {
 	API *stripe.Client
-	// Mode is the source's, "" for both.
+	// Mode is the mode of the source. Empty means both modes.
 	Mode string
-	// Gaps finds what was sent to the source and never came.
+	// Gaps finds the events that were sent to the source and never received.
 	Gaps *Gaps
-	// Endpoint compares the source with its endpoint at the provider.
+	// Endpoint compares the source with its webhook endpoint.
 	Endpoint *EndpointWatch
 }
 
-// behindPatience is how background work asks: its item, or its schedule, is tried again later anyway.
+// behindPatience limits the retries of background requests, because the item or the schedule is tried again later.
 var behindPatience = stripe.Patience{Tries: 4, First: time.Second}
 
-// knowing lists the sources that may know accounts of a mode; only narrows them to one.
+// knowing lists the sources that can have accounts of the mode. If only is set, the other sources are ignored.
 func knowing(all map[string]Asked, mode, only string) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if of := all[name].Mode; (of == "" || of == mode) && (only == "" || only == name) {
@@ -38,9 +38,9 @@ func knowing(all map[string]Asked, mode, only string) (names []string) {
 	return names
 }
 
-// reconcile compares the account of a job's item, and brings it to what the provider says. Its word begins with "same",
-// "mended" or "asks": the last one is for a person to look at. Several sources of a mode are accounts of the provider's
-// of their own: the first that shows a customer of the account is taken.
+// reconcile compares the account of a job's item and files the differences. The result starts with "same", "mended", or
+// "asks" if a person has to look at it. Several sources of a mode have different accounts at the provider. The first
+// source that has a customer of the account is used.
 func (w *JobWorker) reconcile(ctx context.Context, d Decision, only string) (says string, err error) {
 	o := w.Operator
 	mode, id, _ := strings.Cut(d.Target, "/")
@@ -66,7 +66,7 @@ func (w *JobWorker) reconcile(ctx context.Context, d Decision, only string) (say
 	return said, account.Compared(ctx, o.DB, account.Name{Mode: mode, ID: id})
 }
 
-// mend files what was found to differ. An earlier try of the same item may have done that.
+// mend files the differences. An earlier attempt of the same item may have filed them already.
 func (w *JobWorker) mend(ctx context.Context, d Decision, found *Reconciliation) (says string, err error) {
 	known, err := w.Operator.Audit.Recorded(ctx, "reconcile/"+d.requestID())
 	if err != nil {
@@ -78,14 +78,14 @@ func (w *JobWorker) mend(ctx context.Context, d Decision, found *Reconciliation)
 			return "", err
 		}
 	}
-	var asks []string // about the objects that could not be compared
+	var asks []string // the objects that could not be compared
 	for _, id := range slices.Sorted(maps.Keys(found.LeftOut)) {
-		if !strings.Contains(id, " ") { // a list that was not read to its end asks nobody
+		if !strings.Contains(id, " ") { // a list that was not read completely needs no person
 			asks = append(asks, id+": "+found.LeftOut[id])
 		}
 	}
 	for _, d := range found.Cash {
-		if len(found.Differences) == 0 { // a run may book it now
+		if len(found.Differences) == 0 { // otherwise a filed run may book the amount
 			asks = append(asks, d.String())
 		}
 	}
@@ -102,8 +102,8 @@ func (w *JobWorker) mend(ctx context.Context, d Decision, found *Reconciliation)
 	return says, nil
 }
 
-// ReconcileAll is a job that compares the accounts that u asks for, of the sources' modes. source narrows them to one
-// source, "" for all.
+// ReconcileAll returns a job that compares the accounts that match u, in the modes of the sources. If source is set, it
+// uses only that source.
 func (o *Operator) ReconcileAll(ctx context.Context, u account.Uncompared, source string) (*NewJob, error) {
 	for _, mode := range []string{"live", "test"} {
 		if len(knowing(o.Asked, mode, source)) > 0 {

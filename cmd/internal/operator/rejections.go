@@ -13,19 +13,19 @@ import (
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
-// Rejection is a refused request as it is shown: without the values of signatures and secrets.
+// Rejection is a rejected request without the values of signatures and secrets.
 type Rejection struct {
 	rejection.Rejection
-	// Query holds the names of the query's parameters, Header the headers; only of one that is shown.
+	// Query lists the names of the query parameters. Query and Header are set only for a single request, not in a list.
 	Query  []string    `json:"query,omitempty"`
 	Header http.Header `json:"headers,omitempty"`
-	// Revealed is set where Body is what came in. Else Body is JSON that is masked, or nil where what came in is
-	// neither JSON nor a form, or was cut.
+	// Revealed is set if Body is the original body. Otherwise Body is masked JSON, or nil if the original is neither
+	// JSON nor a form, or was truncated.
 	Revealed bool   `json:"revealed,omitempty"`
 	Body     []byte `json:"-"`
 }
 
-// ListRejections returns refused requests, the newest first, without headers and bodies.
+// ListRejections returns rejected requests without headers and bodies, newest first.
 func (o *Operator) ListRejections(ctx context.Context, f rejection.Filter) ([]Rejection, error) {
 	found, err := rejection.New(o.DB).List(ctx, f)
 	if err != nil {
@@ -38,7 +38,7 @@ func (o *Operator) ListRejections(ctx context.Context, f rejection.Filter) ([]Re
 	return all, nil
 }
 
-// ShowRejection returns one refused request, with its headers and its body masked by the rule that [Mask] tells.
+// ShowRejection returns a rejected request with its headers and its masked body; see [Mask].
 func (o *Operator) ShowRejection(ctx context.Context, id string) (*Rejection, error) {
 	r, err := rejection.New(o.DB).Get(ctx, id)
 	if err != nil {
@@ -46,21 +46,21 @@ func (o *Operator) ShowRejection(ctx context.Context, id string) (*Rejection, er
 	}
 	shown := o.reveal(r)
 	shown.Revealed, shown.Header = false, maskHeaders(shown.Header)
-	shown.Body, _ = Mask(shown.Body) // nil for a form that cannot be masked
+	shown.Body, _ = Mask(shown.Body) // nil if it is neither JSON nor a form
 	return shown, nil
 }
 
-// reveal returns a refused request whole, except for signatures and secrets among its headers.
+// reveal returns a rejected request without the values of signatures and secrets in its headers.
 func (o *Operator) reveal(r rejection.Rejection) *Rejection {
-	query, _ := url.ParseQuery(r.Query) // what cannot be read is not shown, and values may be tokens
+	query, _ := url.ParseQuery(r.Query) // values may be tokens, and an invalid query is not shown
 	return &Rejection{r, slices.Sorted(maps.Keys(query)), redacted(r.Header, o.Signatures), true, r.Body}
 }
 
-// VerbRevealRejection shows a refused request whole. Its result is a [*Rejection], in which the embedded one is as it
-// was kept: with its signatures, for whoever verifies it again.
+// VerbRevealRejection shows a rejected request completely. Its result is a [*Rejection]. The embedded request includes
+// the signatures, for a person who verifies it again.
 const VerbRevealRejection = "reveal-rejection"
 
-// revealRejectionRule records the view in the audit trail before it reads the request.
+// revealRejectionRule writes the audit record before it reads the request.
 var revealRejectionRule = rule[rejection.Rejection, *Rejection]{
 	find: func(ctx context.Context, d *Decision) (rejection.Rejection, string, error) {
 		r, err := rejection.New(d.o.DB).Find(ctx, d.Target)
@@ -79,13 +79,13 @@ var revealRejectionRule = rule[rejection.Rejection, *Rejection]{
 	},
 }
 
-// findRejection finds the refused request that a decision is about.
+// findRejection returns the rejected request of a decision.
 func findRejection(ctx context.Context, d *Decision) (rejection.Rejection, string, error) {
 	r, err := rejection.New(d.o.DB).Get(ctx, d.Target)
 	return r, "rejection/" + d.Target, noRejection(d.Target, err)
 }
 
-// noRejection explains why a refused request could not be read.
+// noRejection converts the error of reading a rejected request.
 func noRejection(id string, err error) error {
 	if errors.Is(err, rejection.ErrNotFound) {
 		return unknown("no rejection %q is kept: they go after %d days, and when more than %d of a source are newer",
@@ -94,7 +94,7 @@ func noRejection(id string, err error) error {
 	return err
 }
 
-// secretive are parts of the names of headers whose values are not shown.
+// secretive lists parts of header names. The values of these headers are not shown.
 var secretive = []string{"signature", "hmac", "token", "authorization", "cookie", "secret", "key", "password", "auth"}
 
 func redacted(h http.Header, signatures []string) http.Header {

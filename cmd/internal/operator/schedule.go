@@ -17,30 +17,30 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Scheduled does the work of schedules: its methods are the activities of [workflows.ReconcileAccounts] and
-// [workflows.FindGaps]. Each may be called again: the run's ID is that of its request.
+// Scheduled implements the activities of [workflows.ReconcileAccounts] and [workflows.FindGaps]. Each activity can be
+// retried, because its request ID derives from the ID of the run.
 type Scheduled struct {
 	Operator *Operator
 	Log      *slog.Logger
 }
 
-// byTheClock is who decides.
+// byTheClock is the person in the audit records of scheduled decisions.
 const byTheClock = "the clock"
 
-// underway is how long after the provider sent an event it may still be on its way.
+// underway is how long a delivery may take. Younger events are not reported as missing.
 const underway = 10 * time.Minute
 
-// reconcileIn is how long a day's job takes. The rest of the day is for what is tried again.
+// reconcileIn is the planned duration of a day's job. The rest of the day is for retries.
 const reconcileIn = 20 * time.Hour
 
-// ReconcileDue makes the job that compares the accounts whose turn it is. No job is made while one of an earlier day
-// is at work: its accounts would be compared twice, and those that waited longest come first the next day.
+// ReconcileDue creates the job that compares the accounts that are due. It creates none while an earlier job is open,
+// so that no account is compared twice. The accounts that wait longest are compared first on the next day.
 func (s *Scheduled) ReconcileDue(ctx context.Context, in workflows.ReconcileInput) (r workflows.ScheduledResult,
 	err error) {
 	if len(s.Operator.Asked) == 0 {
 		return workflows.ScheduledResult{Says: "no source has an api_key: nothing is compared"}, nil
 	}
-	_, id, _ := strings.Cut(activity.GetInfo(ctx).WorkflowExecution.ID, ":") // "reconcile-" and when it was due
+	_, id, _ := strings.Cut(activity.GetInfo(ctx).WorkflowExecution.ID, ":") // "reconcile-" and the scheduled time
 	open, err := job.New(s.Operator.DB).Open(ctx)
 	if err != nil {
 		return r, err
@@ -75,8 +75,8 @@ func (s *Scheduled) ReconcileDue(ctx context.Context, in workflows.ReconcileInpu
 	return r, nil
 }
 
-// FindGaps finds what was sent to a source within the last days and never came, and takes it in where that is asked
-// for. It leaves the last minutes alone: what was sent then is on its way.
+// FindGaps finds the events of the last days that were never received, and files them if in.File is set. It ignores the
+// last minutes, because those deliveries may still arrive.
 func (s *Scheduled) FindGaps(ctx context.Context, in workflows.GapsInput) (r workflows.ScheduledResult, err error) {
 	asked, able := s.Operator.Asked[in.Source]
 	if !able {
@@ -111,7 +111,7 @@ func (s *Scheduled) FindGaps(ctx context.Context, in workflows.GapsInput) (r wor
 		r.Says, r.Left = fmt.Sprintf("%d events never came %s: pawl gaps %s shows them", n, between, in.Source), n
 		return r, nil
 	}
-	// A retry of the activity finds what the first try has not filed yet: it is a decision of its own.
+	// A retry of the activity finds only the events that the first attempt has not filed, so it is a new decision.
 	info := activity.GetInfo(ctx)
 	_, err = s.Operator.Decide(ctx, Decision{
 		Verb: VerbFileGaps, Target: in.Source, Who: byTheClock,

@@ -11,20 +11,20 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// situation is how a receipt stands for an operator.
+// situation is the state of a receipt as far as it determines which verbs are possible.
 type situation int
 
 const (
-	waiting     situation = iota // for its run to be started
-	working                      // it has a run at work
-	parked                       // its run waits for a decision
-	beforeRun                    // it waits for a person, and has no run of its own
-	ended                        // its run was ended from outside
-	stuck                        // no worker can go on with its run
-	closed                       // its run has ended
-	ignored                      // it was ignored, and never ran
-	notEntitled                  // it was ignored, because its source may not speak for it
-	noConsumer                   // it was ignored, and nothing would come of running it
+	waiting     situation = iota // the run has not started
+	working                      // the run is running
+	parked                       // the run waits for a decision
+	beforeRun                    // it needs a decision and has no run
+	ended                        // the run was terminated in Temporal
+	stuck                        // the workflow task of the run keeps failing
+	closed                       // the run has ended
+	ignored                      // ignored without a run
+	notEntitled                  // ignored because the source may not send events of this mode or account
+	noConsumer                   // ignored, and a run would have no effect
 )
 
 func situationOf(o *Operator, r *timeline.Receipt) situation {
@@ -57,7 +57,7 @@ func situationOf(o *Operator, r *timeline.Receipt) situation {
 	return parked
 }
 
-// words say how a receipt stands when a verb refuses it. wanted names the state that the verb is for.
+// words explains why a verb is refused. wanted names the state that the verb needs.
 func (s situation) words(r *timeline.Receipt, wanted string) string {
 	says := map[situation]string{
 		waiting: "its run has not started yet", working: "its run is at work", parked: "its run waits for a decision",
@@ -68,7 +68,7 @@ func (s situation) words(r *timeline.Receipt, wanted string) string {
 	return fmt.Sprintf("is %s: %s; %s", statusOf(r), says, wanted)
 }
 
-// statusOf is a receipt's status, with the code of its reason.
+// statusOf returns the status of a receipt with the reason code in parentheses.
 func statusOf(r *timeline.Receipt) string {
 	if r.ReasonCode == "" {
 		return r.Status
@@ -76,7 +76,7 @@ func statusOf(r *timeline.Receipt) string {
 	return r.Status + " (" + r.ReasonCode + ")"
 }
 
-// askedBeforeRun reports whether a receipt waits for a person, and no run of its own has begun.
+// askedBeforeRun reports whether a receipt needs a decision and none of its own runs has started.
 func askedBeforeRun(r *timeline.Receipt) bool {
 	if !waitsForPerson(*r) {
 		return false
@@ -89,7 +89,7 @@ func waitsForPerson(r timeline.Receipt) bool {
 	return r.Status == string(receipt.NeedsReview) || r.Status == string(receipt.Dead)
 }
 
-// goesNowhere says why nothing would come of running an event, "" where something does.
+// goesNowhere returns the reason why running the event would have no effect. It returns "" if it would have one.
 func (o *Operator) goesNowhere(r *timeline.Receipt) string {
 	in := inputOf(r)
 	if !in.OnlyRelays() || len(o.Relays[r.Source]) > 0 {
@@ -105,5 +105,5 @@ func (o *Operator) goesNowhere(r *timeline.Receipt) string {
 	return why
 }
 
-// timeText is a time as the audit trail holds it.
+// timeText formats a time as in the audit trail.
 func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

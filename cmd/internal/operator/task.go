@@ -15,18 +15,18 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// TaskResult is a task that somebody has taken or closed, or noted something about.
+// TaskResult is the task after a decision.
 type TaskResult struct {
 	Kind   string `json:"kind"`
 	Object string `json:"object"`
 	Mode   string `json:"mode"`
 	State  string `json:"state"`
-	// TakenBy is who has it, "" for nobody.
+	// TakenBy is the person who has taken the task. It is empty if the task is free.
 	TakenBy string `json:"taken_by,omitempty"`
 }
 
-// taskRule decides about the open task about an object: somebody takes it, notes something, or closes it as done. A
-// note stands in the audit trail alone. Kind and Mode may be "" if one is open.
+// taskRule takes, annotates or closes the open task about an object. Only the audit trail stores a note. Kind and Mode
+// are optional if the object has one open task.
 var taskRule = rule[struct{}, *TaskResult]{
 	find: func(_ context.Context, d *Decision) (struct{}, string, error) {
 		return struct{}{}, "task/" + d.Target, nil
@@ -78,7 +78,7 @@ var taskRule = rule[struct{}, *TaskResult]{
 	},
 }
 
-// findTask finds the one open task that a decision is about.
+// findTask returns the single open task that matches the decision.
 func findTask(ctx context.Context, d *Decision) (*account.Task, error) {
 	about, err := account.TasksAbout(ctx, d.o.DB, d.Target)
 	if err != nil {
@@ -104,17 +104,17 @@ func noTask(d *Decision) error {
 	return d.refuse("has no open task: `pawl tasks list` shows what is open, with the object of each")
 }
 
-// ShownTask is a task, open or closed, with what people did about it.
+// ShownTask is an open or closed task with the actions of people.
 type ShownTask struct {
 	account.Task
-	// Actions are the newest first: who took it, noted something, closed it, and why.
+	// Actions lists who took, annotated or closed the task and why, newest first.
 	Actions []audit.Row `json:"actions"`
 }
 
-// mostActions bounds the actions that are shown of an object's tasks.
+// mostActions limits the actions that are read per object.
 const mostActions = 100
 
-// ShowTasks returns the tasks about an object.
+// ShowTasks returns all tasks about an object.
 func (o *Operator) ShowTasks(ctx context.Context, object string) ([]ShownTask, error) {
 	tasks, err := account.TasksAbout(ctx, o.DB, object)
 	if err != nil {

@@ -20,32 +20,32 @@ import (
 	"github.com/pawlhq/pawl/schema/token"
 )
 
-// VerbNewToken makes a token of a program, and VerbRevokeToken ends one.
+// VerbNewToken creates an API token, and VerbRevokeToken revokes one.
 const (
 	VerbNewToken    = "new-token"
 	VerbRevokeToken = "revoke-token"
 )
 
 const (
-	// maxTokenName bounds the name of a token, in bytes.
+	// maxTokenName is the maximum length of a token's name in bytes.
 	maxTokenName = 60
-	// tokenNames are the characters of a name.
+	// tokenNames lists the characters that a token's name may contain.
 	tokenNames = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
-	// tokenFresh is how long a token is known before it is looked up again: so long may a revoked one be used.
+	// tokenFresh is how long a token is cached. A revoked token works for at most this time.
 	tokenFresh = 5 * time.Second
-	// mostTokens is how many are known at once.
+	// mostTokens is the size of the cache in tokens.
 	mostTokens = 1000
 )
 
-// TokenResult is a token that was made or revoked.
+// TokenResult is a token that was created or revoked.
 type TokenResult struct {
 	Name string    `json:"name"`
 	Role role.Role `json:"role,omitempty"`
-	// Token is its text. It is there once: in the first answer to the request that made it.
+	// Token is the secret. Only the first response to the request that created it contains it.
 	Token string `json:"token,omitempty"`
 }
 
-// tokenVerbs are making and revoking a token.
+// tokenVerbs returns the verbs that create and revoke tokens.
 func tokenVerbs() []Verb {
 	return []Verb{{
 		Name: VerbNewToken, Command: "tokens new", Target: "NAME", Needs: role.RightAdmin,
@@ -68,7 +68,7 @@ names it as token:NAME. A name is never given again, also not after its token wa
 	}}
 }
 
-// newToken is a token that is to be made, with its text.
+// newToken is a token to create, with its secret.
 type newToken struct {
 	token.Token
 	text string
@@ -143,7 +143,7 @@ var revokeTokenRule = rule[token.Token, *TokenResult]{
 	},
 }
 
-// expiry reads when a token ends; nil for never.
+// expiry parses the end of a token. nil means that the token does not expire.
 func expiry(text string, now time.Time) (*time.Time, error) {
 	wrong := invalid("expires: %.40q is no time in the future: write 90d, 2027-01-31, 2027-01-31T12:00:00Z, or never", text)
 	if text == "never" {
@@ -165,7 +165,7 @@ func expiry(text string, now time.Time) (*time.Time, error) {
 	return &at, nil
 }
 
-// networks reads a list of networks and addresses.
+// networks parses a list of networks and addresses.
 func networks(text string) (list []netip.Prefix, err error) {
 	if text == allNetworks {
 		return nil, nil
@@ -189,10 +189,10 @@ func networks(text string) (list []netip.Prefix, err error) {
 	return list, nil
 }
 
-// allNetworks lets a token be used from everywhere.
+// allNetworks permits the use of a token from every network.
 const allNetworks = "all"
 
-// narrower refuses a token that may do more than the token that makes it: by its role, from other networks, or longer.
+// narrower refuses a new token with a higher role, other networks or a later end than the token that creates it.
 func (d *Decision) narrower(made *newToken) error {
 	if d.By == nil || !d.By.program() {
 		return nil
@@ -210,32 +210,32 @@ func (d *Decision) narrower(made *newToken) error {
 	return nil
 }
 
-// isElsewhere reports whether a network is outside of the token's networks.
+// isElsewhere reports whether n is outside of the networks of the person's token.
 func (p *Person) isElsewhere(n netip.Prefix) bool {
 	return !slices.ContainsFunc(p.Networks, func(own netip.Prefix) bool {
 		return own.Bits() <= n.Bits() && own.Contains(n.Addr())
 	})
 }
 
-// covers reports whether the person has all rights of a role.
+// covers reports whether the person has all rights of the role.
 func (p *Person) covers(r role.Role) bool {
 	return !slices.ContainsFunc(role.Rights(), func(right role.Right) bool { return r.May(right) && !p.May(right) })
 }
 
-// ErrToken means that a token is not accepted. It says no more: not whether it was never made, has ended, or is used
-// from elsewhere.
+// ErrToken means that a token was rejected. It does not reveal whether the token is unknown, expired, or used from
+// another network.
 var ErrToken = fmt.Errorf("the token is not accepted: %w", ErrNobody)
 
-// Tokens knows programs by their tokens. It may be used by many at once.
+// Tokens authenticates programs by their tokens. It is safe for concurrent use.
 type Tokens struct {
 	db    *pgxpool.Pool
 	known *recall[[sha256.Size]byte, token.Token]
-	// used is the minute in which a token was last said to be in use, by its name.
+	// used maps the name of a token to the minute in which its use was last recorded.
 	used sync.Map
 }
 
-// NewTokens returns the tokens of a database. A token that was known within the time stale is accepted, too, while the
-// database is away.
+// NewTokens returns an empty cache. If the database is unavailable, it accepts tokens that were checked within the
+// duration stale.
 func NewTokens(db *pgxpool.Pool, stale time.Duration) *Tokens {
 	read := func(ctx context.Context, hash [sha256.Size]byte) (token.Token, time.Time, error) {
 		t, err := token.Find(ctx, db, hash)
@@ -247,7 +247,7 @@ func NewTokens(db *pgxpool.Pool, stale time.Duration) *Tokens {
 	return &Tokens{db: db, known: newRecall(mostTokens, tokenFresh, stale, read)}
 }
 
-// Person returns who uses a token from an address: a person with the token's name and role. The error is [ErrToken], or
+// Person returns the program of a token as a person with the token's name and role. The error is [ErrToken] or
 // [ErrAway].
 func (t *Tokens) Person(ctx context.Context, text, address string) (*Person, error) {
 	if !token.WellFormed(text) {
@@ -264,7 +264,7 @@ func (t *Tokens) Person(ctx context.Context, text, address string) (*Person, err
 	}
 	minute := now.Unix() / 60
 	if last, _ := t.used.Swap(found.Name, minute); age < tokenFresh && last != minute {
-		_ = token.Used(ctx, t.db, found.Name) // that its use cannot be written is no reason to refuse it
+		_ = token.Used(ctx, t.db, found.Name) // a failure to record the use is no reason to reject the token
 	}
 	return &Person{Identity: Identity{IssuerToken, found.Name}, Name: "token:" + found.Name,
 		Networks: found.Networks, Until: found.ExpiresAt,
