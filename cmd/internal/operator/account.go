@@ -34,7 +34,7 @@ func findAccount(ctx context.Context, db account.DB, id, mode string) (account.N
 		fmt.Sprintf("names %d accounts; write one of: %s", len(list), strings.Join(list, ", ")))
 }
 
-// noAccount says that no account has the ID, under any of its names.
+// noAccount returns the message that no account has the ID or another name id.
 func noAccount(id, mode string) string {
 	in := ""
 	if mode != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// Admission is what became of a request that was admitted after all.
+// Admission is the result of admitting a rejected request.
 type Admission struct {
 	Rejection string    `json:"rejection"`
 	Source    string    `json:"source"`
@@ -27,7 +27,7 @@ type Receipt struct {
 	Duplicate bool           `json:"duplicate"`
 }
 
-// filed lists what became of the events of a delivery.
+// filed returns the receipts of the events of a delivery.
 func filed(d receipt.Delivery, outcomes []receipt.Outcome) []Receipt {
 	receipts := make([]Receipt, len(outcomes))
 	for i, o := range outcomes {
@@ -36,8 +36,8 @@ func filed(d receipt.Delivery, outcomes []receipt.Outcome) []Receipt {
 	return receipts
 }
 
-// admitRule takes a refused request in after all: it is verified again against its own receive time and accepted as a
-// live one is. The dispatcher of a running ingress finds the admitted events.
+// admitRule verifies a rejected request again at its receive time and accepts it like a new delivery. The dispatcher of
+// a running ingress starts its events.
 var admitRule = rule[rejection.Rejection, *Admission]{
 	find: findRejection,
 	check: func(ctx context.Context, d *Decision, r rejection.Rejection) (*change, error) {
@@ -80,7 +80,7 @@ var admitRule = rule[rejection.Rejection, *Admission]{
 	},
 }
 
-// verify verifies a refused request again.
+// verify verifies a rejected request again.
 func (d *Decision) verify(ctx context.Context, r rejection.Rejection) (delivery receipt.Delivery, err error) {
 	var why string
 	switch {
@@ -101,7 +101,7 @@ func (d *Decision) verify(ctx context.Context, r rejection.Rejection) (delivery 
 		", and without the rest no signature can be checked; let the provider send it again"}
 }
 
-// admitted is what an earlier admission came to, with its events as they stand now.
+// admitted returns the result of an earlier admission with the current state of its events.
 func (o *Operator) admitted(ctx context.Context, r rejection.Rejection, rec recorded) (*Admission, error) {
 	var after struct {
 		Secret, Provider string

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// AnnounceJob is a job that announces accounts.
+// AnnounceJob returns a job that publishes the access of the accounts again.
 func AnnounceJob(to billing.Announcement, accounts []account.Listed) *NewJob {
 	j := &NewJob{Job: job.Job{Action: job.Announce, Filter: map[string]string{
 		"to": to.OnlyTo, "provision": strconv.FormatBool(to.Provision),
@@ -23,7 +23,7 @@ func AnnounceJob(to billing.Announcement, accounts []account.Listed) *NewJob {
 	return j
 }
 
-// announceRule tells subscribers what an account may use. A job decides it.
+// announceRule publishes the access of an account to its subscribers. It decides the items of a job.
 var announceRule = rule[billing.Scope, nothing]{
 	find: findScope,
 	check: func(ctx context.Context, d *Decision, of billing.Scope) (*change, error) {

@@ -10,23 +10,23 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// Body is an event's kept payload, masked or whole.
+// Body is the stored payload of an event, masked or complete.
 type Body struct {
 	Receipt string `json:"receipt"`
 	EventID string `json:"event_id"`
 	Type    string `json:"type"`
-	// Size is how many bytes came in.
+	// Size is the size of the payload in bytes.
 	Size int `json:"bytes"`
-	// Header are the headers that were kept, without the values of signatures and secrets.
+	// Header contains the stored headers without the values of signatures and secrets.
 	Header http.Header `json:"headers"`
-	// Revealed is set where Bytes are what came in. Else they are JSON that is masked, or nil where the payload is
+	// Revealed is set if Bytes is the original payload. Otherwise Bytes is masked JSON, or nil if the payload is
 	// neither JSON nor a form.
 	Revealed bool   `json:"revealed"`
 	Bytes    []byte `json:"-"`
 }
 
-// ShowBody returns the payload of the event that id names, masked by the rule that [Mask] tells. The error is one of
-// [FindEvent]'s, or says that the payload was erased.
+// ShowBody returns the masked payload of the event; see [Mask]. The error comes from [FindEvent], or reports that the
+// payload was erased.
 func (o *Operator) ShowBody(ctx context.Context, id string) (*Body, error) {
 	if o.Remote {
 		return remote[Body](ctx, o, remoteShowBody, remoteInput{ID: id})
@@ -40,12 +40,12 @@ func (o *Operator) ShowBody(ctx context.Context, id string) (*Body, error) {
 		return nil, err
 	}
 	b.Header = maskHeaders(b.Header)
-	b.Bytes, _ = Mask(b.Bytes) // nil for a form that cannot be masked
+	b.Bytes, _ = Mask(b.Bytes) // nil if it is neither JSON nor a form
 	return b, nil
 }
 
-// revealRule returns the payload of an event, whole, except for signatures and secrets among its headers. The audit
-// trail has the view before the payload is read.
+// revealRule returns the complete payload of an event without the values of signatures and secrets in its headers. The
+// audit record is written before the payload is read.
 var revealRule = rule[*timeline.Receipt, *Body]{
 	find: findEvent,
 	check: func(ctx context.Context, d *Decision, r *timeline.Receipt) (*change, error) {
@@ -65,7 +65,7 @@ var revealRule = rule[*timeline.Receipt, *Body]{
 	},
 }
 
-// noBody explains why a body could not be read.
+// noBody converts the error of reading a payload.
 func noBody(r *timeline.Receipt, err error) error {
 	if errors.Is(err, schema.ErrNotFound) {
 		return unknown("the body of %s is erased; its receipt, its facts and what was done remain: pawl events show %[1]s", r.EventID)

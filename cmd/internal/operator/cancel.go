@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// checkCancel stops a run that is at work: one that waits for a sink, say. The run parks for a decision.
+// checkCancel cancels a running run, for example one that waits for a sink. The run then parks.
 func checkCancel(d *Decision, r *timeline.Receipt) (*change, error) {
 	if s := situationOf(d.o, r); s != working {
 		return nil, d.refuseEvent(r, "%s", s.words(r, "cancel is for a run that is at work"))
@@ -18,7 +18,7 @@ func checkCancel(d *Decision, r *timeline.Receipt) (*change, error) {
 	return eventChange(r, map[string]any{"workflow_id": workflowOf(r)}), nil
 }
 
-// cancelRun asks Temporal to cancel the run. It may be called twice.
+// cancelRun cancels the run in Temporal. It is safe to repeat.
 func (d *Decision) cancelRun(ctx context.Context, r *timeline.Receipt) error {
 	ctx, stop := context.WithTimeout(ctx, decideTimeout)
 	defer stop()

@@ -17,7 +17,7 @@ var kindWords = map[fact.Kind]string{
 	fact.WarningSeen: "fraud warning", fact.CreditSeen: "credit note",
 }
 
-// differencesOf names the fields of a change that tell a person something.
+// differencesOf returns the changed fields that a person understands.
 func differencesOf(object string, kind fact.Kind, c fold.Change) (list []Difference) {
 	if kindWords[kind] == "" {
 		for _, left := range c.Others {
@@ -28,7 +28,7 @@ func differencesOf(object string, kind fact.Kind, c fold.Change) (list []Differe
 	}
 	was, is := fieldsOf(object, kind, c.Before), fieldsOf(object, kind, c.After)
 	if kind == fact.PaymentSeen && is != nil {
-		object = c.After.Payment.ID // a charge tells of its payment intent
+		object = c.After.Payment.ID // a fact of a charge changes its payment intent
 	}
 	for n, f := range is {
 		d := Difference{Object: object, Kind: kindWords[kind], Field: f.name, Theirs: inWords(f.value)}
@@ -42,13 +42,13 @@ func differencesOf(object string, kind fact.Kind, c fold.Change) (list []Differe
 	return list
 }
 
-// field is one thing that is shown of an object.
+// field is a displayed field of an object.
 type field struct {
 	name  string
 	value any
 }
 
-// fieldsOf are the fields of an object that are shown, nil where the state does not have it.
+// fieldsOf returns the displayed fields of an object, or nil if the state does not contain the object.
 func fieldsOf(id string, kind fact.Kind, in fold.State) []field {
 	if s := in.Subscription; kind == fact.SubscriptionSeen && s != nil {
 		return []field{
@@ -112,7 +112,7 @@ func money(amount int64, currency string) string {
 	return stripe.Money(amount, currency)
 }
 
-// inWords is a value as a person reads it, "" for none.
+// inWords formats a value for people. It returns "" for an empty value.
 func inWords(value any) string {
 	switch v := value.(type) {
 	case time.Time:

@@ -1,8 +1,6 @@
-// Package operator holds what an operator can ask and decide, whatever it is asked with. The command line, the API
-// and the console use it.
+// Package operator implements the reads and decisions of operators. The command line, the API and the console use it.
 //
-// [Operator.Decide] is the one way to decide, about whatever; [Operator.Preview] says what a decision would do.
-// [Verbs] is the table of decisions: commands, their help and the reference of commands are made from it. A
-// verb is one row of the table and one rule; a decision about an event has a case in event.go, and one that a parked
-// run takes one in workflows/decision.go, too.
+// [Operator.Decide] makes every decision, and [Operator.Preview] previews it. [Verbs] is the table of decisions. The
+// commands, their help and the command reference are generated from it. A verb is one row of the table and one rule. A
+// verb about events also has a case in event.go, and a verb about parked runs one in workflows/decision.go.
 package operator

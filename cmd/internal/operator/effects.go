@@ -22,7 +22,7 @@ const (
 	VerbEffectsOff = "effects-off"
 )
 
-// effectVerbs switch the effects of a mode on and off, and release what was withheld.
+// effectVerbs returns the verbs that switch the effects of a mode on and off and release withheld effects.
 func effectVerbs() []Verb {
 	return []Verb{
 		{
@@ -55,14 +55,14 @@ their money.`,
 	}
 }
 
-// EffectsResult is when the effects of a mode begin.
+// EffectsResult is the start of the effects of a mode.
 type EffectsResult struct {
 	Mode string `json:"mode"`
 	// From is nil if effects are off.
 	From *time.Time `json:"from"`
 }
 
-// effectsRule changes when the effects of a mode begin.
+// effectsRule changes the start of the effects of a mode.
 var effectsRule = rule[EffectsResult, *EffectsResult]{
 	find: func(_ context.Context, d *Decision) (is EffectsResult, key string, err error) {
 		is.Mode = d.Target

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// apply keeps a person's fact, which is folded like any other, at the database's time.
+// apply returns the change that stores a person's fact with the database's time and folds it.
 func (d *Decision) apply(decided fact.Fact) func(context.Context, pgx.Tx) error {
 	return func(ctx context.Context, tx pgx.Tx) error {
 		_, err := billing.Apply(ctx, tx, []fact.Fact{decided}, d.o.Policy, d.Verb+":"+decided.EventID, time.Time{})
@@ -20,8 +20,7 @@ func (d *Decision) apply(decided fact.Fact) func(context.Context, pgx.Tx) error 
 	}
 }
 
-// forecastFact previews a person's fact: the access that it changes, if any, and the run of the scheduled actions that
-// follow.
+// forecastFact previews a person's fact: the change of the access, and the run of the scheduled actions that follow.
 func (d *Decision) forecastFact(ctx context.Context, account string, fact fact.Fact, p *Preview) error {
 	return d.forecastDue(ctx, fact.ReceiptID, p, func(outlook workflows.Outlook) (string, error) {
 		changed, err := workflows.Fold(ctx, outlook, fact)
@@ -32,8 +31,8 @@ func (d *Decision) forecastFact(ctx context.Context, account string, fact fact.F
 	})
 }
 
-// forecastDue says what the run of the clock would do, which belongs to a receipt. made makes the decision in the
-// preview, and names the account that it is about.
+// forecastDue previews the run of a scheduled action, which belongs to the receipt. made makes the decision in the
+// preview and returns its account.
 func (d *Decision) forecastDue(ctx context.Context, receipt string, p *Preview,
 	made func(workflows.Outlook) (account string, err error)) error {
 	r, err := FindEvent(ctx, d.o.DB, receipt)

@@ -14,15 +14,15 @@ import (
 
 const verbHold = "hold-account"
 
-// AccountResult is what an account may use now.
+// AccountResult is the access of an account after the decision.
 type AccountResult struct {
 	Account string         `json:"account"`
 	Mode    string         `json:"mode"`
 	Access  account.Access `json:"access"`
 }
 
-// holdRule holds back all access that an account has, or gives it back: a person's fact, which is folded like any
-// other. The workspace follows by a run of the clock.
+// holdRule puts the access of an account on hold or releases it. The decision is stored as a fact. A scheduled action
+// updates the workspace.
 var holdRule = rule[*account.Account, *AccountResult]{
 	find: func(ctx context.Context, d *Decision) (*account.Account, string, error) {
 		shown, err := ShowAccount(ctx, d.o.DB, d.Target, d.Mode)
@@ -60,7 +60,7 @@ var holdRule = rule[*account.Account, *AccountResult]{
 	},
 }
 
-// Uses says which plan is used, and how many of it where that says something.
+// Uses describes a plan, with its quantity if it is greater than 1.
 func Uses(plan string, quantity int64) string {
 	switch {
 	case plan == "":
@@ -71,7 +71,7 @@ func Uses(plan string, quantity int64) string {
 	return plan
 }
 
-// holdFact is the fact of a decision about an account. Its effects belong to the receipt of the account's last fact.
+// holdFact returns the fact of the decision. Its effects belong to the receipt of the account's last fact.
 func holdFact(ctx context.Context, d *Decision, a *account.Account) (fact.Fact, error) {
 	last, err := billing.Scope{Mode: a.Mode, Account: a.ID}.LastFact(ctx, d.o.DB)
 	if err == nil && last == nil {

@@ -13,18 +13,18 @@ import (
 // VerbRevealLetters shows the letters of an event with their addresses. Its result is a []PreviewedLetter.
 const VerbRevealLetters = "reveal-letters"
 
-// masked stands in a letter for what identifies a customer, or opens a page of theirs.
+// masked replaces text in a letter that identifies a customer or opens a page of the customer.
 const masked = "(masked)"
 
-// PreviewedLetter is a letter of an event, as it would go out now, and what would become of it.
+// PreviewedLetter is a letter of an event as it would be sent now, with the forecast of its effect.
 type PreviewedLetter struct {
 	EventID string `json:"event_id"`
 	workflows.PreviewedEffect
 }
 
-// ShowLetters returns the letters that an event asks for, as a new run of it would write them: those that have gone
-// out, too, with what is held of the customer now. The address, and the path of the page that a letter leads to, are
-// masked. What the clock sends later is not among them. The error is one of [FindEvent]'s.
+// ShowLetters returns the letters that a new run of the event would write, including letters that were sent already. It
+// uses the current data of the customer. Addresses and the paths of linked pages are masked. Letters of scheduled
+// actions are not included. The error comes from [FindEvent].
 func (o *Operator) ShowLetters(ctx context.Context, id string) ([]PreviewedLetter, error) {
 	r, err := FindEvent(ctx, o.DB, id)
 	if err != nil {
@@ -62,7 +62,7 @@ func (o *Operator) letters(ctx context.Context, r *timeline.Receipt) ([]Previewe
 	return found, nil
 }
 
-// revealLettersRule returns the letters of an event whole. It is recorded before they are returned.
+// revealLettersRule returns the complete letters of an event, after it has written the audit record.
 var revealLettersRule = rule[*timeline.Receipt, []PreviewedLetter]{
 	find: findEvent,
 	check: func(_ context.Context, _ *Decision, r *timeline.Receipt) (*change, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/pending"
 )
 
-// withdrawRule drops a decision that waits for a second person.
+// withdrawRule withdraws a decision that waits for a second person.
 var withdrawRule = rule[pending.Decision, *pending.Decision]{
 	find: func(ctx context.Context, d *Decision) (pending.Decision, string, error) {
 		p, err := pending.Get(ctx, d.o.DB, d.Target)
@@ -43,7 +43,7 @@ var withdrawRule = rule[pending.Decision, *pending.Decision]{
 	},
 }
 
-// withdraws is the choice to drop a decision that waits.
+// withdraws returns the choice to withdraw a pending decision.
 func withdraws(p pending.Decision) Choice {
 	return choose(VerbWithdraw, p.ID, "",
 		"drops the "+p.Does()+" that "+p.AskedBy+" has asked for, and that waits for a second person")

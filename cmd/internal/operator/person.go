@@ -9,28 +9,28 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
-// Person is somebody, or a program, whose name was verified: by a password, an identity provider, a proxy or a token.
+// Person is an authenticated person or program: by a password, an identity provider, a proxy or a token.
 type Person struct {
 	Identity
-	// Name is for people. The audit trail has it beside the identity.
+	// Name is shown to people. The audit trail stores it beside the identity.
 	Name  string
 	Roles []role.Role
-	// Networks and Until bound a token: where it may be used from, empty for everywhere, and until when, nil for ever.
+	// Networks and Until restrict a token. No networks means every network, and nil means that it does not expire.
 	Networks []netip.Prefix
 	Until    *time.Time
 }
 
-// Identity is a person or a program as its issuer knows it. Two people differ by it, and not by their names: a person
-// may change the name, and two people may have the same one.
+// Identity identifies a person or a program. Two people are different if their identities differ. Names are not
+// compared, because a person can change the name and two people can have the same one.
 type Identity struct {
-	// Issuer is the identity provider's URL, or one of [IssuerLocal] and its like.
+	// Issuer is the URL of the identity provider, or [IssuerLocal] or one of the following constants.
 	Issuer string
 	// Subject is unique at the issuer.
 	Subject string
 }
 
-// The issuers of identities that no identity provider verifies: the file of users, a proxy before the console, a token
-// of the API, and pawl dev.
+// The issuers of identities that no identity provider verifies: the file of users, a proxy in front of the console, an
+// API token, and pawl dev.
 const (
 	IssuerLocal = "local"
 	IssuerProxy = "proxy"
@@ -45,11 +45,11 @@ func (p *Person) May(rights ...role.Right) bool {
 	})
 }
 
-// program reports whether it is a program with a token.
+// program reports whether the person is a program with a token.
 func (p *Person) program() bool { return p.Issuer == IssuerToken }
 
-// Rights are the rights to the verb: each of them is enough. A person who may judge money may also decide what becomes
-// of the effects of an event, as the first person or as the second one.
+// Rights returns the rights that permit the verb. One of them is enough. A person with the right to judge money may
+// also decide about the effects of an event, as the first or the second person.
 func (v *Verb) Rights() []role.Right {
 	needs := cmp.Or(v.Needs, role.RightDecide)
 	if v.Judges && needs == role.RightDecide {
@@ -58,8 +58,8 @@ func (v *Verb) Rights() []role.Right {
 	return []role.Right{needs}
 }
 
-// permit refuses a person without the verb's right; that of a job is the right of the verb that it decides by. It
-// takes the name from the person. The command line has no person: whoever may open the database may decide there.
+// permit refuses a person without the right to the verb. A job needs the right to the verb of its items. The decision
+// gets the name of the person. The command line has no person, because access to the database is enough.
 func (d *Decision) permit(v *Verb) error {
 	if d.By == nil {
 		return nil
@@ -74,8 +74,8 @@ func (d *Decision) permit(v *Verb) error {
 	return nil
 }
 
-// identity is the identity of the person who decides. An item is decided by the person who made its job. The identity
-// of the command line, and of pawl itself, is the zero value.
+// identity returns the identity of the person who decides. For an item it is the person who created the job. For the
+// command line and for pawl itself it is the zero value.
 func (d *Decision) identity() Identity {
 	if d.By == nil {
 		return d.madeBy

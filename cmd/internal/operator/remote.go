@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// The kinds of requests that a worker executes for a console, by the methods of [Operator].
+// The kinds of requests that a worker executes for a console. Each is a method of [Operator].
 const (
 	remoteDecide     = "decide"
 	remotePreview    = "preview"
@@ -28,18 +28,18 @@ const (
 type remoteInput struct {
 	// ID is the event of examine and show_body.
 	ID string `json:",omitempty"`
-	// Decision is complete except for Found. Job is its Found, or the job of preview_job, which By would make.
+	// Decision is complete except for Found. Job is its Found, or the job of a preview_job request by the person By.
 	Decision *Decision `json:",omitempty"`
 	Job      *NewJob   `json:",omitempty"`
 	By       *Person   `json:",omitempty"`
 }
 
-// remoteOutput is the answer to a request: a value, or an error.
+// remoteOutput is the response to a request: a value or an error.
 type remoteOutput struct {
 	Value json.RawMessage `json:",omitempty"`
-	// Result is the one of an [Answer].
+	// Result is the Result field of an [Answer].
 	Result json.RawMessage `json:",omitempty"`
-	// Bytes are those of a [Body] or a [Rejection], Decisions those of [Choice]s: their JSON leaves them out.
+	// Bytes and Decisions are fields that the JSON of [Body], [Rejection] and [Choice] omits.
 	Bytes     []byte      `json:",omitempty"`
 	Held      bool        `json:",omitempty"`
 	Decisions []*Decision `json:",omitempty"`
@@ -50,7 +50,7 @@ type remoteOutput struct {
 	Away  bool   `json:",omitempty"`
 }
 
-// remote has a worker execute a request, and reads its answer into a T.
+// remote sends a request to a worker and decodes the response.
 func remote[T any](ctx context.Context, o *Operator, kind string, in remoteInput) (made *T, err error) {
 	if in.Decision != nil && in.Decision.Found != nil {
 		j, is := in.Decision.Found.(*NewJob)
@@ -90,7 +90,7 @@ func remote[T any](ctx context.Context, o *Operator, kind string, in remoteInput
 	return made, out.complete(made)
 }
 
-// patience is how long a console waits for a worker. The page of an event is shown without a worker's answer, too.
+// patience is how long a console waits for a worker. It is short for an event's page, which needs no worker.
 func patience(kind string) time.Duration {
 	switch kind {
 	case remoteExamine, remoteShowBody:
@@ -101,7 +101,7 @@ func patience(kind string) time.Duration {
 	return request.Within
 }
 
-// withoutWorker returns the operator of a console that no worker answers. It has no previews.
+// withoutWorker returns an operator for a console without a worker. It has no previews.
 func (o *Operator) withoutWorker() *Operator {
 	alone := *o
 	alone.Remote = false
@@ -111,7 +111,7 @@ func (o *Operator) withoutWorker() *Operator {
 	return &alone
 }
 
-// err is the error that the worker has returned, nil if it returned a value.
+// err returns the worker's error, or nil if the response is a value.
 func (out *remoteOutput) err() error {
 	switch {
 	case out.Refused != nil:
@@ -127,7 +127,7 @@ func (out *remoteOutput) err() error {
 	return nil
 }
 
-// complete adds to a value what its JSON leaves out.
+// complete sets the fields that the JSON of a value omits.
 func (out *remoteOutput) complete(value any) error {
 	switch v := value.(type) {
 	case *Evidence:
@@ -201,8 +201,8 @@ func (o *Operator) execute(ctx context.Context, kind string, input json.RawMessa
 	return answer
 }
 
-// called calls the method of a request. A console decides for a person, and never as the command line does, which no
-// person and no right bounds.
+// called calls the method of the request. A request without a person is refused, because it would have the rights of
+// the command line.
 func (o *Operator) called(ctx context.Context, kind string, in remoteInput) (any, error) {
 	if d := in.Decision; d != nil {
 		if d.By == nil || CheckName(d.By.Name) != nil && !d.By.program() {

@@ -12,12 +12,12 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// checkRun makes an event received that was kept and not run; the dispatcher of a running ingress starts it. It takes
+// checkRun changes the status of a stored event to received, so that the dispatcher of a running ingress starts it. It
+// accepts
 //
-//   - an ignored event, if a flow is written for its type or its source has consumers; one that a run has ignored is
-//     replayed;
-//   - an event that was parked before any run: a suspected replay, a start that Temporal refused;
-//   - an event whose run in Temporal is another receipt's ([receipt.AnotherRun]): it gets a run under an ID of its own.
+//   - an ignored event that has a flow or a consumer and was ignored without a run (otherwise replay it);
+//   - an event that was parked before its run, for example a suspected replay or a rejected start;
+//   - an event with a run that belongs to another receipt ([receipt.AnotherRun]). It gets a run with its own ID.
 func checkRun(ctx context.Context, d *Decision, r *timeline.Receipt) (*change, error) {
 	switch s := situationOf(d.o, r); {
 	case s == closed && r.Status == string(receipt.Ignored):
@@ -37,7 +37,7 @@ func checkRun(ctx context.Context, d *Decision, r *timeline.Receipt) (*change, e
 	return c, nil
 }
 
-// dismissed leaves an event that waits for a person and has no run.
+// dismissed returns the change that ignores an event that needs a decision and has no run.
 func dismissed(d *Decision, r *timeline.Receipt) *change {
 	c := eventChange(r, map[string]any{"status": receipt.Ignored})
 	c.do = func(ctx context.Context, tx pgx.Tx) error {
@@ -48,7 +48,7 @@ func dismissed(d *Decision, r *timeline.Receipt) *change {
 	return c
 }
 
-// inputOf is what the run of an event is started with.
+// inputOf returns the input of the event's run.
 func inputOf(r *timeline.Receipt) workflows.EventInput {
 	return workflows.EventInput{Ref: event.Ref{
 		ReceiptID: r.ID, Provider: r.Provider, Account: r.Account, Mode: r.Mode,

@@ -15,25 +15,25 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// The ways in which a console verifies a name and keeps somebody signed in.
+// The methods by which a console verifies a person.
 const (
 	ByPassword = "password"
 	ByOIDC     = "oidc"
 )
 
-// ErrNobody means that nobody is signed in by a secret: it is no session's, or the session is over.
+// ErrNobody means that the secret belongs to no session, or that the session has expired.
 var ErrNobody = errors.New("nobody is signed in")
 
-// Verified is how a console has verified a person's name.
+// Verified describes how a console has verified a person.
 type Verified struct {
 	// Via is [ByPassword] or [ByOIDC].
 	Via string
-	// Credential is a fingerprint of the password's hash, "" without a password.
+	// Credential is a fingerprint of the password hash. It is empty without a password.
 	Credential string
 }
 
-// SignIn keeps a person signed in for so long at most, and returns the secret of the session. It refuses a name that
-// the audit trail could take for another's.
+// SignIn creates a session with the given maximum duration and returns its secret. It refuses a name that the audit
+// trail could confuse with another kind of name.
 func SignIn(ctx context.Context, db schema.DB, p Person, by Verified, lasts time.Duration) (secret string, err error) {
 	if err := CheckName(p.Name); err != nil {
 		return "", err
@@ -49,8 +49,8 @@ func SignIn(ctx context.Context, db schema.DB, p Person, by Verified, lasts time
 		Roles: roles, Via: by.Via, Credential: by.Credential}, lasts)
 }
 
-// CheckName refuses a name that cannot be that of a verified person: the names of the command line begin with "uid:",
-// those of programs with "token:", and the audit trail shows names in one line.
+// CheckName refuses a name that is reserved or unprintable: names of the command line start with "uid:", names of
+// programs with "token:", and the audit trail prints a name on one line.
 func CheckName(name string) error {
 	switch {
 	case strings.TrimSpace(name) == "" || len(name) > workflows.MaxWho:
