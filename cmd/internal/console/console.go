@@ -20,20 +20,20 @@ import (
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
-// Options is what a console is made of. All but Token and API are required.
+// Options configures a console. Token and API are optional.
 type Options struct {
 	Config   *config.Config
 	Operator *operator.Operator
 	Log      *slog.Logger
-	// Page is where the Temporal UI shows a run, "" for nowhere.
+	// Page returns the URL of a run in the Temporal UI, or "" if no UI is configured.
 	Page func(workflowID, runID string) string
-	// Token returns the person of an API token that was sent from an address.
+	// Token authenticates the API token of a request from the address.
 	Token func(ctx context.Context, token, address string) (*operator.Person, error)
-	// API adds the routes below /api/v1 to a group, given who asks.
+	// API adds the routes below /api/v1 to a group. The function that it gets authenticates a request.
 	API func(*echo.Group, func(*http.Request) (*operator.Person, error)) error
 }
 
-// Server serves the pages.
+// Server serves the pages of the console.
 type Server struct {
 	Options
 	echo *echo.Echo
@@ -43,20 +43,20 @@ type Server struct {
 
 	door  *door
 	pages *pages
-	hosts []string // that are answered; none for any
+	hosts []string // the accepted host names; empty accepts every host
 }
 
 const (
 	// mostConnections is how many connections the listener has. A browser keeps up to six.
 	mostConnections = 512
-	// mostBody is the size of the largest form in bytes, and mostBodyUnsigned that of a request without a person.
+	// mostBody is the maximum size of a form in bytes, and mostBodyUnsigned the maximum for a request without a person.
 	mostBody, mostBodyUnsigned = 64 << 10, 8 << 10
 )
 
-// answerWithin bounds a page, with its questions to the database and to Temporal.
+// answerWithin is the timeout of a request, including its queries to the database and to Temporal.
 const answerWithin = 15 * time.Second
 
-// New returns a server. It reaches nothing yet.
+// New returns a server. It opens no connection.
 func New(o Options) (*Server, error) {
 	pages, err := newPages()
 	if err != nil {
@@ -83,7 +83,7 @@ func New(o Options) (*Server, error) {
 	}}))
 	for _, r := range s.routes() {
 		s.echo.Add(r.method, r.path, s.guard(r))
-		if r.method == http.MethodGet { // the server leaves out the body
+		if r.method == http.MethodGet { // the server omits the body of HEAD
 			s.echo.HEAD(r.path, s.guard(r))
 		}
 	}
@@ -101,7 +101,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// hostsOf lists the hosts that a request may name: a page that another host's name leads here is somebody else's.
+// hostsOf lists the accepted host names. Requests with another name are rejected, to prevent DNS rebinding.
 func hostsOf(cfg *config.Config) (hosts []string) {
 	if u, err := url.Parse(cfg.Console.URL); err == nil && u.Host != "" {
 		hosts = append(hosts, u.Host)
@@ -121,7 +121,7 @@ func hostsOf(cfg *config.Config) (hosts []string) {
 	return hosts
 }
 
-// Handler is the whole of the console.
+// Handler returns the handler of the console with its limits.
 func (s *Server) Handler() http.Handler {
 	crossing := http.NewCrossOriginProtection()
 	crossing.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -130,11 +130,11 @@ func (s *Server) Handler() http.Handler {
 	return s.armored(crossing.Handler(s.echo))
 }
 
-// contentSecurity lets a page load its own style and script, and nothing else; nobody may frame it.
+// contentSecurity lets a page load only the console's own styles and scripts, and forbids frames.
 const contentSecurity = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// armored refuses hosts that are not the console's, and gives every answer the headers that browsers go by.
+// armored rejects requests for other hosts and sets the security headers on every response.
 func (s *Server) armored(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -157,7 +157,7 @@ func (s *Server) armored(next http.Handler) http.Handler {
 	})
 }
 
-// answers reports whether requests to a host are answered. A listener of any port is asked for by its port.
+// answers reports whether the host name is accepted. If the configured port is 0, every port of the host is accepted.
 func (s *Server) answers(host string) bool {
 	if len(s.hosts) == 0 {
 		return true
@@ -175,7 +175,7 @@ func (s *Server) answers(host string) bool {
 	return false
 }
 
-// Serve answers on l until [Server.Shutdown]; it then returns nil.
+// Serve serves l until [Server.Shutdown], and then returns nil.
 func (s *Server) Serve(l net.Listener) error {
 	if err := s.connections.Serve(s.http, l); err != nil {
 		return fmt.Errorf("console: %w", err)
@@ -183,7 +183,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Run listens where the configuration says, and serves until ctx ends. ready, where it is set, is told the address.
+// Run serves the configured address until ctx ends. ready, if set, is called with the address of the listener.
 func (s *Server) Run(ctx context.Context, ready func(net.Addr)) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Config.Console.Listen)
 	if err != nil {

@@ -26,7 +26,7 @@ type decisionPage struct {
 	// Many is set for a decision about many events, and Filter is their query.
 	Many   bool
 	Filter []field
-	// Request makes a form that is sent twice one decision.
+	// Request is the idempotency key: a form that is sent twice makes one decision.
 	Request string
 	// Refused is the reason if the decision would be refused, and Choices are the alternatives.
 	Refused string
@@ -42,7 +42,8 @@ type decisionPage struct {
 	// Later is the address of the same page with its Facts, where they take seconds.
 	Later string
 	Table *shownTable
-	// Says is the result of the decision, and Follow links to it. Shown is a token, which no later page shows.
+	// Says is the result of the decision, and Follow a link to its subject. Shown is a new token, which is shown only
+	// once.
 	Says, Follow, Shown string
 	// Waits is set if the decision waits for a second person.
 	Waits bool
@@ -192,7 +193,7 @@ func (s *Server) decide(v *visit) error {
 	return s.render(v, http.StatusOK, "decide", verb.Short, page)
 }
 
-// told shows the result of a decision and links to it.
+// told adds the result of a decision and its links to the page.
 func (p *decisionPage) told(answer *operator.Answer) {
 	p.Says = answer.Says
 	if answer.Pending != nil {

@@ -1,6 +1,6 @@
-// Package console is the operator's pages, on a listener of their own. It has no rule of its own: what a page shows,
-// and what a button does, are the use cases of the operator and of the reports.
+// Package console serves the operator's pages on a separate listener. It contains no rules: the packages operator and
+// report determine the content of a page and the effect of a button.
 //
-// Each request has a person or is sent to sign in; each route names the right that it needs, and a verb the right of
-// its row in [operator.Verbs]. Pages are whole without a script.
+// A request without a person is redirected to the sign-in. Each route names the right that it needs, and each verb has
+// a right in [operator.Verbs]. All pages work without scripts.
 package console

@@ -16,16 +16,16 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// listed is how many rows a list has on one page.
+// listed is the number of rows on a page of a list.
 const listed = 50
 
-// filter is one way to narrow a list.
+// filter is a filter of a list.
 type filter struct {
 	Name, Label, Value string
 	Options            []string
 }
 
-// older is the link to the page of a list behind a row.
+// older returns the link to the page of the list after the row.
 func older(list string, filters []filter, behind, row string) string {
 	q := url.Values{behind: {row}}
 	for _, f := range filters {
@@ -36,7 +36,7 @@ func older(list string, filters []filter, behind, row string) string {
 	return list + "?" + q.Encode()
 }
 
-// criteria are those of the events of a list, in the query or a form.
+// criteria returns the criteria for events from the query or the form.
 func criteria(v *visit) map[string]string {
 	given := map[string]string{}
 	for _, name := range operator.Criteria {
@@ -77,7 +77,7 @@ func (s *Server) events(v *visit) error {
 	return s.render(v, http.StatusOK, "list", "Events", page)
 }
 
-// manyButtons are the decisions about all events of a list.
+// manyButtons returns the decisions about all events of a list.
 func manyButtons(p *operator.Person, status string, q map[string]string) (all []button) {
 	for _, verb := range operator.Verbs() {
 		for _, acts := range verb.Many {
@@ -95,7 +95,7 @@ func manyButtons(p *operator.Person, status string, q map[string]string) (all []
 	return all
 }
 
-// eventPage is everything about one event.
+// eventPage is the data of an event's page.
 type eventPage struct {
 	*operator.Evidence
 	Answers []answer
@@ -105,19 +105,19 @@ type eventPage struct {
 	Choices []button
 	Body    string
 	NoBody  string
-	// Temporal is the run's page in the Temporal UI.
+	// Temporal is the URL of the run in the Temporal UI.
 	Temporal string
 	Reveals  bool
 }
 
-// answer is one of the questions that are asked first, with its rows.
+// answer is the answer to one of the first questions about an event.
 type answer struct {
 	Question string
 	Pairs    [][2]cell
 	Table    *shownTable
 }
 
-// stirs is for how long after its last step an event may go on at any moment: somebody has just decided, say.
+// stirs is how long the page of an event reloads itself after the last step, for example after a decision.
 const stirs = 2 * time.Minute
 
 func (p eventPage) renews() bool {
@@ -130,7 +130,7 @@ func (p eventPage) renews() bool {
 
 func (s *Server) event(v *visit) error { return s.showEvent(v, nil) }
 
-// showEvent shows an event; revealed is its payload as it came in, or nil for the masked one.
+// showEvent shows an event. revealed is the complete payload, or nil for the masked payload.
 func (s *Server) showEvent(v *visit, revealed *operator.Body) error {
 	id, err := v.segment("id")
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *Server) showEvent(v *visit, revealed *operator.Body) error {
 	return s.render(v, http.StatusOK, "event", e.Receipt.EventID, page)
 }
 
-// legible is a payload with indentation; one that is no JSON is quoted.
+// legible indents a JSON payload and quotes any other payload.
 func legible(b *operator.Body) string {
 	if b.Bytes == nil {
 		return "The payload is neither JSON nor a form (" + strconv.Itoa(b.Size) +
@@ -175,7 +175,7 @@ func legible(b *operator.Body) string {
 	return strconv.Quote(string(b.Bytes))
 }
 
-// reveal shows the payload whole, and puts that into the audit trail.
+// reveal shows the complete payload and records that in the audit trail.
 func (s *Server) reveal(v *visit) error {
 	id, err := v.segment("id")
 	if err != nil {

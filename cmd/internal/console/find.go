@@ -9,15 +9,15 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 )
 
-// findPage is what a search shows that leads to no single thing.
+// findPage lists the results of a search with several results or none.
 type findPage struct {
 	Query  string
 	Events *shownTable
-	// Account is the link to the account that the words name, "" for none.
+	// Account is the link to the account that the search found, or empty.
 	Account, AccountHref string
 }
 
-// find takes anything that a customer quotes, and goes where it leads: an event, an account, a job or a task.
+// find searches for any ID that a customer can name, and redirects to the event, account, job or task.
 func (s *Server) find(v *visit) error {
 	q := strings.TrimSpace(v.QueryParam("q"))
 	if q == "" {

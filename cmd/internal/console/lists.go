@@ -18,15 +18,15 @@ import (
 	"github.com/pawlhq/pawl/schema/token"
 )
 
-// listPage is a list with its filters, and a word for when it is empty.
+// listPage is a list with its filters and the text for an empty list.
 type listPage struct {
 	Filters []filter
 	Rows    shownTable
 	More    shownTable
 	Empty   string
-	Older   string // the link to the next page, "" at the end
+	Older   string // the link to the next page, or "" on the last page
 	Renews  bool
-	// Many are the decisions about all of its rows. Choices are folded under Decides.
+	// Many lists the decisions about all rows. Choices are collapsed below Decides.
 	Many    []button
 	Decides string
 	Choices []button
@@ -42,7 +42,7 @@ func (s *Server) tasks(v *visit) error {
 		return err
 	}
 	rows := newTable(tables.Tasks(found))
-	for i, row := range rows.Rows { // a task's own page tells more than a search for its object
+	for i, row := range rows.Rows { // link to the task's page instead of the search
 		for j := range row {
 			if row[j].Head == "OBJECT" {
 				rows.Rows[i][j].Href = "/tasks/" + url.PathEscape(found[i].Object)
@@ -55,7 +55,7 @@ func (s *Server) tasks(v *visit) error {
 	}, Empty: "No task is open: nobody has to do anything."})
 }
 
-// money lists the money that is not booked. Each object leads to the decision that gives it to an account.
+// money lists unassigned money. Each object links to the decision that assigns it.
 func (s *Server) money(v *visit) error {
 	mode := v.FormValue("mode")
 	found, err := billing.New(s.Operator.DB).ListUnclaimed(v.ctx(), mode, 0, listed)
@@ -136,7 +136,7 @@ func (s *Server) jobs(v *visit) error {
 		Empty: "No job was ever made. Decide about many events at once from their list: Events, with a status."})
 }
 
-// jobPage is a job with its progress.
+// jobPage shows a job and its progress.
 type jobPage struct {
 	*operator.JobDetails
 	Head    [][2]cell
@@ -146,7 +146,7 @@ type jobPage struct {
 
 func (p jobPage) renews() bool { return p.State == job.Running }
 
-// Percent is how far the job is.
+// Percent returns the completed share of the job.
 func (p jobPage) Percent() int {
 	if p.Job.Items == 0 {
 		return 100
@@ -196,7 +196,7 @@ func (s *Server) sinks(v *visit) error {
 	return s.render(v, http.StatusOK, "list", "Sinks", page)
 }
 
-// placeButton pauses or resumes a place, which is a kind and a name.
+// placeButton pauses or resumes a target, given as kind and name.
 func placeButton(verb, place string) button {
 	kind, name, _ := strings.Cut(place, " ")
 	d := operator.Decision{Verb: verb + "-" + kind, Target: strings.Trim(name, "'")}
@@ -222,7 +222,7 @@ func (s *Server) sources(v *visit) error {
 	return s.render(v, http.StatusOK, "list", "Sources", page)
 }
 
-// meanings lists the meanings of facts. Two people bring a proposed one into force here, if policy.four_eyes is set.
+// meanings lists the meanings. If policy.four_eyes is set, two people bring a proposed meaning into force here.
 func (s *Server) meanings(v *visit) error {
 	found, err := billing.Meanings(v.ctx(), s.Operator.DB)
 	if err != nil {
@@ -241,7 +241,7 @@ func (s *Server) meanings(v *visit) error {
 	return s.render(v, http.StatusOK, "list", "Rules", page)
 }
 
-// tokens lists the tokens of programs, for those who may make and revoke them.
+// tokens lists the API tokens for people who may create and revoke them.
 func (s *Server) tokens(v *visit) error {
 	found, err := token.List(v.ctx(), s.Operator.DB)
 	if err != nil {
@@ -260,7 +260,7 @@ func (s *Server) tokens(v *visit) error {
 	return s.render(v, http.StatusOK, "list", "Tokens", page)
 }
 
-// olderThan is the number of the row behind which a list goes on, 0 for its beginning.
+// olderThan returns the number of the last row on the previous page, or 0 for the first page.
 func olderThan(v *visit) (number int64, err error) {
 	if older := v.FormValue("older"); older != "" {
 		if number, err = strconv.ParseInt(older, 10, 64); err != nil {

@@ -13,16 +13,16 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// shownEvents is how many events the page of a decision about many lists.
+// shownEvents is the number of events that the page of a bulk decision lists.
 const shownEvents = 20
 
-// defaultRate is in events a second.
+// defaultRate is the default rate in events per second.
 const defaultRate = "5"
 
 var nonePasses = &problem{http.StatusNotFound, "No event passes the filter",
 	"Somebody may have decided about all of them."}
 
-// manyOf reads a decision about many events: its verb, and the job without its events.
+// manyOf parses a bulk decision: its verb, and the job without its events.
 func manyOf(v *visit) (*operator.NewJob, *operator.Verb, error) {
 	d, verb, err := decisionOf(v)
 	if err != nil {
@@ -85,8 +85,8 @@ func (s *Server) countedJob(v *visit) (j *operator.NewJob, verb *operator.Verb, 
 	return j, verb, count, err
 }
 
-// showMany shows the events of a decision about many. With preview=effects it also previews each event, which takes
-// seconds: the script of the page asks for that once the page is there.
+// showMany shows the events of a bulk decision. With preview=effects it also previews each event. That takes seconds,
+// so a script requests it after the page has loaded.
 func (s *Server) showMany(v *visit) error {
 	j, verb, count, err := s.countedJob(v)
 	if err != nil {
@@ -131,7 +131,7 @@ func newManyPage(v *visit, j *operator.NewJob, verb *operator.Verb) decisionPage
 	return page
 }
 
-// previewMany shows what the job would do.
+// previewMany adds the preview of the job to the page.
 func (s *Server) previewMany(v *visit, page *decisionPage) error {
 	j, _, err := s.chosenJob(v)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Server) previewMany(v *visit, page *decisionPage) error {
 	return nil
 }
 
-// decideMany makes the job. The number that was typed has to be the number of events now.
+// decideMany creates the job. The number that the person typed must match the current number of events.
 func (s *Server) decideMany(v *visit) error {
 	j, verb, err := s.chosenJob(v)
 	if err != nil {

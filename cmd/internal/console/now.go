@@ -17,28 +17,28 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// nowPage is the first page: all that is wrong, inside and outside of events, and one thing to do about each.
+// nowPage is the start page. It lists all current problems, in events and elsewhere, each with one action.
 type nowPage struct {
 	At     when
 	Wrong  []wrong
 	Oldest *timeline.Open
-	// Calm are the parts that show how the rest stands: what goes on by itself, sinks, jobs.
+	// Calm lists the other parts of the status: automatic retries, sinks, and jobs.
 	Calm []shownTable
 }
 
-// wrong is one row of it.
+// wrong is a row of the list.
 type wrong struct {
-	// Badge is a word with its class, What the cause, More how many and how much.
+	// Badge is the class of Word, What the cause, and More the number and the amount.
 	Word, Badge, What, More string
 	Since                   *when
 	Does                    button
-	// See is the link to its subject.
+	// See is the link to the subject of the row.
 	See string
 }
 
 func (nowPage) renews() bool { return true }
 
-// home shows all that is wrong now.
+// home shows the current problems.
 func (s *Server) home(v *visit) error {
 	r, err := report.ReadStatus(v.ctx(), s.Config, s.Operator)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Server) home(v *visit) error {
 			page.Wrong[i].Does = button{Label: "open", Href: cmp.Or(row.See, "/sinks")}
 		}
 	}
-	// Parked events, tasks and concerns stand above.
+	// The list above contains the parked events, tasks and concerns.
 	for _, rows := range [][][]string{tables.Waiting(r.Waiting, now), tables.Notices(r.Notices, now),
 		tables.Sinks(r.Sinks), tables.Jobs(r.Jobs)} {
 		if len(rows) > 1 {
@@ -94,10 +94,10 @@ func (s *Server) home(v *visit) error {
 	return s.render(v, http.StatusOK, "now", "Now", page)
 }
 
-// pendingHref leads to what a second person decides.
+// pendingHref returns the link to a decision that waits for a second person.
 func pendingHref(p pending.Decision) string {
 	q := url.Values{"verb": {p.Verb}, "target": {p.Target}, "pending": {p.ID}}
-	if p.Verb == operator.VerbStartJob { // its arguments are those of the first person
+	if p.Verb == operator.VerbStartJob { // the second person confirms the arguments of the first one
 		return "/decide/many?" + url.Values{"pending": {p.ID}}.Encode()
 	}
 	for name, value := range p.Args {
@@ -106,10 +106,10 @@ func pendingHref(p pending.Decision) string {
 	return "/decide?" + q.Encode()
 }
 
-// outside lists the faults outside of events: sinks that are out, and concerns.
+// outside lists the problems that are not events: sinks with an open breaker, and concerns.
 func outside(r *report.Status, now time.Time) (rows []wrong) {
 	for _, sink := range r.Sinks {
-		if sink.State != "out" { // a pause is among the concerns, with who and why
+		if sink.State != "out" { // the concerns contain the pauses
 			continue
 		}
 		row := wrong{Word: "sink " + sink.State, Badge: badges[sink.State], What: sink.Name, More: sink.Reason,

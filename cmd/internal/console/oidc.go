@@ -19,11 +19,11 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 )
 
-// provider is an identity provider of OpenID Connect: authorization code with PKCE.
+// provider is an OpenID Connect identity provider. It uses the authorization code flow with PKCE.
 type provider struct {
 	config.OIDC
-	back string // where it sends people back to
-	name string // of the cookie of a sign-in under way
+	back string // the redirect URI
+	name string // the cookie of a pending sign-in
 
 	mu    sync.Mutex
 	found *oidc.Provider
@@ -37,12 +37,13 @@ func newProvider(c config.Console, secure bool) *provider {
 	return &provider{OIDC: c.OIDC, back: strings.TrimRight(c.URL, "/") + "/sign-in/oidc/callback", name: name}
 }
 
-// discover asks the provider how it works, once: it may be away when the console starts.
+// discover fetches the provider's metadata once. It does not run at the start, because the provider may be unavailable
+// then.
 func (p *provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.found == nil {
-		// The provider keeps the context for its keys, beyond this request.
+		// The provider uses this context to fetch keys after the request has ended.
 		client := &http.Client{Timeout: 10 * time.Second}
 		found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), client), p.Issuer)
 		if err != nil {
@@ -59,10 +60,10 @@ func (p *provider) client(of *oidc.Provider) oauth2.Config {
 		RedirectURL: p.back, Scopes: p.Scopes}
 }
 
-// begun is a sign-in under way, as the browser keeps it meanwhile.
+// begun is a pending sign-in, stored in a cookie.
 type begun struct{ State, Nonce, Verifier, Next string }
 
-// toProvider sends a browser to the identity provider.
+// toProvider redirects the browser to the identity provider.
 func (d *door) toProvider(v *visit) error {
 	if d.oidc == nil {
 		return &problem{http.StatusNotFound, "there is no identity provider", "Set console.oidc."}
@@ -82,7 +83,7 @@ func (d *door) toProvider(v *visit) error {
 		client.AuthCodeURL(b.State, oidc.Nonce(b.Nonce), oauth2.S256ChallengeOption(b.Verifier)))
 }
 
-// fromProvider takes a browser back that the provider has signed in.
+// fromProvider handles the redirect from the identity provider and signs the person in.
 func (d *door) fromProvider(v *visit) error {
 	refused := func(why string) error {
 		return &problem{http.StatusUnauthorized, "the sign-in did not succeed", why}
@@ -118,7 +119,7 @@ func (d *door) fromProvider(v *visit) error {
 	return d.begin(v, person, operator.Verified{Via: operator.ByOIDC}, b.Next)
 }
 
-// identity is whom the provider names.
+// identity is the identity in the provider's token.
 type identity struct {
 	operator.Identity
 	name   string
@@ -152,7 +153,7 @@ func (p *provider) person(ctx context.Context, code string, b begun) (who identi
 	if who.name, _ = claims[p.Name].(string); who.name == "" {
 		return who, fmt.Errorf("the identity provider's token has no claim %q (console.oidc.name_claim)", p.Name)
 	}
-	// Some providers let people write any address there, and say nothing about it.
+	// Some providers let people enter any address. Only a verified address identifies a person.
 	if verified, _ := claims["email_verified"].(bool); p.Name == "email" && !verified {
 		return who, fmt.Errorf("the identity provider does not say that the address %s is verified: it has to, "+
 			"or another claim names people (console.oidc.name_claim: preferred_username, or sub)", who.name)

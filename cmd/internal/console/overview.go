@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// overviewPage is how much comes in, how fast it is done with, and how much waits.
+// overviewPage shows the number of deliveries, the duration of effects, and the waiting work.
 type overviewPage struct {
 	Charts []chart
 	Parts  []shownTable
@@ -22,9 +22,9 @@ type overviewPage struct {
 
 func (overviewPage) renews() bool { return true }
 
-// chart is a picture with bars, and the same in words.
+// chart is a bar chart with the same figures as text.
 type chart struct {
-	// Says has the figures that count. None stands in the place of an empty picture.
+	// Says contains the figures. None is the text for a chart without data.
 	Title, Says, None string
 	Width, Height     int
 	Bars              []chartBar
@@ -54,7 +54,7 @@ func (s *Server) overview(v *visit) error {
 	now := time.Now()
 	page := overviewPage{Charts: []chart{hoursChart(pace.Hours, now), speedsChart(pace.Speeds)}}
 	for _, rows := range tables.Status(r, now) {
-		if len(rows) > 1 { // what does not wait is not told
+		if len(rows) > 1 { // omit empty tables
 			page.Parts = append(page.Parts, newTable(rows))
 		}
 	}
@@ -66,7 +66,7 @@ const (
 	chartHeight = 130
 )
 
-// hoursChart draws the deliveries a minute of each hour.
+// hoursChart draws the deliveries per minute for each hour.
 func hoursChart(hours []timeline.Hour, now time.Time) chart {
 	c := chart{Title: "Events a minute, in the last 24 hours", None: "No event has come in the last 24 hours.",
 		Width: chartWidth, Height: chartHeight + 20}
@@ -97,7 +97,7 @@ func hoursChart(hours []timeline.Hour, now time.Time) chart {
 	return c
 }
 
-// few is a number in few digits.
+// few formats a number with few digits.
 func few(n float64) string {
 	if n >= 10 {
 		return strconv.FormatFloat(math.Round(n), 'f', 0, 64)
@@ -105,7 +105,7 @@ func few(n float64) string {
 	return strconv.FormatFloat(math.Round(n*10)/10, 'f', -1, 64)
 }
 
-// speedsChart draws how long effects took, the slowest bar over the whole width.
+// speedsChart draws the duration of effects. The slowest bar has the full width.
 func speedsChart(speeds []timeline.Speed) chart {
 	c := chart{Title: "Time from an event's receipt to its effects",
 		None: "The newest events have no effects that are done.", Width: nameWidth + chartWidth}

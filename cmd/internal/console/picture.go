@@ -9,15 +9,15 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// picture draws an event's story. It has a lane each for deliveries, runs, every effect, and decisions. Moments are
-// evenly spaced, in their order: a millisecond or a week may lie between two tries.
+// picture draws the history of an event, with one lane each for deliveries, runs, every effect, and decisions. The
+// moments are evenly spaced and not drawn to scale.
 type picture struct {
 	Width, Height int
 	Lanes         []lane
 	Ticks         []tick
 }
 
-// lane is one line of it.
+// lane is a row of the picture.
 type lane struct {
 	Name string
 	Y    int
@@ -25,10 +25,10 @@ type lane struct {
 	Dots []dot
 }
 
-// TextY is where the lane's name stands.
+// TextY returns the position of the lane's name.
 func (l lane) TextY() int { return l.Y + 12 }
 
-// bar lasts, dot is a moment. Class is its colour, Title says it in words.
+// bar is a duration and dot a moment. Class is the color, and Title the text on hover.
 type (
 	bar struct {
 		X, Width     int
@@ -52,7 +52,7 @@ const (
 	drawn      = 720 // the width of the lanes
 )
 
-// newPicture draws an event; nil where there is too little to see, or too much.
+// newPicture draws the history of an event. It returns nil if there are too few or too many moments.
 func newPicture(e *timeline.Event) *picture {
 	moments := momentsOf(e)
 	if len(moments) < 2 || len(e.Effects) > mostLanes {
@@ -104,7 +104,7 @@ func newPicture(e *timeline.Event) *picture {
 	return p
 }
 
-// momentsOf are all times of the story, in order, each once.
+// momentsOf returns the distinct times of the history in order.
 func momentsOf(e *timeline.Event) (all []time.Time) {
 	for _, d := range e.Deliveries {
 		all = append(all, d.ReceivedAt)
@@ -128,7 +128,7 @@ func momentsOf(e *timeline.Event) (all []time.Time) {
 	return slices.CompactFunc(all, time.Time.Equal)
 }
 
-// ticksOf name some of the moments by how long after the first they were.
+// ticksOf labels some of the moments with the time since the first one.
 func ticksOf(moments []time.Time, at func(time.Time) int) (ticks []tick) {
 	step := max(1, len(moments)/mostTicks)
 	for i := 0; i < len(moments); i += step {
@@ -137,7 +137,7 @@ func ticksOf(moments []time.Time, at func(time.Time) int) (ticks []tick) {
 	return ticks
 }
 
-// after is a length of time in few letters.
+// after formats a duration briefly.
 func after(d time.Duration) string {
 	switch {
 	case d == 0:

@@ -53,19 +53,19 @@ var functions = template.FuncMap{
 	"find":   func(text string) string { return "/find?q=" + template.URLQueryEscaper(text) },
 }
 
-// view is what every page has.
+// view is the data that every page has.
 type view struct {
 	Title  string
 	Page   string
 	Person *operator.Person
 	Dev    bool
 	Data   any
-	// Query is that of the search field. Refreshes says that the page renews itself.
+	// Query is the text of the search field. Refreshes is set if the page reloads itself.
 	Query     string
 	Refreshes bool
 }
 
-// render writes a page, or nothing where that fails.
+// render writes a page. If the template fails, it writes nothing.
 func (s *Server) render(v *visit, status int, name, title string, data any) error {
 	var page bytes.Buffer
 	shown := view{Title: title, Page: name, Person: v.person, Dev: s.Config.Dev, Data: data, Query: v.QueryParam("q")}
@@ -82,8 +82,8 @@ func (s *Server) render(v *visit, status int, name, title string, data any) erro
 	return v.HTMLBlob(status, visible(page.Bytes()))
 }
 
-// visible shows the characters that would hide or turn round what stands beside them: controls, and those that set the
-// direction of writing. Templates escape markup; nothing of HTML's own needs these.
+// visible replaces characters that would hide or reverse the text beside them: control characters and characters that
+// change the direction of writing. Templates escape markup, and the pages themselves do not contain these characters.
 func visible(page []byte) []byte {
 	if !bytes.ContainsFunc(page, deceptive) {
 		return page
@@ -101,7 +101,7 @@ func visible(page []byte) []byte {
 
 func deceptive(r rune) bool { return output.Hidden(r) && r != '\n' && r != '\t' && r != '\r' }
 
-// problem is an error as a page tells it.
+// problem is the text of an error page.
 type problem struct {
 	status     int
 	what, more string
@@ -109,16 +109,15 @@ type problem struct {
 
 func (p *problem) Error() string { return p.what + ": " + p.more }
 
-// failurePage is what the page of an error shows.
+// failurePage is the data of an error page.
 type failurePage struct {
 	What, More string
 	Choices    []button
-	// Events are those that an ID may mean.
+	// Events lists the events that an ambiguous ID can mean.
 	Events *shownTable
 }
 
-// fail writes the page of an error. An error that is nobody's fault here is logged, and the page names no more of it
-// than where to look.
+// fail writes the error page. An internal error is logged, and its page refers to the log.
 func (s *Server) fail(err error, c echo.Context) {
 	v := &visit{Context: c}
 	v.person, _ = c.Get("person").(*operator.Person)
@@ -188,7 +187,7 @@ func explainFault(f *operator.Fault) (int, failurePage) {
 	return http.StatusBadRequest, failurePage{What: "This cannot be understood", More: f.Says}
 }
 
-// static serves styles and scripts. A new binary has new ones, so browsers ask each time and are told of no change.
+// static serves styles and scripts. Browsers revalidate them on each request, because a new binary has new files.
 func (s *Server) static(v *visit) error {
 	name := v.Param("name")
 	content, err := files.ReadFile("static/" + path.Base(name))

@@ -16,26 +16,26 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
-// route is one page or one thing to do.
+// route is a page or an action.
 type route struct {
 	method, path string
-	// needs is the right that it needs. A route without one is for everybody: to sign in, say.
+	// needs is the required right. A route without one is public, for example the sign-in.
 	needs role.Right
-	// takes are the parameters of the query, or of the form that is sent.
+	// takes lists the accepted parameters of the query or the form.
 	takes  parameter.Rule
 	handle func(*visit) error
 }
 
-// visit is one request of a person; person is nil where nobody has to be signed in.
+// visit is a request. person is nil on a public route.
 type visit struct {
 	echo.Context
 	person *operator.Person
 }
 
-// ctx is the request's, which ends when the page has taken too long.
+// ctx returns the context of the request, which has a timeout.
 func (v *visit) ctx() context.Context { return v.Request().Context() }
 
-// segment is the ID in the path that stands for name.
+// segment returns the decoded path parameter.
 func (v *visit) segment(name string) (string, error) {
 	id, err := operator.PathID(v.Request().URL, v.Param(name))
 	if err != nil {
@@ -46,7 +46,7 @@ func (v *visit) segment(name string) (string, error) {
 
 const read = role.RightRead
 
-// routes are all routes: nothing else is served.
+// routes returns all routes of the console.
 func (s *Server) routes() []route {
 	return []route{
 		{http.MethodGet, "/sign-in", "", takes("next"), s.door.showSignIn},
@@ -80,7 +80,8 @@ func (s *Server) routes() []route {
 	}
 }
 
-// guard calls a route's handler for a person who has its right, and has anybody else sign in or go away.
+// guard calls the handler if the person has the right of the route. Otherwise it asks the person to sign in, or
+// refuses.
 func (s *Server) guard(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx, cancel := context.WithTimeout(c.Request().Context(), answerWithin)
@@ -107,7 +108,7 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 	}
 }
 
-// serve calls the handler, if the parameters are those that the route takes.
+// serve calls the handler if the route accepts the parameters.
 func (r route) serve(v *visit) error {
 	request := v.Request()
 	err := parameter.Path(request.URL)
@@ -144,15 +145,15 @@ const formType = "application/x-www-form-urlencoded"
 // none is the rule of a route without parameters.
 var none parameter.Rule
 
-// takes are parameters of links and hidden fields.
+// takes accepts the parameters of links and hidden fields.
 func takes(names ...string) parameter.Rule { return parameter.Rule{Known: names} }
 
-// inputs are the inputs of a form, and further parameters. A browser sends an empty input.
+// inputs accepts the inputs of a form and further parameters. A browser also sends empty inputs.
 func inputs(names []string, more ...string) parameter.Rule {
 	return parameter.Rule{Known: slices.Concat(names, more), Inputs: names}
 }
 
-// deciding are the parameters of a decision: those of all verbs, and more inputs.
+// deciding accepts the parameters of every verb and further inputs.
 func deciding(more ...string) parameter.Rule {
 	names := append([]string{"target", "why"}, more...)
 	for _, v := range operator.Verbs() {
@@ -165,10 +166,10 @@ func deciding(more ...string) parameter.Rule {
 	return inputs(names, "verb", "request", "pending", "preview")
 }
 
-// many are the further inputs of a decision about many events.
+// many lists the further inputs of a bulk decision.
 var many = append([]string{"rate", "count"}, operator.Criteria...)
 
-// forbidden means that a person has no role with the right of a route.
+// forbidden means that none of the person's roles has the right of the route.
 type forbidden struct{ needs role.Right }
 
 func (f *forbidden) Error() string {

@@ -11,13 +11,13 @@ import (
 	"github.com/pawlhq/pawl/schema/session"
 )
 
-// signInPage is what the page to sign in shows.
+// signInPage is the data of the sign-in page.
 type signInPage struct {
 	Next, Name, Wrong string
 	Password, OIDC    bool
 }
 
-// askToSignIn sends a browser to sign in, and back to where it was.
+// askToSignIn redirects the browser to the sign-in page, and from there back to the requested page.
 func (d *door) askToSignIn(c echo.Context) error {
 	r := c.Request()
 	next := "/"
@@ -31,7 +31,7 @@ func (d *door) askToSignIn(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, "/sign-in?next="+url.QueryEscape(next))
 }
 
-// within is a path of the console's own; "/" for anything else, so that no link leads through the sign-in elsewhere.
+// within returns next if it is a path of the console, and "/" otherwise. This prevents redirects to other sites.
 func within(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.Host != "" || u.Scheme != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") ||
@@ -52,7 +52,7 @@ func (d *door) signInAgain(v *visit, status int, wrong string) error {
 	})
 }
 
-// signIn takes a name and a password. A wrong name and a wrong password get the same answer.
+// signIn checks a name and a password. The response does not reveal which of the two is wrong.
 func (d *door) signIn(v *visit) error {
 	name := strings.TrimSpace(v.FormValue("name"))
 	client := d.client(v.Request())
@@ -78,7 +78,7 @@ func (d *door) signIn(v *visit) error {
 	return d.begin(v, u.Person, by, v.FormValue("next"))
 }
 
-// begin begins a session with a new secret, and ends the one that the browser had.
+// begin creates a session with a new secret and ends the previous session of the browser.
 func (d *door) begin(v *visit, p operator.Person, by operator.Verified, next string) error {
 	if old, err := v.Cookie(d.cookieName()); err == nil {
 		if err := session.New(d.db).End(v.ctx(), old.Value); err != nil {

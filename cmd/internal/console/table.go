@@ -14,10 +14,10 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// when is a time: relative, and exact on hover.
+// when is a time that a page shows relative to now, with the exact time on hover.
 type when struct{ At, now time.Time }
 
-// Machine is the time for programs, Exact for people, with its zone.
+// Machine formats the time for programs.
 func (w when) Machine() string { return w.At.UTC().Format(time.RFC3339Nano) }
 
 // Exact is the time to the second with its zone, and in UTC.
@@ -29,7 +29,7 @@ func (w when) Exact() string {
 	return text
 }
 
-// Short is the time of day, with the date where that is another one.
+// Short returns the time of day, with the date if it is another day.
 func (w when) Short() string {
 	at := w.At.Local()
 	if at.Format(time.DateOnly) == w.now.Local().Format(time.DateOnly) {
@@ -38,7 +38,7 @@ func (w when) Short() string {
 	return at.Format("2 Jan 2006 15:04")
 }
 
-// Relative is how long ago it was, or how long it takes until then.
+// Relative returns the time since or until it.
 func (w when) Relative() string {
 	if d := w.At.Sub(w.now); d > 0 {
 		return "in " + output.Roughly(d)
@@ -46,27 +46,27 @@ func (w when) Relative() string {
 	return output.Roughly(w.now.Sub(w.At)) + " ago"
 }
 
-// shownTable is a table of a page.
+// shownTable is a table on a page.
 type shownTable struct {
 	Head []string
 	Rows [][]cell
 }
 
-// cell is one text of a table: a link, a time, a badge, or itself.
+// cell is a text in a table. It can be a link, a time or a badge.
 type cell struct {
 	Head, Text, Href string
 	When             *when
-	// Short is set for a time that is read beside others, or in a sentence.
+	// Short is set for a time in a sentence or beside other times.
 	Short bool
-	// Badge is the class of a word that has a colour.
+	// Badge is the class of a colored word.
 	Badge string
-	// Copies is set for an ID.
+	// Copies is set for an ID, which gets a button to copy it.
 	Copies bool
-	// Parts are those of a sentence with times in it.
+	// Parts are the parts of a sentence that contains times.
 	Parts []cell
 }
 
-// timeInWords is a time as tables have it.
+// timeInWords matches a time in the format of tables.
 var timeInWords = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})? (Z|[+-]\d\d:\d\d)`)
 
 // sentence splits text at its times.
@@ -86,7 +86,7 @@ func sentence(text string) (parts []cell) {
 	return append(parts, cell{Text: text[from:]})
 }
 
-// newTable makes a table of rows, whose first one is the heading. Cells get links by their columns.
+// newTable returns the table for rows with a heading. Cells get links by the name of their column.
 func newTable(rows [][]string) shownTable {
 	if len(rows) == 0 {
 		return shownTable{}
@@ -109,7 +109,7 @@ func newTable(rows [][]string) shownTable {
 	return t
 }
 
-// pairs makes rows of a name and a value; both keep their words.
+// pairs returns the cells of rows with a name and a value.
 func pairs(rows [][]string) (cells [][2]cell) {
 	for _, row := range rows {
 		for len(row) < 2 {
@@ -121,7 +121,7 @@ func pairs(rows [][]string) (cells [][2]cell) {
 	return cells
 }
 
-// badges are the words that have a colour, by what they mean to a person.
+// badges maps words to the class of their color.
 var badges = map[string]string{
 	"processed": "good", "done": "good", "in": "good", "active": "good", "running": "calm",
 	"finished": "good",
@@ -155,13 +155,13 @@ func newCell(head, text string, row, heads []string) cell {
 	case "STATUS", "STATE", "PARKED", "GOES ON", "ACCESS", "MODE", "SEVERITY":
 		c.Badge = badges[text]
 	}
-	if strings.ContainsAny(text, " ") && head != "KEY" { // a sentence is no ID
+	if strings.ContainsAny(text, " ") && head != "KEY" { // a sentence has no copy button
 		c.Href, c.Copies, c.Parts = "", false, sentence(text)
 	}
 	return c
 }
 
-// accountHref finds the mode of an account's row; without one the search tells.
+// accountHref returns the link to an account. Without a mode in the row it links to the search.
 func accountHref(id string, row, heads []string) string {
 	for i, head := range heads {
 		if head == "MODE" && i < len(row) && row[i] != "" {
@@ -173,12 +173,12 @@ func accountHref(id string, row, heads []string) string {
 
 func newReceipts(receipts []timeline.Receipt) shownTable { return newTable(tables.Receipts(receipts)) }
 
-// button is one thing that can be done: a link to its preview, or a command for a terminal.
+// button is an action: a link to its preview, or a command for a terminal.
 type button struct {
 	Label, Does, Href, Command string
-	// Verb is the verb that the button decides, "" for a link or a command.
+	// Verb is the verb of the button. It is empty for a link or a command.
 	Verb string
-	// Grave is set where something is taken back, or done twice.
+	// Grave is set if the action compensates an effect or may repeat one.
 	Grave bool
 }
 
@@ -212,7 +212,7 @@ func newButton(c operator.Choice) button {
 		Grave: d.Verb == operator.VerbCompensate || d.Verb == operator.VerbResend}
 }
 
-// decideHref leads to the preview of a decision.
+// decideHref returns the link to the preview of a decision.
 func decideHref(d operator.Decision) string {
 	q := url.Values{"verb": {d.Verb}, "target": {d.Target}}
 	for _, f := range operator.VerbNamed(d.Verb).Flags {

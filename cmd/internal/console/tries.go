@@ -13,16 +13,16 @@ import (
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
-// tries limits how often passwords are tried. An attempt counts before its password is compared, so that a burst
-// compares no more passwords than the limit. A sign-in takes its attempt back.
+// tries limits the attempts to guess a password. An attempt is counted before its password is compared, so that a burst
+// cannot exceed the limit. A successful sign-in is not counted.
 //
 //   - A network has mostPerName attempts at one name within triesWithin. A network is a /24 or a /64.
-//   - A network has mostPerNetwork attempts at all names, except those that it has signed in as.
-//   - A name has guessesPerSecond attempts by networks that have not signed in as it. So many networks together guess
-//     slowly, and a name is never locked: its owner's own network does not wait for the others.
+//   - A network has mostPerNetwork attempts at all names. Names that it has signed in with are not counted.
+//   - A name has guessesPerSecond attempts by networks that have never signed in with it. Many networks together are
+//     therefore slow, and a name is never locked, because its owner's network has its own limit.
 //
-// Hashes are slow on purpose and take 64 MiB each. One is computed at a time for networks that have signed in as the
-// name, and one for all others.
+// Hashes are slow on purpose and take 64 MiB each. One is computed at a time for networks that have signed in with the
+// name, and one for all other networks.
 type tries struct {
 	mu        sync.Mutex
 	byName    *recent[pair]

@@ -20,19 +20,19 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
-// LeastPassword is how many characters a password has at least.
+// LeastPassword is the minimum length of a password in characters.
 const LeastPassword = 12
 
-// Users is a file of people with passwords: a line for each, NAME:ROLE,ROLE:HASH, where the hash is argon2id's. It is
-// read again when it changes, so that whoever is removed is out at the next request.
+// Users is a file of people with passwords. Each line is NAME:ROLE,ROLE:HASH with an argon2id hash. A changed file is
+// read again, so that a removed person has no access from the next request on.
 type Users struct {
 	path string
 
 	mu     sync.Mutex
-	read   time.Time // the file's own time of the last read
+	read   time.Time // the modification time of the file at the last read
 	size   int64
 	people map[string]User
-	// nobody is compared with the password of a name that is not there, so that it takes as long.
+	// nobody is a hash that is compared for an unknown name, so that both cases take the same time.
 	nobody string
 }
 
@@ -42,17 +42,17 @@ type User struct {
 	hash string
 }
 
-// Credential returns a fingerprint of the password's hash. It changes with each password that is set, also with the
-// same one, because each hash has a salt of its own.
+// Credential returns a fingerprint of the password hash. It changes whenever a password is set, even to the same one,
+// because each hash has its own salt.
 func (u *User) Credential() string {
 	sum := sha256.Sum256([]byte(u.hash))
 	return hex.EncodeToString(sum[:16])
 }
 
-// NewUsers returns the users of a file, which need not exist yet; "" is a file without anybody.
+// NewUsers returns the users of a file. The file may be missing. An empty path means no users.
 func NewUsers(path string) *Users { return &Users{path: path} }
 
-// load reads the file where it has changed.
+// load reads the file if it has changed.
 func (u *Users) load() error {
 	if u.path == "" {
 		return nil
@@ -144,7 +144,7 @@ func (u *Users) Check(name, password string) (*User, error) {
 	return &found, nil
 }
 
-// Named returns the user of a name as the file lists it now, or nil.
+// Named returns the user with the name, or nil if the file does not contain it.
 func (u *Users) Named(name string) (*User, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -179,7 +179,7 @@ func Line(p operator.Person, password string) (string, error) {
 	return p.Name + ":" + strings.Join(roles, ",") + ":" + hash, nil
 }
 
-// Add writes a person into the file, in place of one with that name. The file is replaced whole, with mode 0600.
+// Add writes a person to the file, or replaces the person with the same name. It writes a new file with mode 0600.
 func (u *Users) Add(p operator.Person, password string) error {
 	line, err := Line(p, password)
 	if err != nil {
@@ -188,7 +188,7 @@ func (u *Users) Add(p operator.Person, password string) error {
 	return u.replace(p.Name, line)
 }
 
-// Remove takes a person out of the file. It returns false for a name that is not there.
+// Remove removes a person from the file. It returns false if the file does not contain the name.
 func (u *Users) Remove(name string) (bool, error) {
 	if found, err := u.Named(name); found == nil || err != nil {
 		return false, err
@@ -196,7 +196,7 @@ func (u *Users) Remove(name string) (bool, error) {
 	return true, u.replace(name, "")
 }
 
-// replace puts a line in place of a name's, "" for none, and keeps all others.
+// replace replaces or adds the line of a name. An empty line removes it. All other lines stay.
 func (u *Users) replace(name, line string) error {
 	content, err := os.ReadFile(u.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -208,11 +208,11 @@ func (u *Users) replace(name, line string) error {
 	if line != "" {
 		lines = append(lines, line)
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(u.path), ".users-*") // of mode 0600
+	temporary, err := os.CreateTemp(filepath.Dir(u.path), ".users-*") // CreateTemp sets mode 0600
 	if err != nil {
 		return fmt.Errorf("write console.users: %w", err)
 	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // gone after the rename
+	defer func() { _ = os.Remove(temporary.Name()) }() // no error after the rename
 	_, err = temporary.WriteString(strings.TrimLeft(strings.Join(lines, "\n"), "\n") + "\n")
 	if err = errors.Join(err, temporary.Sync(), temporary.Close()); err == nil {
 		err = os.Rename(temporary.Name(), u.path)

@@ -16,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// door lets people in: it knows who sends a request, and signs people in and out.
+// door authenticates requests and signs people in and out.
 type door struct {
 	cfg   *config.Config
 	db    schema.DB
@@ -28,12 +28,12 @@ type door struct {
 	// trusted are the networks of proxies; hidden warns of another proxy.
 	trusted []netip.Prefix
 	hidden  sync.Once
-	secure  bool // cookies are for https alone
+	secure  bool // cookies are sent over https only
 	now     func() time.Time
 	render  func(v *visit, status int, name, title string, data any) error
 }
 
-// developer is whoever opens the console of `pawl dev`.
+// developer is the person of every request to the console of `pawl dev`.
 var developer = operator.Person{Identity: operator.Identity{Issuer: operator.IssuerDev, Subject: "dev"}, Name: "dev",
 	Roles: []role.Role{role.Admin}}
 
@@ -84,7 +84,7 @@ func (d *door) identify(r *http.Request) (*operator.Person, error) {
 	return &u.Person, nil
 }
 
-// programOrPerson is personOf for the API: a token goes before a cookie.
+// programOrPerson authenticates a request to the API. A token has precedence over a cookie.
 func (d *door) programOrPerson(r *http.Request) (*operator.Person, error) {
 	given := r.Header.Get("Authorization")
 	if given == "" {
@@ -146,7 +146,7 @@ func (d *door) proxied(r *http.Request) (*operator.Person, error) {
 		Roles: d.rolesOf(groups)}, nil
 }
 
-// rolesOf are the roles that groups have. Nobody without one may do anything.
+// rolesOf returns the roles of the groups. A person without a role has no rights.
 func (d *door) rolesOf(groups []string) (roles []role.Role) {
 	for _, group := range groups {
 		if group == "" {
@@ -167,7 +167,7 @@ func (d *door) cookieName() string {
 	return "pawl"
 }
 
-// keep has the browser hold a session's secret; "" has it forget.
+// keep sets the cookie of the session. An empty value deletes it.
 func (d *door) keep(w http.ResponseWriter, name, value string) {
 	//nolint:gosec // Secure follows console.url: without https, on one machine, no browser would send it back
 	c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: d.secure,
