@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 )
 
-// access says what an account may use. The answer may be kept for as long as pawl itself keeps it, and Age counts: one
-// that was kept at both ends is no older than one that was kept here.
+// access returns the access of an account. Clients may cache the response as long as pawl does. The Age header contains
+// the time that it has spent in pawl's cache, so that the ages of both caches do not add up.
 func (c *call) access() error {
 	id, mode, err := c.about()
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *call) access() error {
 	return c.JSONBlob(http.StatusOK, representation)
 }
 
-// matches reports whether the headers If-None-Match have a tag (RFC 9110, 13.1.2): it is compared weakly.
+// matches reports whether the If-None-Match headers contain the tag. It uses weak comparison (RFC 9110, 13.1.2).
 func matches(headers []string, tag string) bool {
 	for _, h := range headers {
 		for one := range strings.SplitSeq(h, ",") {

@@ -1,5 +1,5 @@
-// Package api is what programs ask and decide over HTTP: the use cases of the operator as JSON, as openapi.yaml tells.
-// It has no rule of its own. Every route needs a right, except for the two that show that document.
+// Package api serves the reads and decisions of package operator as JSON over HTTP. It contains no rules. openapi.yaml
+// describes it. Every route needs a right, except for the two routes that serve that document.
 package api
 
 import (
@@ -20,59 +20,59 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
-// Prefix is where the API is. Another version of it gets another prefix.
+// Prefix is the path prefix of the API. A new version gets a new prefix.
 const Prefix = "/api/v1"
 
 const (
-	// within is how long a request may take, as long as a command may.
+	// within is the timeout of a request. It equals the timeout of a command.
 	within = 30 * time.Second
-	// maxBody bounds the body of a request, in bytes: the reason of a decision is the longest part of it.
+	// maxBody is the maximum size of a request body in bytes. The reason of a decision is its longest part.
 	maxBody = 64 << 10
-	// defaultLimit and mostListed are how many a page of a list has: where nothing is said, and at most.
+	// defaultLimit and mostListed are the default and the maximum size of a page.
 	defaultLimit = 50
 	mostListed   = 200
 )
 
-// Options are what the API is made of. All are required.
+// Options configures the API. All fields are required.
 type Options struct {
 	Operator *operator.Operator
 	Config   *config.Config
 	Accesses *operator.Accesses
-	// Person says who asks. It returns nil, or [operator.ErrNobody], for somebody who is not known, and
-	// [operator.ErrAway] where that cannot be found out.
+	// Person authenticates a request. It returns nil or [operator.ErrNobody] for an unknown person, and
+	// [operator.ErrAway] if the database is unavailable.
 	Person func(*http.Request) (*operator.Person, error)
 	Log    *slog.Logger
 }
 
-// server answers requests.
+// server handles the requests.
 type server struct {
 	Options
-	document []byte // as JSON
+	document []byte // the document as JSON
 }
 
-// route is one thing that can be asked or decided.
+// route is a read or a decision.
 type route struct {
 	method string
-	// path is as the document has it: {id} and {object} stand for a segment.
+	// path has the syntax of the document, with parameters such as {id} and {object}.
 	path string
-	// needs are the rights: each of them is enough. A route without one is for everybody, also without a sign-in.
+	// needs lists the rights. One of them is enough. A route without rights is public.
 	needs []role.Right
-	// query are the parameters that it takes.
+	// query lists the accepted query parameters.
 	query []string
 	serve func(*call) error
 }
 
-// readers are the rights to read.
+// readers is the right to read.
 var readers = []role.Right{role.RightRead}
 
-// call is one request.
+// call is a request.
 type call struct {
 	*server
 	echo.Context
 	person *operator.Person
 }
 
-// Mount serves the API in the group of [Prefix]. It bounds the body of a request; how many come in, its caller bounds.
+// Mount adds the API to the group for [Prefix]. It limits the size of request bodies. The caller limits their number.
 func Mount(g *echo.Group, o Options) error {
 	document, err := asJSON(Document)
 	if err != nil {
@@ -83,7 +83,7 @@ func Mount(g *echo.Group, o Options) error {
 	for _, r := range routes() {
 		takes := []string{r.method}
 		if r.method == http.MethodGet {
-			takes = append(takes, http.MethodHead) // the server leaves out the body
+			takes = append(takes, http.MethodHead) // the server omits the body of HEAD
 		}
 		methods[r.path] = append(methods[r.path], takes...)
 		g.Match(takes, echoPath(r.path), s.handle(r))
@@ -101,7 +101,7 @@ func Mount(g *echo.Group, o Options) error {
 	return nil
 }
 
-// nothing is the route of paths that are not served, which only who may read is told.
+// nothing handles unknown paths. A caller without the right to read gets 401 or 403 instead of 404.
 var nothing = route{needs: readers, serve: func(c *call) error {
 	return problem(http.StatusNotFound, "no_route", "nothing is served there: see %s/openapi.json", Prefix)
 }}
@@ -113,12 +113,12 @@ func wrongMethod(allowed string) route {
 	}}
 }
 
-// echoPath is a path as echo has it.
+// echoPath converts a path to the syntax of echo.
 func echoPath(path string) string {
 	return strings.NewReplacer("{", ":", "}", "").Replace(path)
 }
 
-// handle serves a route, to persons who have its right.
+// handle returns the handler of a route.
 func (s *server) handle(r route) echo.HandlerFunc {
 	return func(ec echo.Context) error {
 		c := &call{server: s, Context: ec}
@@ -140,7 +140,7 @@ func (s *server) handle(r route) echo.HandlerFunc {
 	}
 }
 
-// admit refuses who is not known, who lacks the right, and a query that the route does not read.
+// admit rejects an unauthenticated person, a missing right, and unknown query parameters.
 func (c *call) admit(r route) (err error) {
 	if r.needs != nil {
 		if c.person, err = c.Person(c.Request()); err == nil && c.person == nil {
@@ -166,7 +166,7 @@ func (c *call) admit(r route) (err error) {
 	return nil
 }
 
-// key returns the Idempotency-Key, "" for a request without one.
+// key returns the Idempotency-Key header, or "".
 func (c *call) key() (string, error) {
 	switch given := c.Request().Header.Values("Idempotency-Key"); {
 	case len(given) == 0:
@@ -178,10 +178,10 @@ func (c *call) key() (string, error) {
 	}
 }
 
-// ctx is the request's context.
+// ctx returns the context of the request.
 func (c *call) ctx() context.Context { return c.Request().Context() }
 
-// segment returns the ID in the path that stands for name.
+// segment returns the decoded path parameter.
 func (c *call) segment(name string) (string, error) {
 	id, err := operator.PathID(c.Request().URL, c.Param(name))
 	if err != nil {
@@ -190,7 +190,7 @@ func (c *call) segment(name string) (string, error) {
 	return id, err
 }
 
-// about returns the ID in the path, and the mode in the query.
+// about returns the ID in the path and the mode in the query.
 func (c *call) about() (id, mode string, err error) {
 	if id, err = c.segment("id"); err != nil {
 		return "", "", err
@@ -199,7 +199,7 @@ func (c *call) about() (id, mode string, err error) {
 	return id, mode, err
 }
 
-// oneOf returns a parameter that is one of some words, or "".
+// oneOf returns a query parameter that is empty or one of the words.
 func (c *call) oneOf(name string, words ...string) (string, error) {
 	value := c.QueryParam(name)
 	if value != "" && !slices.Contains(words, value) {
@@ -208,7 +208,7 @@ func (c *call) oneOf(name string, words ...string) (string, error) {
 	return value, nil
 }
 
-// time returns the parameter of a name, the zero time for none.
+// time returns a query parameter as a time, or the zero time if it is missing.
 func (c *call) time(name string) (at time.Time, err error) {
 	if text := c.QueryParam(name); text != "" {
 		if at, err = time.Parse(time.RFC3339, text); err != nil {
@@ -218,7 +218,7 @@ func (c *call) time(name string) (at time.Time, err error) {
 	return at, err
 }
 
-// limit returns how many a page shall have.
+// limit returns the requested size of a page.
 func (c *call) limit() (int, error) {
 	text := c.QueryParam("limit")
 	if text == "" {
@@ -231,15 +231,14 @@ func (c *call) limit() (int, error) {
 	return n, nil
 }
 
-// Page is a part of a list.
+// Page is a page of a list.
 type Page[T any] struct {
 	Items []T `json:"items"`
-	// Next is the cursor of the page behind this one, left out at the end.
+	// Next is the cursor of the next page. It is absent on the last page.
 	Next string `json:"next,omitempty"`
 }
 
-// page makes a page of found, which has one item more than limit where the list goes on. at is the cursor behind an
-// item.
+// page returns a page of found, which has limit+1 items if another page follows. at returns the cursor after an item.
 func page[T any](found []T, limit int, at func(T) string) Page[T] {
 	p := Page[T]{Items: found}
 	if len(found) > limit {
@@ -251,12 +250,12 @@ func page[T any](found []T, limit int, at func(T) string) Page[T] {
 	return p
 }
 
-// wrong says that a request cannot be understood.
+// wrong returns the problem of an invalid request.
 func wrong(format string, args ...any) error {
 	return problem(http.StatusBadRequest, "invalid", format, args...)
 }
 
-// tooLarge reports whether a body was longer than it may be.
+// tooLarge reports whether the body exceeded the maximum size.
 func tooLarge(err error) bool {
 	_, is := errors.AsType[*http.MaxBytesError](err)
 	return is

@@ -11,5 +11,5 @@ import (
 //go:embed openapi.yaml
 var Document []byte
 
-// asJSON is the document in JSON, which more programs read.
+// asJSON converts the document to JSON.
 func asJSON(document []byte) ([]byte, error) { return yaml.YAMLToJSON(document) }

@@ -12,14 +12,15 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// jobFields are what the body of a job may have beside the criteria of its events, [operator.Criteria].
+// jobFields lists the fields in the body of a job. The criteria of its events, [operator.Criteria], are accepted as
+// well.
 var jobFields = []string{"verb", "why", "effect", "reference", "rate", "count", "pending"}
 
-// defaultRate is in events a second.
+// defaultRate is the default rate in events per second.
 const defaultRate = "5"
 
-// startJob decides about all events that pass a filter, as a job, or says what that would do. Nobody decides about
-// another number of events than they have seen: the body has it.
+// startJob starts a job that decides about all events that match a filter, or previews it. The body must contain the
+// number of events that the person has seen. If the number has changed, the job is rejected.
 func (c *call) startJob() error {
 	dry, err := c.oneOf("dry_run", "true", "false")
 	if err != nil {
@@ -45,7 +46,7 @@ func (c *call) startJob() error {
 		return err
 	}
 	known := false
-	if request != "" { // a repeated request is about the events of the first
+	if request != "" { // a repeated request is about the events of the first one
 		_, err := job.New(c.Operator.DB).Get(c.ctx(), request)
 		known = err == nil
 	}
@@ -65,7 +66,7 @@ func (c *call) startJob() error {
 	return c.JSON(http.StatusOK, made)
 }
 
-// jobOf reads a job with its events: the job of the first person, if the second one confirms it.
+// jobOf parses a job with its events. If a second person confirms it, it returns the job of the first person.
 func (c *call) jobOf(given map[string]string) (*operator.NewJob, error) {
 	id, confirms := given["pending"]
 	if !confirms {
@@ -83,7 +84,7 @@ func (c *call) jobOf(given map[string]string) (*operator.NewJob, error) {
 	return operator.ConfirmedJob(c.ctx(), c.Operator.DB, id)
 }
 
-// newJob reads a job, without its events.
+// newJob parses a job without its events.
 func newJob(given map[string]string) (*operator.NewJob, error) {
 	j := &operator.NewJob{Job: job.Job{Action: given["verb"], Effect: given["effect"], Reference: given["reference"],
 		Filter: map[string]string{}}}
@@ -96,7 +97,7 @@ func newJob(given map[string]string) (*operator.NewJob, error) {
 	if v == nil || len(v.Many) == 0 {
 		return nil, wrong("verb: %.40q cannot be about many events", j.Action)
 	}
-	j.Rate, _ = strconv.ParseFloat(cmp.Or(given["rate"], defaultRate), 64) // 0 for what is no number
+	j.Rate, _ = strconv.ParseFloat(cmp.Or(given["rate"], defaultRate), 64) // 0 if it is not a number
 	if err := v.CheckMany(given["status"], j.Rate); err != nil {
 		return nil, wrong("%s", err)
 	}

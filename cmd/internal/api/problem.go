@@ -12,26 +12,27 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 )
 
-// Problem is why a request was not done: RFC 9457, with type about:blank. Detail has the words of the command line.
+// Problem is the reason why a request failed, by RFC 9457 with type about:blank. Detail is the message of the command
+// line.
 type Problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
-	// Code is for programs: it does not change.
+	// Code identifies the problem for programs and never changes.
 	Code string `json:"code"`
-	// Choices work as the target stands now.
+	// Choices lists the decisions that the current state of the target allows.
 	Choices []Choice `json:"choices,omitempty"`
-	// Candidates are the receipts that have the ID: give that of one.
+	// Candidates lists the receipts that match the ID. Repeat the request with one of them.
 	Candidates []string `json:"candidates,omitempty"`
 }
 
 func (p *Problem) Error() string { return p.Detail }
 
-// Choice is something that can be done: as a command, and as a request where the API takes that.
+// Choice is a possible decision: a command, and a request if the API has a route for it.
 type Choice struct {
 	Command []string `json:"command"`
 	Does    string   `json:"does"`
-	// Post is the path, and Body goes with it. REASON and the like in it stand for words of yours.
+	// Post is the path of the request, and Body its body. Replace placeholders such as REASON.
 	Post string            `json:"post,omitempty"`
 	Body map[string]string `json:"body,omitempty"`
 }
@@ -40,17 +41,17 @@ func problem(status int, code, format string, args ...any) *Problem {
 	return &Problem{Status: status, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// retryAfter is in seconds.
+// retryAfter is the Retry-After header in seconds.
 const retryAfter = "2"
 
-// statuses are those of faults, by their kind.
+// statuses maps the kinds of faults to HTTP statuses.
 var statuses = map[operator.FaultKind]int{
 	operator.Invalid: http.StatusBadRequest, operator.Unknown: http.StatusNotFound,
 	operator.Ambiguous: http.StatusConflict, operator.Forbidden: http.StatusForbidden,
 	operator.Later: http.StatusServiceUnavailable, operator.Reused: http.StatusUnprocessableEntity,
 }
 
-// problemOf says what an error is to who asked; nil for one that is a fault of ours.
+// problemOf returns the problem for an error of the caller. It returns nil for an internal error.
 func problemOf(err error) *Problem {
 	if p, is := errors.AsType[*Problem](err); is {
 		return p
@@ -75,7 +76,7 @@ func problemOf(err error) *Problem {
 	return nil
 }
 
-// fail answers with the problem that an error is.
+// fail writes the problem of an error.
 func (c *call) fail(err error) error {
 	p := problemOf(err)
 	h := c.Response().Header()
@@ -103,7 +104,7 @@ func (c *call) fail(err error) error {
 	return c.Blob(p.Status, "application/problem+json", encoded)
 }
 
-// choiceOf adds the request that a choice is, where a verb decides it.
+// choiceOf adds the API request of a choice that is a decision.
 func choiceOf(c operator.Choice) Choice {
 	made := Choice{Command: c.Command, Does: c.Does}
 	if c.Decision == nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// reading are the routes that change nothing.
+// reading returns the routes that only read.
 func reading() []route {
 	get := func(path string, serve func(*call) error, query ...string) route {
 		return route{http.MethodGet, path, readers, query, serve}
@@ -62,7 +62,7 @@ func reading() []route {
 	}
 }
 
-// answer serves what read returns as JSON.
+// answer returns a handler that writes the result of read as JSON.
 func answer[T any](read func(*call) (T, error)) func(*call) error {
 	return func(c *call) error {
 		v, err := read(c)
@@ -128,10 +128,10 @@ func (c *call) event() (*operator.Evidence, error) {
 	return c.Operator.Examine(c.ctx(), id)
 }
 
-// Payload is what came in with an event: masked, or whole where somebody has revealed it.
+// Payload is the payload of an event, masked or complete.
 type Payload struct {
 	*operator.Body
-	// JSON is the payload. Bytes has one that is no JSON; neither has one that cannot be masked.
+	// JSON is a payload in JSON, and Bytes any other payload. Both are absent if the payload cannot be masked.
 	JSON  json.RawMessage `json:"payload,omitempty"`
 	Bytes []byte          `json:"payload_base64,omitempty"`
 }
@@ -190,8 +190,7 @@ func (c *call) tasks() (p Page[account.Task], err error) {
 	return page(found, limit, func(t account.Task) string { return t.Mode + "/" + t.Kind + "/" + t.Object }), err
 }
 
-// unclaimed lists the money that is not booked, the oldest first. A claim takes an object off the list, so it has no
-// cursor.
+// unclaimed lists unassigned money, oldest first. The list has no cursor, because assigned objects leave it.
 func (c *call) unclaimed() (p Page[billing.Money], err error) {
 	mode, err := c.oneOf("mode", "live", "test")
 	if err != nil {
@@ -239,7 +238,7 @@ func (c *call) job() (*operator.JobDetails, error) {
 	return c.Operator.ShowJob(c.ctx(), id, only, limit)
 }
 
-// numbered returns how many a page of numbered rows shall have, and the number behind which it begins, 0 for the first.
+// numbered returns the size of a page and the number of the last row before it, or 0 for the first page.
 func (c *call) numbered() (limit int, olderThan int64, err error) {
 	if at := c.QueryParam("cursor"); at != "" {
 		if olderThan, err = strconv.ParseInt(at, 10, 64); err != nil || olderThan < 1 {
@@ -264,5 +263,5 @@ func (c *call) audit() (p Page[audit.Row], err error) {
 	return page(found, limit, func(r audit.Row) string { return strconv.FormatInt(r.ID, 10) }), err
 }
 
-// routes are all routes.
+// routes returns all routes.
 func routes() []route { return slices.Concat(reading(), deciding()) }

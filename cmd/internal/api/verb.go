@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/parameter"
 )
 
-// deciding are the routes of the verbs.
+// deciding returns the routes of the verbs.
 func deciding() []route {
 	all := []route{{http.MethodPost, "/jobs", readers, []string{"dry_run"}, (*call).startJob}}
 	for _, v := range operator.Verbs() {
@@ -22,8 +22,8 @@ func deciding() []route {
 	return all
 }
 
-// verbPath is the path of a verb: "events retry" is /events/{id}/retry, and "pause sink" /sinks/{id}/pause. It returns
-// "" for a verb that decides about what a command has shown before.
+// verbPath returns the path of a verb. "events retry" has /events/{id}/retry, and "pause sink" /sinks/{id}/pause. A
+// verb that needs an earlier comparison, such as reconcile, has no route and returns "".
 func verbPath(v operator.Verb) string {
 	switch v.Name {
 	case operator.VerbReveal:
@@ -47,7 +47,7 @@ func verbPath(v operator.Verb) string {
 	}
 }
 
-// decide decides, or says what that would do.
+// decide makes a decision or previews it.
 func (c *call) decide(v operator.Verb) error {
 	target, err := c.segment("id")
 	if err != nil {
@@ -83,13 +83,13 @@ func (c *call) decide(v operator.Verb) error {
 	return c.JSON(http.StatusOK, made)
 }
 
-// RefusedRequest is a refused request, whole.
+// RefusedRequest is a complete rejected request.
 type RefusedRequest struct {
 	*operator.Rejection
 	Body []byte `json:"body_base64"`
 }
 
-// shown is a result of a verb as the API has it: bytes that people look at, programs get.
+// shown converts the result of a verb for the API. Programs get bytes where people get text.
 func shown(result any) any {
 	switch r := result.(type) {
 	case *operator.Body:
@@ -100,7 +100,7 @@ func shown(result any) any {
 	return result
 }
 
-// body reads the body, an object of strings with these names.
+// body parses the request body: an object of strings with the known names.
 func (c *call) body(known ...string) (given map[string]string, err error) {
 	body, err := io.ReadAll(c.Request().Body)
 	switch {
@@ -111,7 +111,7 @@ func (c *call) body(known ...string) (given map[string]string, err error) {
 	}
 	if kind, _, _ := mime.ParseMediaType(c.Request().Header.Get("Content-Type")); len(body) > 2 &&
 		kind != "application/json" {
-		// A form of another site sends no JSON.
+		// Requiring JSON prevents cross-site requests by forms.
 		return nil, problem(http.StatusUnsupportedMediaType, "no_json", "send the body as application/json")
 	}
 	if given, err = (parameter.Rule{Known: known}).Object(body); err != nil {
@@ -120,7 +120,7 @@ func (c *call) body(known ...string) (given map[string]string, err error) {
 	return given, nil
 }
 
-// arguments reads the body: why, and the flags of the verb by their names.
+// arguments parses the body: why, and the flags of the verb by name.
 func (c *call) arguments(v operator.Verb, d *operator.Decision, dry bool) error {
 	known := []string{"why"}
 	if v.Confirmable() {

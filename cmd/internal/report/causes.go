@@ -28,13 +28,13 @@ import (
 )
 
 const (
-	// live is the mode whose causes may be pages.
+	// live is the only mode with causes that are pages.
 	live = "live"
-	// minutes is how times are written.
+	// minutes is the format of times.
 	minutes = "2006-01-02 15:04 MST"
 )
 
-// For how long something lasts before people are told.
+// How long each condition lasts before it is notified.
 const (
 	outFor       = 2 * time.Minute
 	unstartedFor = 5 * time.Minute
@@ -42,20 +42,20 @@ const (
 	untakenFor   = 15 * time.Minute
 	doubtfulFor  = time.Hour
 	idleFor      = 7 * 24 * time.Hour
-	// recent is how long something that does not last counts as news.
+	// recent is how long a single occurrence is notified.
 	recent = 24 * time.Hour
-	// dueSoon is when a task that is not done becomes a page.
+	// dueSoon is the time before its deadline at which an open task becomes a page.
 	dueSoon = 24 * time.Hour
 )
 
-// causes reads what people are told.
+// causes reads the conditions that people are notified about.
 type causes struct {
 	*operator.Operator
 	cfg *config.Config
 	now time.Time
 }
 
-// Causes returns what people are to be told now, and the kinds that could not be read.
+// Causes returns the current conditions, and the kinds of conditions that could not be read.
 func Causes(ctx context.Context, cfg *config.Config, o *operator.Operator) (found []notice.Cause,
 	unread map[string]error) {
 	c := causes{o, cfg, time.Now()}
@@ -78,7 +78,7 @@ func Causes(ctx context.Context, cfg *config.Config, o *operator.Operator) (foun
 	return found, unread
 }
 
-// pages is a page where live customers are concerned.
+// pages returns the severity page if page is set and the mode is live. Otherwise it returns ticket.
 func pages(page bool, mode string) notice.Severity {
 	if page && mode == live {
 		return notice.Page
@@ -86,10 +86,11 @@ func pages(page bool, mode string) notice.Severity {
 	return notice.Ticket
 }
 
-// many dead letters of one reason, where not even one is financial, say that a sink or a deployment is broken.
+// many is a number of dead letters with one reason that indicates a broken sink or deployment, even without money in
+// any.
 const many = 10
 
-// parked is the events that wait for a person, but for those with an effect in doubt: they are told by that.
+// parked returns the parked events. Events with an uncertain effect are part of uncertain.
 func (c causes) parked(ctx context.Context) (list []notice.Cause, err error) {
 	found, err := timeline.ReadParked(ctx, c.DB, c.cfg.Notify.FinancialLike())
 	for _, p := range found {
@@ -122,7 +123,7 @@ func (c causes) parked(ctx context.Context) (list []notice.Cause, err error) {
 	return list, err
 }
 
-// unstarted is the events whose workflow does not start.
+// unstarted returns the events that wait too long for the start of their workflow.
 func (c causes) unstarted(ctx context.Context) (list []notice.Cause, err error) {
 	waiting, err := receipt.NewReader(c.DB).Backlog(ctx)
 	if err != nil || waiting.Oldest == nil || c.now.Sub(*waiting.Oldest) < unstartedFor {
@@ -135,10 +136,10 @@ func (c causes) unstarted(ctx context.Context) (list []notice.Cause, err error) 
 	}}, nil
 }
 
-// onboarding is the kind of the task to welcome an account.
+// onboarding is the kind of task to welcome an account.
 const onboarding = "onboarding"
 
-// sources are those that have fallen silent.
+// sources returns the sources that have stopped delivering.
 func (c causes) sources(ctx context.Context) (list []notice.Cause, err error) {
 	silent, err := receipt.Silent(ctx, c.DB, slices.Collect(maps.Keys(c.cfg.Sources)))
 	for _, s := range silent {
@@ -152,7 +153,7 @@ func (c causes) sources(ctx context.Context) (list []notice.Cause, err error) {
 	return list, err
 }
 
-// endpoints returns the findings of the last looks at the sources' endpoints.
+// endpoints returns the findings of the last check of each source's endpoint.
 func (c causes) endpoints(ctx context.Context) (list []notice.Cause, err error) {
 	all, err := Endpoints(ctx, c.cfg, c.DB)
 	for _, e := range all {
@@ -178,7 +179,7 @@ func (c causes) endpoints(ctx context.Context) (list []notice.Cause, err error) 
 	return list, err
 }
 
-// failing are the sources whose deliveries we fail to take, from when their providers have come half of the way.
+// failing returns the sources with failed deliveries that are halfway to being disabled by their provider.
 func (c causes) failing(ctx context.Context) (list []notice.Cause, err error) {
 	all, err := Countdowns(ctx, c.cfg, c.DB)
 	for _, f := range all {
@@ -194,14 +195,14 @@ func (c causes) failing(ctx context.Context) (list []notice.Cause, err error) {
 	return list, err
 }
 
-// Endpoints returns those of the sources that are watched.
+// Endpoints returns the endpoints of the sources that pawl watches.
 func Endpoints(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]endpoint.Endpoint, error) {
 	unwatched := func(name string) bool { return !cfg.Watches(name) }
 	return endpoint.All(ctx, db, slices.DeleteFunc(slices.Collect(maps.Keys(cfg.Sources)), unwatched))
 }
 
-// tasks are those of live accounts, told once for each price and connected account, and for each other kind. A review
-// is told with its event.
+// tasks returns the open tasks in live mode, one row per price, per connected account, and per other kind. The cause
+// parked covers reviews.
 func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
 	counts, err := account.CountTasks(ctx, c.DB, true)
 	for _, t := range counts {
@@ -236,14 +237,14 @@ func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
 	return list, err
 }
 
-// pending is the decisions that wait for a second person, told once for each verb. One that has lapsed waits no more.
+// pending returns the decisions that wait for a second person, by verb. It ignores expired ones.
 func (c causes) pending(ctx context.Context) (list []notice.Cause, err error) {
 	waiting, err := pending.List(ctx, c.DB)
 	byVerb := map[string][]pending.Decision{}
 	for _, p := range waiting {
 		byVerb[p.Does()] = append(byVerb[p.Does()], p)
 	}
-	for verb, of := range byVerb { // the oldest first
+	for verb, of := range byVerb { // oldest first
 		cause := notice.Cause{Name: verb, Severity: notice.Ticket, Since: of[0].AskedAt, Count: len(of),
 			What: fmt.Sprintf("a second person is to decide: %s of %s, the first until %s", verb,
 				output.Plural(len(of), "target"), of[0].Until.UTC().Format(minutes)),
@@ -261,10 +262,10 @@ func (c causes) pending(ctx context.Context) (list []notice.Cause, err error) {
 	return list, err
 }
 
-// inDoubt is the reason of an event with an effect that nobody knows of whether it happened.
+// inDoubt is the reason code of an event with an uncertain effect.
 const inDoubt = "effect_uncertain"
 
-// uncertain is the effects that nobody knows of whether they happened.
+// uncertain returns the effects with an unknown outcome.
 func (c causes) uncertain(ctx context.Context) (list []notice.Cause, err error) {
 	found, err := ledger.Doubtful(ctx, c.DB, doubtfulFor)
 	for _, d := range found {
@@ -278,7 +279,7 @@ func (c causes) uncertain(ctx context.Context) (list []notice.Cause, err error) 
 	return list, err
 }
 
-// sinks are those that have been out for a while. One that was taken out of the file is left out.
+// sinks returns the configured sinks with a breaker that has been open for a while.
 func (c causes) sinks(ctx context.Context) (list []notice.Cause, err error) {
 	breakers, err := breaker.New(c.DB).All(ctx)
 	served := c.cfg.Served()
@@ -299,7 +300,7 @@ func (c causes) sinks(ctx context.Context) (list []notice.Cause, err error) {
 	return list, err
 }
 
-// subscribers are those that do not take their news.
+// subscribers returns the subscribers that have been rejecting published events for a while.
 func (c causes) subscribers(ctx context.Context) (list []notice.Cause, err error) {
 	untaken, err := outbox.New(c.DB).Refused(ctx)
 	for _, u := range untaken {
@@ -316,7 +317,7 @@ func (c causes) subscribers(ctx context.Context) (list []notice.Cause, err error
 	return list, err
 }
 
-// meanings are those that workers propose, and a switch to another one.
+// meanings returns the meanings that workers propose, and a recent switch to another meaning.
 func (c causes) meanings(ctx context.Context) (list []notice.Cause, err error) {
 	proposals, err := billing.Proposals(ctx, c.DB)
 	if err != nil {
@@ -331,7 +332,7 @@ func (c causes) meanings(ctx context.Context) (list []notice.Cause, err error) {
 	known, err := billing.Meanings(ctx, c.DB)
 	if err != nil || len(known) == 0 || !known[0].InForce || c.now.Sub(*known[0].Since) > recent ||
 		!slices.ContainsFunc(known[1:], func(m billing.Meaning) bool { return m.Since != nil }) {
-		return list, err // the first one changes nothing
+		return list, err // the first meaning is no switch
 	}
 	now := known[0]
 	cause.Name, cause.Since, cause.Once = fmt.Sprintf("switched:%s:%d", now.Hash, now.Since.Unix()), *now.Since, true
@@ -339,10 +340,10 @@ func (c causes) meanings(ctx context.Context) (list []notice.Cause, err error) {
 	return append(list, cause), nil
 }
 
-// mostJobs is how many of the newest jobs are looked at.
+// mostJobs is the number of newest jobs that are checked.
 const mostJobs = 50
 
-// jobs are those that ended with failures.
+// jobs returns the jobs that ended with failures.
 func (c causes) jobs(ctx context.Context) (list []notice.Cause, err error) {
 	newest, err := job.New(c.DB).List(ctx, mostJobs, "")
 	for _, j := range newest {

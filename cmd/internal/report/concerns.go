@@ -27,32 +27,32 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Concern is something that a person should know of, and that no event shows.
+// Concern is a current problem that no event shows.
 type Concern struct {
-	// The kind, What, is "paused", "refused", "subscriber", "meaning", "untold", "endpoint", "failing", "unconsumed",
-	// "repeated", "unclaimed", "unmapped", "schedule" or "workers". Name says which one.
+	// What is the kind: "paused", "refused", "subscriber", "meaning", "untold", "endpoint", "failing", "unconsumed",
+	// "repeated", "unclaimed", "unmapped", "schedule" or "workers". Name is the subject.
 	What string `json:"what"`
 	Name string `json:"name"`
-	// Since is nil where nobody knows it.
+	// Since is the start of the problem. It is absent if the start is unknown.
 	Since *time.Time `json:"since,omitempty"`
 	Says  string     `json:"says"`
-	// Command goes on from here, without the name of the program.
+	// Command is the next pawl command, without the name of the program.
 	Command string `json:"command"`
 }
 
 const (
-	// recently is how far back refused deliveries count.
+	// recently is the period in which rejected deliveries count.
 	recently = time.Hour
-	// unworked is how long an event may wait before its workers are asked for. A healthy run takes milliseconds.
+	// unworked is how long an event may wait before pawl checks for workers. A healthy run takes milliseconds.
 	unworked = time.Minute
-	// untoldFor is how long a message to people may be on its way.
+	// untoldFor is how long the delivery of a notification may take.
 	untoldFor = time.Minute
-	// askTemporal bounds the question, so that a Temporal that is down does not hold up everything else.
+	// askTemporal is the timeout of the query. It keeps the report fast if Temporal is unavailable.
 	askTemporal = 3 * time.Second
 )
 
-// Concerns returns the concerns of each kind. Refused deliveries count for an hour. Concerns asks Temporal for workers
-// only if an event has waited for longer than a minute.
+// Concerns returns the current problems of each kind. Rejected deliveries count for an hour. It queries Temporal for
+// workers only if an event has waited for longer than a minute.
 func Concerns(ctx context.Context, cfg *config.Config, o *operator.Operator,
 	waiting []timeline.Cause) ([]Concern, error) {
 	concerns := []Concern{}
@@ -116,8 +116,8 @@ func Concerns(ctx context.Context, cfg *config.Config, o *operator.Operator,
 	return concerns, nil
 }
 
-// sources returns the money that is not booked, the lasting faults of endpoints, the sources whose deliveries we fail
-// to take, and the sources that keep delivering parked events.
+// sources returns unassigned money, lasting faults of endpoints, sources with failed deliveries, and sources that keep
+// delivering parked events.
 func sources(ctx context.Context, cfg *config.Config, o *operator.Operator) (concerns []Concern, err error) {
 	if concerns, err = unbooked(ctx, cfg, o); err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func sources(ctx context.Context, cfg *config.Config, o *operator.Operator) (con
 	return concerns, err
 }
 
-// schedules returns those that a person should look at, none where Temporal does not answer.
+// schedules returns the schedules that need attention. It returns none if Temporal is unavailable.
 func schedules(ctx context.Context, o *operator.Operator) (concerns []Concern) {
 	temporal, ok := o.Temporal.(Scheduler)
 	if !ok || len(o.Places[operator.Source]) == 0 {
@@ -167,7 +167,7 @@ func schedules(ctx context.Context, o *operator.Operator) (concerns []Concern) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTemporal)
 	defer cancel()
-	all, _ := Schedules(ctx, temporal, o.TaskQueue) // what else is wrong with Temporal is told by its events
+	all, _ := Schedules(ctx, temporal, o.TaskQueue) // events that wait report an unavailable Temporal
 	for _, s := range all {
 		if says := s.Wants(); says != "" {
 			command := "doctor"
@@ -180,7 +180,7 @@ func schedules(ctx context.Context, o *operator.Operator) (concerns []Concern) {
 	return concerns
 }
 
-// Resumable is the target of a pause as `pawl resume` takes it.
+// Resumable returns the target of a pause in the form that `pawl resume` accepts.
 func Resumable(kind pause.Kind, name string) string {
 	if consumer, ok := strings.CutPrefix(name, workflows.SinkConsumers+":"); ok && kind == pause.Sink {
 		return operator.Consumer + " " + operator.ShellWord(consumer)
@@ -188,13 +188,13 @@ func Resumable(kind pause.Kind, name string) string {
 	return string(kind) + " " + operator.ShellWord(name)
 }
 
-// polled is what tells who polls a task queue; a client.Client.
+// polled is the part of client.Client that lists the pollers of a task queue.
 type polled interface {
 	DescribeTaskQueue(ctx context.Context, queue string,
 		kind enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error)
 }
 
-// nobodyWorks says why no worker takes the events. It returns "" if one does.
+// nobodyWorks returns the reason why no worker processes the events, or "" if one does.
 func nobodyWorks(ctx context.Context, o *operator.Operator) string {
 	switch worked, err := worked(ctx, o); {
 	case err != nil:
@@ -205,7 +205,7 @@ func nobodyWorks(ctx context.Context, o *operator.Operator) string {
 	return "nobody works on the task queue: start pawl worker, or pawl ingress --worker"
 }
 
-// worked reports whether a worker takes the events. The error says that Temporal does not answer.
+// worked reports whether a worker polls the task queue. It returns an error if Temporal is unavailable.
 func worked(ctx context.Context, o *operator.Operator) (bool, error) {
 	queues, ok := o.Temporal.(polled)
 	if !ok {
@@ -219,10 +219,10 @@ func worked(ctx context.Context, o *operator.Operator) (bool, error) {
 	}), err
 }
 
-// QuietPoller is how long a worker that runs may not have been heard of: its polls last a minute.
+// QuietPoller is how old the last poll of a running worker can be. A poll lasts up to a minute.
 const QuietPoller = 90 * time.Second
 
-// TemporalSays is an error of Temporal's in a line.
+// TemporalSays returns Temporal's error on one line.
 func TemporalSays(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || serviceerror.ToStatus(err).Code() == codes.DeadlineExceeded {
 		return "it gave no answer in time"

@@ -13,23 +13,25 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Countdown is a source whose deliveries we fail to take. Its provider gives up on it after so many, or so long.
+// Countdown is a source with failed deliveries. Its provider disables the endpoint after a number of failures or a
+// time.
 type Countdown struct {
 	Source   string
 	Failures int
 	Since    time.Time
-	// Share is how far the provider has come: 1 where it gives up, 0 where nobody knows when it does.
+	// Share is the progress towards that, from 0 to 1. It is 0 if the limit is unknown.
 	Share float64
 	Says  string
 }
 
-// People are told from the first of these shares on, and woken from the second on: GitLab's third failure of four.
+// The shares at which a ticket and a page are sent. GitLab disables an endpoint after four failures, so the page is
+// sent at the third.
 const (
 	GivesUpSoon = 0.5
 	GivesUpNow  = 0.75
 )
 
-// Countdowns returns the sources whose last delivery we failed to take.
+// Countdowns returns the sources with a failed last delivery.
 func Countdowns(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (all []Countdown, err error) {
 	failing, err := receipt.Failing(ctx, db, slices.Collect(maps.Keys(cfg.Sources)))
 	for _, f := range failing {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// repeated returns the sources whose providers keep delivering parked events.
+// repeated returns the sources that keep delivering parked events.
 func (c causes) repeated(ctx context.Context) (list []notice.Cause, err error) {
 	found, err := receipt.ReadRepeated(ctx, c.DB)
 	for _, r := range found {

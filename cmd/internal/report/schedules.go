@@ -15,22 +15,22 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Schedule is how a schedule of pawl's stands in Temporal.
+// Schedule is the state of a schedule of pawl in Temporal.
 type Schedule struct {
-	// Name is that of its ID, behind the task queue's.
+	// Name is the schedule's ID without the task queue.
 	Name string
-	// Paused is set where a person has paused it, with a note.
+	// Paused is set if a person has paused the schedule. Note is that person's note.
 	Paused bool
 	Note   string
-	// Last is when it last ran, nil for never, and Came what of that. Failed is set where the run did not end well.
+	// Last is the time of the last run, or nil, and Came its result. Failed is set if that run failed.
 	Last   *time.Time
 	Came   workflows.ScheduledResult
 	Failed bool
-	// Next is when it runs again, nil where it does not.
+	// Next is the time of the next run. It is nil if none is planned.
 	Next *time.Time
 }
 
-// Wants says what a person should do about the schedule, "" for nothing.
+// Wants returns the reason why a person should look at the schedule, or "".
 func (s Schedule) Wants() string {
 	switch {
 	case s.Paused:
@@ -43,7 +43,7 @@ func (s Schedule) Wants() string {
 	return ""
 }
 
-// Scheduler is what tells of schedules; a client.Client.
+// Scheduler is the part of client.Client that reads schedules.
 type Scheduler interface {
 	ScheduleClient() client.ScheduleClient
 	GetWorkflow(ctx context.Context, workflowID, runID string) client.WorkflowRun
@@ -77,7 +77,7 @@ func Schedules(ctx context.Context, c Scheduler, queue string) (found []Schedule
 	return found, err
 }
 
-// read reads what a run came to. One that Temporal does not keep any more came to nothing that is known.
+// read reads the result of a run. The result stays empty if Temporal no longer stores the run.
 func (s *Schedule) read(ctx context.Context, c Scheduler, run *client.ScheduleWorkflowExecution) {
 	if run == nil {
 		return

@@ -14,28 +14,30 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Sink is one sink as `pawl sinks` shows it.
+// Sink is the state of a sink, as in `pawl sinks`.
 type Sink struct {
-	// Name has ":live" or ":test" at its end where the sink is per mode; a consumer's begins with "consumers:".
+	// Name ends with ":live" or ":test" if the sink is configured per mode. The name of a consumer begins with
+	// "consumers:".
 	Name string `json:"name"`
-	// State is "in", "out" or "paused".
+	// State is "in", "out" or "paused". A sink is out while its circuit breaker is open.
 	State string `json:"state"`
-	// Since is when it was last out, or is, or since when it is paused; null for one that never was.
+	// Since is the start of the state "out" or "paused", or of the last time that the sink was out. It is null if it
+	// never was.
 	Since *time.Time `json:"since"`
-	// Reason says why it is out, or who has paused it and why, Probes how often it was tried since, Waiting how many
-	// runs wait for it.
+	// Reason is the cause of the state: the error, or the person and the reason of the pause. Probes counts the
+	// attempts since the breaker opened. Waiting counts the runs that wait for the sink.
 	Reason  string `json:"reason"`
 	Probes  int    `json:"probes"`
 	Waiting int    `json:"waiting"`
-	// Places is how many effects are in flight at once, from each worker process.
+	// Places is the maximum number of concurrent effects per worker process.
 	Places int `json:"places"`
-	// Median and Most are how long its calls took that had an answer, in seconds: half of them at most Median, 19 of 20
-	// at most Most. They are nil where nobody has asked, or none was of late, and for consumers.
+	// Median and Most are the 50th and the 95th percentile of the durations of calls with a response, in seconds. They
+	// are null for consumers, without recent calls, and in reports that do not measure them.
 	Median *float64 `json:"median_seconds"`
 	Most   *float64 `json:"p95_seconds"`
 }
 
-// TimedSinks is [ReadSinks] with how long calls took.
+// TimedSinks is [ReadSinks] with the durations of calls.
 func TimedSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Sink, error) {
 	sinks, err := ReadSinks(ctx, cfg, db)
 	if err != nil {
@@ -62,7 +64,7 @@ func TimedSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Si
 	return sinks, err
 }
 
-// ReadSinks returns the configured sinks and consumers, as they stand.
+// ReadSinks returns the state of the configured sinks and consumers.
 func ReadSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Sink, error) {
 	breakers, err := breaker.New(db).All(ctx)
 	if err != nil {
@@ -79,7 +81,7 @@ func ReadSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Sin
 	return Sinks(cfg.Served(), breakers, pauses, waiting), nil
 }
 
-// Sinks says of every sink how it stands; waiting counts the runs that wait for each.
+// Sinks combines the configured sinks with breakers and pauses. waiting counts the waiting runs per sink.
 func Sinks(sinks []config.Served, breakers []breaker.Breaker, pauses []pause.Pause, waiting map[string]int) []Sink {
 	reports := []Sink{}
 	for _, s := range sinks {

@@ -30,52 +30,53 @@ func Unconsumed(cfg *config.Config) (names []string) {
 	return names
 }
 
-// Source is one source as `pawl sources` shows it.
+// Source is the state of a source, as in `pawl sources`.
 type Source struct {
 	Name     string `json:"name"`
 	Provider string `json:"provider"`
-	// Mode is "" where the provider's events say theirs and both are taken.
+	// Mode is empty if the source accepts both modes and the provider's events contain the mode.
 	Mode string `json:"mode"`
 	Path string `json:"path"`
-	// URL is without user and query, which may hold secrets.
+	// URL omits the user and the query, because they may contain secrets.
 	URL string `json:"url,omitempty"`
-	// Events is the allow-list, empty for every type that has a flow.
+	// Events is the configured list of event types. Empty means every type that has a flow.
 	Events  []string `json:"events"`
 	Relay   []string `json:"relay"`
 	Secrets []Secret `json:"secrets"`
-	// Paused says since when the source's flow is paused, who has paused it and why; "" while it is not. Waiting counts
-	// the events that wait for the end of that.
+	// Paused describes a pause: its start, person and reason. It is empty if the source is not paused. Waiting counts
+	// the events that wait for its end.
 	Paused  string `json:"paused,omitempty"`
 	Waiting int    `json:"waiting"`
-	// LastHour counts the deliveries that were admitted in the last whole hour, LastDay those of the last 24 hours.
+	// LastHour counts the accepted deliveries of the last full hour, and LastDay those in the last 24 hours.
 	LastHour int64 `json:"last_hour"`
 	LastDay  int64 `json:"last_day"`
-	// Refused counts the refusals since yesterday (UTC), by the class of the diagnosis.
+	// Refused counts the rejected deliveries since the start of yesterday (UTC) by class.
 	Refused map[string]int64 `json:"refused"`
-	// Ends is when the source's last secret does, nil for never. Silent says that less comes than was to be expected.
+	// Ends is when the last secret expires, or null if one does not expire. Silent is set if fewer deliveries than
+	// expected arrive.
 	Ends   *time.Time `json:"ends"`
 	Silent string     `json:"silent,omitempty"`
 }
 
-// Secret is one secret: its label, never its value.
+// Secret describes a secret by its label and never contains its value.
 type Secret struct {
 	Label     string     `json:"label"`
 	NotBefore *time.Time `json:"not_before"`
 	NotAfter  *time.Time `json:"not_after"`
 	Active    bool       `json:"active"`
-	// Uses are those within the 90 days until LastUsed.
+	// Uses counts the uses in the 90 days before LastUsed.
 	Uses     int64      `json:"uses"`
 	LastUsed *time.Time `json:"last_used"`
-	// SafeToRemove is set where nothing that is still sent needs the secret; Verdict says why, or why not.
+	// SafeToRemove is set if no sender uses the secret any more. Verdict is the reason for either value.
 	SafeToRemove bool   `json:"safe_to_remove"`
 	Verdict      string `json:"verdict"`
 }
 
-// UnusedFor is when a secret that another has replaced counts as left: twice the longest time that most providers
-// retry, and longer than Stripe signs with an old secret (24 h).
+// UnusedFor is the time after which a replaced secret counts as unused. It is twice the retry period of most providers,
+// and longer than the 24 hours in which Stripe signs with an old secret.
 const UnusedFor = 7 * 24 * time.Hour
 
-// Sources returns the configuration of every source, and says of every secret whether it is in use.
+// Sources returns the configured sources with the use of each secret.
 func Sources(cfg *config.Config, uses []receipt.SecretUse, now time.Time, unused time.Duration) []Source {
 	reports := []Source{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
@@ -102,8 +103,8 @@ func Sources(cfg *config.Config, uses []receipt.SecretUse, now time.Time, unused
 	return reports
 }
 
-// ReadSources returns the configured sources as they stand, with what came to each; unused is [UnusedFor], or another
-// such time.
+// ReadSources returns the configured sources with their traffic. unused is the time after which a replaced secret
+// counts as unused, usually [UnusedFor].
 func ReadSources(ctx context.Context, cfg *config.Config, db *pgxpool.Pool, unused time.Duration) ([]Source, error) {
 	uses, err := receipt.NewReader(db).SecretUses(ctx)
 	if err != nil {
@@ -128,7 +129,7 @@ func ReadSources(ctx context.Context, cfg *config.Config, db *pgxpool.Pool, unus
 	return reports, readTraffic(ctx, reports, cfg, db)
 }
 
-// readTraffic says what came to the sources, which have fallen silent, and when their last secrets end.
+// readTraffic adds to each source its deliveries, its silence, and the end of its last secret.
 func readTraffic(ctx context.Context, reports []Source, cfg *config.Config, db *pgxpool.Pool) error {
 	names := slices.Collect(maps.Keys(cfg.Sources))
 	traffic, err := receipt.ReadTraffic(ctx, db, names)
@@ -154,7 +155,7 @@ func readTraffic(ctx context.Context, reports []Source, cfg *config.Config, db *
 	return err
 }
 
-// fetched says which keys a source without secrets of its own has used: its provider hands them out.
+// fetched lists the keys that a source without configured secrets has used. Its provider publishes them.
 func fetched(used map[string]receipt.SecretUse) []Secret {
 	reports := []Secret{}
 	for _, label := range slices.Sorted(maps.Keys(used)) {
@@ -202,16 +203,16 @@ func secretOf(s config.Secret, all []config.Secret, used map[string]receipt.Secr
 		r.SafeToRemove, r.Verdict = true,
 			fmt.Sprintf("safe to remove: not used since %s, and %s is", Day(u.LastUsed), successor)
 	default:
-		// Nobody knows since when it is configured: it may be the next one, that the provider has not begun to use.
+		// It may be the next secret, which the provider does not use yet. The time of its configuration is unknown.
 		r.Verdict = "never used: keep it if the provider is about to sign with it"
 	}
 	return r
 }
 
-// Day is a date, in UTC.
+// Day formats a date in UTC.
 func Day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// optional is a time, nil for none.
+// optional returns nil for the zero time.
 func optional(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

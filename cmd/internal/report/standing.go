@@ -10,13 +10,13 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// When people are told that the last secret of a source ends, and when they are woken.
+// The times before the last secret expires at which a ticket and a page are sent.
 const (
 	endsSoon = 14 * 24 * time.Hour
 	endsNow  = 24 * time.Hour
 )
 
-// SecretEnds returns when sources have no active secret any more. A source with a secret that does not end is missing.
+// SecretEnds returns when the last secret of each source expires. It omits sources with a secret that does not expire.
 func SecretEnds(cfg *config.Config) map[string]time.Time {
 	ends := map[string]time.Time{}
 	for name, source := range cfg.Sources {
@@ -33,7 +33,7 @@ func SecretEnds(cfg *config.Config) map[string]time.Time {
 	return ends
 }
 
-// secrets are the sources whose last one ends.
+// secrets returns the sources with a last secret that expires soon.
 func (c causes) secrets(context.Context) (list []notice.Cause, err error) {
 	for name, at := range SecretEnds(c.cfg) {
 		left := at.Sub(c.now)
@@ -49,7 +49,7 @@ func (c causes) secrets(context.Context) (list []notice.Cause, err error) {
 	return list, nil
 }
 
-// idle is a task queue on which nobody works. Temporal that does not answer is told by what does not start.
+// idle reports events that wait on a task queue without a worker. The cause unstarted covers an unavailable Temporal.
 func (c causes) idle(ctx context.Context) ([]notice.Cause, error) {
 	open, err := receipt.NewReader(c.DB).Waiting(ctx, nil)
 	count, oldest := 0, 0.0

@@ -13,26 +13,26 @@ import (
 	"github.com/pawlhq/pawl/schema/withheld"
 )
 
-// Status is how pawl stands: all that is wrong, and all that is under way.
+// Status summarizes the current problems and the current work.
 type Status struct {
 	*timeline.Backlog
 	Sinks []Sink `json:"sinks"`
-	// Pending are the decisions that wait for a second person.
+	// Pending lists the decisions that wait for a second person.
 	Pending []pending.Decision `json:"pending"`
-	// Effects say from when the events of each mode have effects, and Withheld counts what is withheld.
+	// Effects lists the start of effects by mode, and Withheld counts the withheld effects.
 	Effects  []withheld.From `json:"effects"`
 	Withheld []withheld.Sum  `json:"withheld"`
-	// Tasks count what a person has to do.
+	// Tasks counts the open tasks of people.
 	Tasks []account.Count `json:"tasks"`
-	// Notices are what people are told.
+	// Notices lists the current notifications.
 	Notices []notice.Notice `json:"notices"`
-	// Concerns are what a person should know of beside events.
+	// Concerns lists the problems that no event shows.
 	Concerns []Concern `json:"concerns"`
-	// Jobs are those that run or are paused.
+	// Jobs lists the running and paused jobs.
 	Jobs []job.Job `json:"jobs"`
 }
 
-// ReadStatus returns how pawl stands now.
+// ReadStatus returns the current status.
 func ReadStatus(ctx context.Context, cfg *config.Config, o *operator.Operator) (*Status, error) {
 	r := new(Status)
 	var err error
