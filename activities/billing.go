@@ -266,11 +266,13 @@ func (b *Billing) askForCurrency(ctx context.Context, tx ledger.Tx, call effect.
 		return err
 	}
 	code := facts[i].Currency()
-	return opening(billing.Task{
+	open := billing.OpenTask(billing.Task{
 		Mode: call.Mode, Kind: billing.TaskCurrency, Object: code, EffectKey: call.Key,
 		Title: "Check the amounts in " + code + ": pawl does not know its minor unit, and books the " +
 			"provider's amounts unchanged",
-	})(ctx, tx)
+	})
+	_, err = tx.Exec(ctx, open.SQL, open.Args...)
+	return err
 }
 
 // paidThere returns the paid amount as the end of the reason to ignore an event of an unmapped account. It returns ""

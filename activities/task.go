@@ -13,7 +13,6 @@ import (
 // Kinds of tasks.
 const (
 	TaskOnboarding = billing.TaskOnboarding // welcome an account on its plan
-	TaskCorrection = "correction"           // decide about the money for a withheld grant
 	TaskReview     = billing.TaskReview     // review a case that no rule decides
 	TaskReconcile  = billing.TaskReconcile  // compare an object with the provider's data
 	TaskRelease    = billing.TaskRelease    // release a workspace without access

@@ -6,10 +6,8 @@ import (
 	"fmt"
 
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
-	"github.com/pawlhq/pawl/schema/ledger"
 )
 
 // Withholding identifies a grant to withhold.
@@ -51,7 +49,7 @@ func WithholdingOfChange(c fold.Change) Withholding {
 }
 
 // WithholdGrant withholds the grant of a subscription or an order as long as its prices and quantities stay the same.
-// It stores a fact and folds the access of the account again. It opens a task about the customer's money. The
+// It stores a fact and folds the access of the account again. The fold opens the task about the customer's money. The
 // result's Value is a fold.Change.
 func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]) (effect.Result, error) {
 	w := in.For
@@ -61,24 +59,7 @@ func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]
 	if err := in.Effect.Check(w.Mode); err != nil {
 		return effect.Result{}, err
 	}
-	task := billing.Task{
-		Mode: w.Mode, Kind: TaskCorrection, Object: w.Object, Account: w.Account, EffectKey: in.Effect.Key,
-		Title: fmt.Sprintf("The grant of %s to %s was withheld: refund it, or fix the cause of the refusal", w.Object, w.Account),
-	}
-	if w.Change == "" {
-		return b.apply(ctx, in.Effect, Facts{Facts: w.facts(in.Effect.Compensates)}, opening(task))
-	}
-	task.Object += ":" + w.Change // one task per refused change, independent of the event
-	task.Title = fmt.Sprintf("The change of %s of %s to %s was refused, and the earlier plan stays: refund the difference, or fix the cause of the refusal", w.Object, w.Account, w.Change)
-	return b.apply(ctx, in.Effect, Facts{Facts: w.facts("")}, opening(task))
-}
-
-func opening(task billing.Task) func(context.Context, ledger.Tx) error {
-	return func(ctx context.Context, tx ledger.Tx) error {
-		open := billing.OpenTask(task)
-		_, err := tx.Exec(ctx, open.SQL, open.Args...)
-		return err
-	}
+	return b.apply(ctx, in.Effect, Facts{Facts: w.facts(in.Effect.Compensates)}, nil)
 }
 
 // facts returns the fact that withholds the grant, or nil if nothing was granted.

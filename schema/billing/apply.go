@@ -139,8 +139,8 @@ func (a *applying) read(ctx context.Context) error {
 	if err := a.tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
-	switch from := a.facts[0].Origin; from {
-	case fact.FromOperator: // a decision of a person has the current time
+	switch from := a.facts[0].Origin; {
+	case from == fact.FromOperator, a.facts[0].Kind == fact.Withheld: // they have the current time
 	default:
 		a.change.Silent = a.policy.Silent || from == fact.FromImport || s.OccurredAt.Before(a.policy.EffectsFrom) ||
 			a.past()

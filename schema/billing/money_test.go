@@ -306,7 +306,7 @@ var moneyCases = []struct {
 		news: "checkout.completed checkout.completed"},
 	{name: "bought once, and withheld",
 		facts: []fact.Fact{sale(20, "complete", "paid"), changed(decided(fact.Withheld, "cs_1", 25, "pro_720h0m0s", 1), func(f *fact.Fact) { f.Decision.Checkout = "cs_1" })},
-		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme 0 refunded 0", suspended}, news: "checkout.completed"},
+		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme 0 refunded 0", suspended, "task correction cs_1: acme open"}, news: "checkout.completed"},
 }
 
 func TestApply_Money_EveryOrder_SameRows(t *testing.T) {

@@ -156,7 +156,7 @@ delete from due t where account = $2 and mode = $1 and why in ('end', 'grace', '
 
 	endTasksOfNoneSQL = `
 with changed as (update tasks t set state = 'cancelled', updated_at = now()
- where mode = $1 and account = $2 and state = 'open' and kind in ('dispute', 'inquiry', 'fraud_warning', 'reconcile')
+ where mode = $1 and account = $2 and state = 'open' and kind in ('dispute', 'inquiry', 'fraud_warning', 'reconcile', 'correction')
    and ` + rowless + outbox.TasksClosed
 )
 

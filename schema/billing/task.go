@@ -151,12 +151,16 @@ changed as (
 
 // settleTaskSQL opens or cancels a task as the facts require. A task that a person has done stays done.
 const settleTaskSQL = wasTask + `
-insert into tasks as t (mode, kind, object, account, state, title, effect_key, due_by) values ($1, $2, $3, $4, $5, $6, $7, $8)
+insert into tasks as t (mode, kind, object, account, state, title, effect_key, due_by, amount, currency) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
     on conflict (mode, kind, object) do update set account = excluded.account, title = excluded.title, effect_key = excluded.effect_key, updated_at = now(),
-       due_by = excluded.due_by, reminded = case when t.due_by = excluded.due_by then t.reminded else 0 end,
+       amount = excluded.amount, currency = excluded.currency, due_by = excluded.due_by, reminded = case when t.due_by = excluded.due_by then t.reminded else 0 end,
        created_at = case when t.state = 'cancelled' and excluded.state = 'open' then now() else t.created_at end,
        taken_by = case t.state when 'cancelled' then '' else t.taken_by end,
        state = case when t.state = 'done' then t.state else excluded.state end` + taskWritten
+
+// reopenDoneSQL lets a task that a person has done open again: an order is refused again, or its refund has failed.
+const reopenDoneSQL = `
+update tasks set state = 'cancelled' where mode = $1 and kind = $2 and object = $3 and state = 'done'`
 
 const askedAccountsSQL = `
 select mode, object from tasks where kind = $1 and state = (select 'open') and object = any($2)

@@ -126,7 +126,8 @@ func Release(ctx context.Context, tx pgx.Tx, mode, receiptID string) error {
 			if err := json.Unmarshal(r.Detail, &t); err != nil {
 				return fmt.Errorf("read %s: %w", r.Key, err)
 			}
-			b.Queue(releaseTaskSQL, mode, t.Kind, t.Object, t.Account, t.Title, t.EffectKey, orNull(t.DueBy))
+			b.Queue(releaseTaskSQL, mode, t.Kind, t.Object, t.Account, t.Title, t.EffectKey, orNull(t.DueBy),
+				t.Amount, t.Currency)
 		}
 	}
 	for _, key := range keys {
@@ -139,5 +140,6 @@ func Release(ctx context.Context, tx pgx.Tx, mode, receiptID string) error {
 }
 
 const releaseTaskSQL = wasTask + `
-insert into tasks as t (mode, kind, object, account, state, title, effect_key, due_by) values ($1, $2, $3, $4, 'open', $5, $6, $7)
+insert into tasks as t (mode, kind, object, account, state, title, effect_key, due_by, amount, currency)
+values ($1, $2, $3, $4, 'open', $5, $6, $7, $8, $9)
     on conflict (mode, kind, object) do nothing` + taskWritten

@@ -60,19 +60,8 @@ func (a *applying) writeObject(b *pgx.Batch, o, was fold.Object) error {
 		columns = append(columns, o.Kind())
 	}
 	b.Queue(sql, append(append([]any{mode, ref.ID, ref.Account, ref.Customer}, columns...), state)...)
-	for _, t := range o.Tasks() {
-		if a.change.Silent && t.State == fold.TaskOpen {
-			if err := a.withhold(t); err != nil {
-				return err
-			}
-			continue
-		}
-		b.Queue(settleTaskSQL, mode, t.Kind, t.Object, t.Account, t.State, t.Title, a.key, orNull(t.DueBy))
-	}
-	if was != nil && len(o.Tasks()) == 0 { // other billing rules never opened a task
-		for _, t := range was.Tasks() {
-			b.Queue(closeTaskSQL, mode, t.Kind, t.Object, fold.TaskCancelled)
-		}
+	if err := a.writeTasks(b, o.Tasks(), tasksOf(was)); err != nil {
+		return err
 	}
 	switch o := o.(type) {
 	case *fold.Subscription:
@@ -103,6 +92,39 @@ func (a *applying) writeObject(b *pgx.Batch, o, was fold.Object) error {
 		}
 	}
 	return nil
+}
+
+// writeTasks opens and cancels the tasks of an object. had are its tasks before.
+func (a *applying) writeTasks(b *pgx.Batch, tasks, had []fold.Task) error {
+	mode := a.subject.Mode
+	for _, t := range tasks {
+		if a.change.Silent && t.State == fold.TaskOpen {
+			if err := a.withhold(t); err != nil {
+				return err
+			}
+			continue
+		}
+		if again := t.Kind == fold.TaskCorrection && t.State == fold.TaskOpen && a.how == normal; again &&
+			!slices.ContainsFunc(had, func(h fold.Task) bool { return h.Kind == t.Kind && h.State == fold.TaskOpen }) {
+			b.Queue(reopenDoneSQL, mode, t.Kind, t.Object)
+		}
+		b.Queue(settleTaskSQL, mode, t.Kind, t.Object, t.Account, t.State, t.Title, a.key, orNull(t.DueBy), t.Amount,
+			t.Currency)
+	}
+	for _, h := range had { // the order is granted again, or other billing rules never opened the task
+		if !slices.ContainsFunc(tasks, func(t fold.Task) bool { return t.Kind == h.Kind }) {
+			b.Queue(closeTaskSQL, mode, h.Kind, h.Object, fold.TaskCancelled)
+		}
+	}
+	return nil
+}
+
+// tasksOf returns the tasks of an object. o may be nil.
+func tasksOf(o fold.Object) []fold.Task {
+	if o == nil {
+		return nil
+	}
+	return o.Tasks()
 }
 
 // welcome cancels the onboarding task of a plan that an object no longer grants, and opens it again with the plan. A

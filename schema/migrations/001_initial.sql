@@ -649,6 +649,9 @@ create table tasks (
     effect_key text        not null,
     -- subscription cancels the task when it ends; '' for none.
     subscription text      not null default '',
+    -- amount is the money that the task is about, in minor units of currency; '' for none.
+    amount     bigint      not null default 0,
+    currency   text        not null default '',
     -- due_by is the deadline, or null.
     due_by     timestamptz,
     -- reminded is the number of hours before the deadline at which the last task.due_soon was published, or 0.
@@ -741,7 +744,7 @@ create view pawl_entries as
 select effect_key as entry, created_at as booked_at, mode, account, kind, object, invoice, amount, tax, currency, cash, reference
   from finance_entries;
 create view pawl_tasks as
-select mode, kind, object, account, state, title, due_by, taken_by, created_at as opened_at, updated_at from tasks;
+select mode, kind, object, account, state, title, amount, currency, due_by, taken_by, created_at as opened_at, updated_at from tasks;
 create view pawl_events as
 select id as receipt, event_id as event, provider, account as provider_account, mode, source, type, object_id as object, occurred_at,
        received_at, status, reason_code, updated_at

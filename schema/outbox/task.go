@@ -10,6 +10,7 @@ select gen_random_uuid(), t.mode, t.object, t.news, coalesce(r.id, '00000000-000
        jsonb_strip_nulls(jsonb_build_object(
            'task', t.kind || ':' || t.mode || ':' || t.object, 'kind', t.kind, 'mode', t.mode, 'object', t.object,
            'account', nullif(t.account, ''), 'state', t.state, 'title', t.title,
+           'amount', nullif(t.amount, 0), 'currency', nullif(t.currency, ''),
            'due_by', to_char(t.due_by at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
            'hours_left', case t.news when 'task.due_soon' then t.reminded end, 'source_event', r.event_id))
   from changed t left join effects e on e.key = t.effect_key left join receipts r on r.id = e.receipt_id`

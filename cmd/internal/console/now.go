@@ -71,7 +71,8 @@ func (s *Server) home(v *visit) error {
 	}
 	for _, t := range r.Tasks {
 		see := "/tasks?" + url.Values{"kind": {t.Kind}, "mode": {t.Mode}}.Encode()
-		row := wrong{Word: "task", Badge: "ask", What: t.Kind, More: output.Plural(t.Tasks, "task") + ", " + t.Mode,
+		row := wrong{Word: "task", Badge: "ask", What: t.Kind,
+			More:  output.Plural(t.Tasks, "task") + tables.InBrackets(operator.Sums(t.Money)) + ", " + t.Mode,
 			Since: since(t.Oldest), Does: button{Label: "see to it", Href: see}, See: see}
 		if t.DueBy != nil {
 			row.More += ", due " + when{*t.DueBy, now}.Relative()

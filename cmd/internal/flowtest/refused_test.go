@@ -19,10 +19,10 @@ func TestJudged_RefusedChange(t *testing.T) {
 	prorate := bill("paid", 10*aDay, "in_2", lines(
 		line("pro", -667, prorated, during(10*aDay, aMonth)), line("enterprise", 2000, prorated, during(10*aDay, aMonth)),
 	), set("billing_reason", "subscription_update"))
-	wants := func(change string, more ...string) []string {
+	wants := func(task string, more ...string) []string {
 		return append([]string{
 			"in_1: acme paid 1000", "booked payment in_1 1000 usd", "mailed receipt-email in_1", "told invoice.paid in_1",
-			"task correction sub_1:" + change + " open",
+			"task correction sub_1 " + task,
 		}, more...)
 	}
 	refused := func(version int) string {
@@ -32,7 +32,7 @@ func TestJudged_RefusedChange(t *testing.T) {
 		{
 			name:    "more seats are refused",
 			events:  append(start("pro", 5), subscription("updated", 10*aDay, "active", items(item("pro", 50)), was("items", list(item("pro", 5))))),
-			want:    wants("pro:50", refused(2), "sub_1: acme active pro 50", "sub_1 grants pro 5", "acme: active pro 5"),
+			want:    wants("open", refused(2), "sub_1: acme active pro 50", "sub_1 grants pro 5", "acme: active pro 5"),
 			inOrder: true, letters: []string{},
 		},
 		{
@@ -40,7 +40,7 @@ func TestJudged_RefusedChange(t *testing.T) {
 			events: append([]happening{
 				subscription("updated", 10*aDay, "active", items(item("pro", 50)), was("items", list(item("pro", 5)))),
 			}, start("pro", 5)...),
-			want:    wants("pro:50", refused(1), "sub_1: acme active pro 50", "sub_1 grants pro 5", "acme: active pro 5"),
+			want:    wants("open", refused(1), "sub_1: acme active pro 50", "sub_1 grants pro 5", "acme: active pro 5"),
 			inOrder: true, letters: []string{},
 		},
 		{
@@ -48,7 +48,7 @@ func TestJudged_RefusedChange(t *testing.T) {
 			events: append(start("pro", 1), upgraded,
 				subscription("updated", 11*aDay, "active", items(item("starter", 1)), was("items", list(item("enterprise", 1))))),
 			inOrder: true,
-			want:    wants("enterprise:1", refused(2), "sub_1: acme active starter 1", "sub_1 grants starter 1", "acme: active starter 1"),
+			want:    wants("cancelled", refused(2), "sub_1: acme active starter 1", "sub_1 grants starter 1", "acme: active starter 1"),
 			letters: []string{"subscription-changed sub_1:v4"},
 		},
 	}
@@ -58,7 +58,7 @@ func TestJudged_RefusedChange(t *testing.T) {
 		}
 		c := judged{
 			name: fmt.Sprint("an upgrade is refused, and its proration was paid, in the order ", order), inOrder: true, letters: []string{},
-			want: wants("enterprise:1",
+			want: wants("open",
 				"sub_1: acme active enterprise 1", "sub_1 grants pro 1", "acme: active pro 1", "in_2: acme paid 1333", "booked payment in_2 1333 usd",
 				"mailed receipt-email in_2", "told invoice.paid in_2", "task onboarding sub_1:enterprise cancelled"),
 		}
@@ -99,6 +99,12 @@ func TestJudged_RefusedPurchase(t *testing.T) {
 	gone.name, gone.events = "a refused purchase ends: no e-mail about the end of access, which there never was", append(cases[0].events[:3:3], ended(aDay, items(item("pro", 1))))
 	gone.want = append([]string{"sub_1: acme canceled pro 1", "told subscription.ended sub_1"}, gone.want[1:]...)
 	cases = append(cases, gone)
+	refunded := cases[0]
+	refunded.name = "a refused purchase is refunded: the task about its money is closed"
+	refunded.events = append(cases[0].events[:3:3], refund("created", aDay, "re_1", "succeeded", "pi_1", 1000))
+	refunded.want = append(slices.DeleteFunc(slices.Clone(cases[0].want), func(line string) bool { return line == "task correction sub_1 open" }),
+		"task correction sub_1 cancelled", "pi_1: acme in_1 1000 refunded 1000", "re_1: acme succeeded 1000", "booked refund re_1 1000 usd", "told refund.succeeded re_1")
+	cases = append(cases, refunded)
 	storm := cases[0]
 	storm.name, storm.inOrder, storm.basil = "a first purchase is refused", false, true
 	judgeWith(t, append(cases, storm), nil, func(r *rig) {

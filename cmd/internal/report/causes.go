@@ -225,12 +225,15 @@ func (c causes) tasks(ctx context.Context) (list []notice.Cause, err error) {
 				output.Plural(t.Tasks, "account"))
 			runbook, name = "unmapped-price", name+":"+t.About
 		}
+		if len(t.Money) > 0 {
+			what += ", " + operator.Sums(t.Money)
+		}
 		if t.DueBy != nil {
 			what += ", due by " + t.DueBy.UTC().Format(minutes)
 			urgent = urgent || t.DueBy.Sub(c.now) < dueSoon
 		}
 		list = append(list, notice.Cause{
-			Name: name, Severity: pages(urgent, t.Mode), What: what, Since: t.Oldest, Count: t.Tasks,
+			Name: name, Severity: pages(urgent, t.Mode), What: what, Since: t.Oldest, Count: t.Tasks, Money: t.Money,
 			Command: command, Runbook: runbook,
 		})
 	}

@@ -40,10 +40,19 @@ func empty(s string) bool { return s == "" }
 
 // Tasks lists people's tasks.
 func Tasks(tasks []account.Task) [][]string {
-	return output.Rows("OPEN TASK|OBJECT|ACCOUNT|MODE|SINCE|DUE BY|EVENT|TAKEN BY|TITLE", tasks,
+	return output.Rows("OPEN TASK|OBJECT|ACCOUNT|MODE|AMOUNT|SINCE|DUE BY|EVENT|TAKEN BY|TITLE", tasks,
 		func(t account.Task) []any {
-			return []any{t.Kind, t.Object, t.Account, t.Mode, t.Since, t.DueBy, t.Event, t.TakenBy, t.Title}
+			return []any{t.Kind, t.Object, t.Account, t.Mode, amountOf(t), t.Since, t.DueBy, t.Event, t.TakenBy,
+				t.Title}
 		})
+}
+
+// amountOf returns the amount of a task, "" without one.
+func amountOf(t account.Task) string {
+	if t.Currency == "" {
+		return ""
+	}
+	return stripe.Money(t.Amount, t.Currency)
 }
 
 // Unclaimed lists money that is not booked.
@@ -246,8 +255,8 @@ func Audit(found []audit.Row) [][]string {
 func TaskHead(t operator.ShownTask) [][]string {
 	head := [][]string{{"task", t.Kind + " of " + t.Object + " (" + t.Mode + ")"}, {"state", t.State},
 		{"title", t.Title}}
-	for _, row := range [][]string{{"account", t.Account}, {"due by", output.Date(t.DueBy)},
-		{"taken by", t.TakenBy}, {"event", t.Event}} {
+	for _, row := range [][]string{{"account", t.Account}, {"amount", amountOf(t.Task)},
+		{"due by", output.Date(t.DueBy)}, {"taken by", t.TakenBy}, {"event", t.Event}} {
 		if row[1] != "" {
 			head = append(head, row)
 		}

@@ -16,8 +16,8 @@ func Status(r *report.Status, now time.Time) [][][]string {
 	parked := output.Rows("PARKED|REASON|EVENTS|OLDEST|MONEY", r.Parked, func(c timeline.Cause) []any {
 		return []any{c.Status, c.ReasonCode, c.Events, output.Age(c.Oldest, now), operator.Sums(c.Money)}
 	})
-	tasks := output.Rows("OPEN TASKS|MODE|TASKS|OLDEST|DUE BY", r.Tasks, func(t account.Count) []any {
-		return []any{t.Kind, t.Mode, t.Tasks, output.Age(t.Oldest, now), t.DueBy}
+	tasks := output.Rows("OPEN TASKS|MODE|TASKS|MONEY|OLDEST|DUE BY", r.Tasks, func(t account.Count) []any {
+		return []any{t.Kind, t.Mode, t.Tasks, operator.Sums(t.Money), output.Age(t.Oldest, now), t.DueBy}
 	})
 	concerns := output.Rows("ALSO|WHICH|FOR|WHAT", r.Concerns, func(c report.Concern) []any {
 		lasts := ""

@@ -1,6 +1,9 @@
 package account
 
-import "github.com/pawlhq/pawl/schema/outbox"
+import (
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/outbox"
+)
 
 // findSQL takes the modes to look in, since the keys of most tables begin with it.
 const findSQL = `
@@ -56,7 +59,7 @@ const whose = `coalesce(nullif(t.account, ''),
 
 // taskColumns are the fields of [Task]. The effect that opened it knows the event.
 const taskColumns = `t.mode, t.kind, t.object, ` + whose + `, t.title, t.created_at,
-       coalesce((select r.event_id from effects e join receipts r on r.id = e.receipt_id where e.key = t.effect_key), ''), t.due_by, t.taken_by, t.state
+       coalesce((select r.event_id from effects e join receipts r on r.id = e.receipt_id where e.key = t.effect_key), ''), t.due_by, t.taken_by, t.amount, t.currency, t.state
   from tasks t`
 
 const tasksSQL = `select ` + taskColumns + ` where t.state = 'open' and t.account in ($1, '') and ` + whose +
@@ -73,11 +76,15 @@ select ` + taskColumns + ` where t.state = 'open' and ($1 = '' or t.mode = $1) a
        (select coalesce(a.due_by, 'infinity'), a.created_at, a.kind, a.object, a.mode from tasks a where a.mode = $6 and a.kind = $7 and a.object = $8))
  order by coalesce(t.due_by, 'infinity'), t.created_at, t.kind, t.object, t.mode limit $5`
 
-const countTasksSQL = `
-select kind, mode, count(*)::int, about, min(created_at), min(due_by)
-  from tasks t cross join lateral (select case when $1 then ` + about + ` else '' end as about) a
- where state = 'open'
- group by kind, mode, about order by mode, min(due_by), min(created_at), kind, about`
+var countTasksSQL = `
+with sums as (
+    select kind, mode, about, currency, count(*) as tasks, min(created_at) as oldest, min(due_by) as due_by, ` + schema.Total("amount") + ` as amount
+      from tasks t cross join lateral (select case when $1 then ` + about + ` else '' end as about) a
+     where state = 'open'
+     group by kind, mode, about, currency)
+select kind, mode, sum(tasks)::int, about, min(oldest), min(due_by),
+       jsonb_object_agg(currency, amount) filter (where currency <> '')
+  from sums group by kind, mode, about order by mode, min(due_by), min(oldest), kind, about`
 
 const tasksAboutSQL = `select ` + taskColumns + ` where t.object = $1 order by t.mode, t.kind`
 

@@ -25,6 +25,9 @@ type Task struct {
 	DueBy *time.Time `json:"due_by,omitempty"`
 	// TakenBy is who sees to it, "" for nobody.
 	TakenBy string `json:"taken_by,omitempty"`
+	// Amount is the money that the task is about, in minor units of Currency. It is 0 for a task without money.
+	Amount   int64  `json:"amount,omitempty"`
+	Currency string `json:"currency,omitempty"`
 	// State is one of [fold.TaskOpen] and its like.
 	State string `json:"state"`
 }
@@ -40,6 +43,8 @@ type Count struct {
 	// Oldest is since when the first of them is open, DueBy the nearest time when one is too late, nil for none.
 	Oldest time.Time  `json:"oldest"`
 	DueBy  *time.Time `json:"due_by,omitempty"`
+	// Money is the sum of the amounts of the tasks, in minor units by currency.
+	Money map[string]int64 `json:"money,omitempty"`
 }
 
 // CountTasks counts the open tasks: live ones first, and first those that are due next. Where they are counted by what

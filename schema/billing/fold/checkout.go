@@ -42,6 +42,8 @@ type Checkout struct {
 	Withheld bool       `json:",omitempty"`
 	Held     bool       `json:",omitempty"`
 	LostBy   fact.Cause `json:",omitzero"`
+	// Owed is the money of a withheld session that is not paid back.
+	Owed Money `json:",omitzero"`
 }
 
 // Sells reports whether the session is a one-time purchase without an invoice. Such a session is booked and grants by
@@ -123,8 +125,20 @@ func (c *Checkout) Assign(with Related) {
 		return // only the account of the customer may have changed
 	}
 	c.Refunded, c.RefundedBy = with.refunded(func(p *Payment) bool { return p.ID == c.Payment })
-	facts = with.withHolds(facts, func(d *Dispute) bool { return d.Payment == c.Payment })
+	disputed := func(d *Dispute) bool { return d.Payment == c.Payment }
+	facts = with.withHolds(facts, disputed)
 	c.Held, c.LostBy = fact.OnHold(facts), lostBy(facts)
+	if c.Withheld {
+		c.Owed = with.left(c.Amount-c.Refunded, c.Currency, disputed)
+	}
+}
+
+// Tasks returns the task about the withheld session.
+func (c *Checkout) Tasks() []Task {
+	if !c.Withheld || !c.Sells() {
+		return nil
+	}
+	return correction(c.Ref, c.Owed, c.Amount > 0 && c.Owed == Money{}, "The order "+c.ID+" is withheld")
 }
 
 // Order returns the order of a paid session. If the session created a subscription or an invoice, that object grants

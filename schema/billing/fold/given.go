@@ -26,11 +26,14 @@ func (s *Subscription) Welcomes() string {
 // and was not refused, is then granted instead.
 func (s *Subscription) give(facts, snapshots []fact.Fact, invoices []Invoice, p fact.Policy) {
 	s.limit(facts, snapshots, invoices, p)
-	given, earlier := s.Given().Prices, s.earlier(snapshots, invoices, p)
+	order, earlier := s.Given(), s.earlier(snapshots, invoices, p)
 	at := slices.IndexFunc(earlier, func(e fact.Sale) bool {
-		return !slices.Equal(e.Prices, given) && !fact.TookBack(facts, e.Prices)
+		return !slices.Equal(e.Prices, order.Prices) && !fact.TookBack(facts, e.Prices)
 	})
-	s.Refused, s.FallsBack = fact.TookBack(facts, given), at >= 0
+	s.Refused, s.FallsBack = fact.TookBack(facts, order.Prices), at >= 0
+	if s.Refused {
+		s.RefusedSale = &order
+	}
 	switch {
 	case s.Refused && s.FallsBack:
 		s.Instead = &earlier[at]
@@ -59,4 +62,84 @@ func (s Subscription) earlier(snapshots []fact.Fact, invoices []Invoice, p fact.
 		}
 	}
 	return list
+}
+
+// Money is an amount in minor units of a currency.
+type Money struct {
+	Amount   int64  `json:",omitempty"`
+	Currency string `json:",omitempty"`
+}
+
+// owes sets Owed and Settled of a withheld order. Its money is the money of the invoices that the Withheld facts
+// contain, and of the invoices of the same order for a period that ends after the refusal. Without any money the task
+// stays open until the subscription ends, because the customer still has no access.
+func (s *Subscription) owes(facts []fact.Fact, with Related) {
+	if !s.Refused {
+		return
+	}
+	prices := s.RefusedSale.Prices
+	var refusals []fact.Fact
+	for _, f := range fact.InOrder(facts, fact.Withheld, fact.Reopened) {
+		switch {
+		case f.Kind == fact.Reopened:
+			refusals = nil
+		case slices.Equal(f.Decision.Prices, prices):
+			refusals = append(refusals, f)
+		}
+	}
+	paid := false
+	for _, i := range with.InvoicesOf(s.ID) {
+		if !i.IsPaid() || i.Paid == 0 || !slices.ContainsFunc(refusals, func(f fact.Fact) bool {
+			return f.Decision.Invoice == i.ID || slices.Equal(i.Prices, prices) && i.PeriodEnd.After(f.OccurredAt)
+		}) {
+			continue
+		}
+		paid = true
+		if owed := with.owed(i); owed.Amount > 0 {
+			s.Owed = Money{s.Owed.Amount + owed.Amount, owed.Currency}
+		}
+	}
+	s.Settled = s.Owed.Amount == 0 && (paid || s.Ended())
+}
+
+// owed returns the part of the payment of an invoice that is not paid back.
+func (w Related) owed(i Invoice) Money {
+	return w.left(i.Paid-i.Refunded, i.Currency, func(d *Dispute) bool { return w.disputed(d) == i.ID })
+}
+
+// left returns an amount without the lost disputes.
+func (w Related) left(amount int64, currency string, of func(*Dispute) bool) Money {
+	for _, d := range Each[*Dispute](w.Objects) {
+		if of(d) && stage(d.Status) == "lost" {
+			amount -= d.Amount
+		}
+	}
+	if amount <= 0 {
+		return Money{}
+	}
+	return Money{amount, currency}
+}
+
+// Tasks returns the task about the withheld order.
+func (s *Subscription) Tasks() []Task {
+	switch {
+	case !s.Refused:
+		return nil
+	case s.FallsBack:
+		return correction(s.Ref, s.Owed, s.Settled,
+			"The change of "+s.ID+" to "+s.RefusedSale.Plan+" is withheld, and the earlier plan stays")
+	}
+	return correction(s.Ref, s.Owed, s.Settled, "The order "+s.ID+" is withheld")
+}
+
+// correction returns the task about a withheld order. It is cancelled if the order is settled.
+func correction(about Ref, owed Money, settled bool, title string) []Task {
+	if owed.Amount > 0 {
+		title += ": refund the payment, or remove the cause of the refusal and grant it again"
+	} else {
+		title += ": remove the cause of the refusal and grant it again"
+	}
+	t := taskWhile(!settled, TaskCorrection, about, title)
+	t.Money = owed
+	return []Task{t}
 }

@@ -89,6 +89,8 @@ type Invoice struct {
 	Withheld bool       `json:",omitempty"`
 	Held     bool       `json:",omitempty"`
 	LostBy   fact.Cause `json:",omitzero"`
+	// Owed is the money of a withheld invoice that is not paid back.
+	Owed Money `json:",omitzero"`
 	// Review is the reason for a review, or empty: [ReviewPaidAndVoid], [ReviewPaidThenOpen].
 	Review string `json:",omitempty"`
 	// Cause is the fact of the deciding snapshot. FailedBy is the first fact with a failure, and FailedAt is the time
@@ -271,6 +273,9 @@ func foldInvoice(id string, with Related) Object {
 	i.Refunded, i.RefundedBy = with.refunded(func(p *Payment) bool { return p.Invoice == id })
 	i.addUp(Find[*Invoice](with.Objects, id), with)
 	i.How = cmp.Or(i.How, with.howPaid(id))
+	if i.Withheld {
+		i.Owed = with.owed(i)
+	}
 	return &i
 }
 
@@ -322,16 +327,19 @@ func (i *Invoice) Scheduled(with Related, _ time.Time) []Due {
 	return append(i.Dunning(with.Policy), i.Order().Scheduled()...)
 }
 
-// Tasks returns the task to correct a draft that the provider could not finalize. The task is open until a fact shows
-// the invoice as finalized or deleted, or the draft as corrected. It has no account of its own, because the account of
-// the invoice can change.
-func (i *Invoice) Tasks() []Task {
+// Tasks returns the task about a withheld one-off purchase, and the task to correct a draft that the provider could not
+// finalize. That task is open until a fact shows the invoice as finalized or deleted, or the draft as corrected. It has
+// no account of its own, because the account of the invoice can change.
+func (i *Invoice) Tasks() (tasks []Task) {
+	if i.Withheld && i.Subscription == "" {
+		tasks = correction(i.Ref, i.Owed, i.Paid > 0 && i.Owed == Money{}, "The order "+i.ID+" is withheld")
+	}
 	if !i.EverStuck || i.NotOurs {
-		return nil
+		return tasks
 	}
 	title := "Mend what keeps Stripe from finalizing invoice " + i.ID
 	if i.Stuck != "" {
 		title += ": " + i.Stuck
 	}
-	return []Task{taskWhile(i.Stuck != "", TaskStuck, Ref{ID: i.ID}, title)}
+	return append(tasks, taskWhile(i.Stuck != "", TaskStuck, Ref{ID: i.ID}, title))
 }

@@ -74,6 +74,11 @@ type Subscription struct {
 	Withheld bool       `json:",omitempty"`
 	Held     bool       `json:",omitempty"`
 	LostBy   fact.Cause `json:",omitzero"`
+	// RefusedSale is the withheld order. Owed is the money of the order that is not paid back. Settled is set if all of
+	// it is paid back, or if the subscription has ended and was never paid.
+	RefusedSale *fact.Sale `json:",omitempty"`
+	Owed        Money      `json:",omitzero"`
+	Settled     bool       `json:",omitempty"`
 	// FallsBack is set if an earlier order is granted while the newest order is withheld.
 	FallsBack bool `json:",omitempty"`
 	// PaidBack is set while the newest invoice is fully refunded, the policy ends access for this, and no other invoice
@@ -237,6 +242,7 @@ func foldSubscription(id string, with Related) Object {
 		return d.Subscription == id || i != nil && i.Subscription == id
 	})
 	s := SubscriptionOf(id, facts, with.InvoicesOf(id), with.Policy).after(Find[*Subscription](with.Objects, id))
+	s.owes(facts, with)
 	return &s
 }
 

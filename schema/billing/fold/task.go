@@ -16,6 +16,8 @@ const (
 	TaskDispute = "dispute"
 	TaskInquiry = "inquiry"
 	TaskWarning = "fraud_warning"
+	// TaskCorrection is to refund the money of a withheld order, or to grant the order again.
+	TaskCorrection = "correction"
 	// TaskStuck is to correct a draft that the provider cannot finalize. Nobody collects the invoice until then.
 	TaskStuck = "finalization_failed"
 )
@@ -24,6 +26,8 @@ const (
 // done.
 type Task struct {
 	Kind, Object, Account, State, Title string
+	// Money is the money that the task is about. It is zero for a task without money.
+	Money
 	// DueBy is the deadline, for example the provider's date for evidence. It is zero if the task has no deadline.
 	DueBy time.Time
 }
