@@ -212,26 +212,37 @@ func (r *Runner) probes(ctx context.Context, c Call, p Policy, o outage) (bool, 
 	return probe, err
 }
 
-// held handles an effect while its sink is down: the effect probes, it makes its last attempt because its retry
-// time is used up, or it waits. An effect of a paused sink waits, and its retry time does not run. If the ledger
-// already holds a final state, held returns zero values, and the claim reports that state.
-func (r *Runner) held(ctx context.Context, c Call, p Policy) (probe, last bool, waits Result, err error) {
+// turn is the decision of [Runner.hold]: the effect waits, or it is attempted.
+type turn struct {
+	// waits is the result of an effect that waits, and nil otherwise.
+	waits *Result
+	// probe is set if the attempt tests whether the sink has recovered.
+	probe bool
+	// last is set if the retry time is used up: this is the last attempt.
+	last bool
+}
+
+// hold decides about an effect while its sink is down: the effect probes, makes its last attempt because its retry time
+// is used up, or waits. An effect of a paused sink waits, and its retry time does not run. If the ledger already holds
+// a final state, hold returns the zero turn, and the claim reports that state.
+func (r *Runner) hold(ctx context.Context, c Call, p Policy) (turn, error) {
 	o, out := p.Gate.outage()
 	if !out {
-		return false, false, Result{}, nil
+		return turn{}, nil
 	}
 	found, err := r.Ledger.Read(ctx, []string{c.Key})
 	if err != nil {
-		return false, false, Result{}, r.retryLater(ctx, TypeInfrastructure, 0, err, "cannot read %s", c.Key)
+		return turn{}, r.retryLater(ctx, TypeInfrastructure, 0, err, "cannot read %s", c.Key)
 	}
 	g, known := found[c.Key]
 	tried := known && c.Round <= g.Round
 	left := p.Retries.For
 	switch {
 	case tried && g.State != ledger.Claimed && (g.State != ledger.Failed || g.Class != ledger.Transient):
-		return false, false, Result{}, nil
+		return turn{}, nil
 	case o.paused != nil:
-		return false, false, r.waits(ctx, c, p, o, 0), nil
+		waits := r.waits(ctx, c, p, o, 0)
+		return turn{waits: &waits}, nil
 	case tried:
 		left = p.left(g.Trying, g.Age)
 	case !c.WaitingSince.IsZero():
@@ -239,14 +250,17 @@ func (r *Runner) held(ctx context.Context, c Call, p Policy) (probe, last bool, 
 		left -= waited - p.Gate.pausedFor(waited)
 	}
 	if left <= 0 {
-		return false, true, Result{}, nil
+		return turn{last: true}, nil
 	}
-	if probe, err = r.probes(ctx, c, p, o); err != nil {
-		err = r.retryLater(ctx, TypeInfrastructure, 0, err, "cannot probe %s", p.Gate.sink)
-	} else if !probe {
-		waits = r.waits(ctx, c, p, o, left)
+	probe, err := r.probes(ctx, c, p, o)
+	if err != nil {
+		return turn{}, r.retryLater(ctx, TypeInfrastructure, 0, err, "cannot probe %s", p.Gate.sink)
 	}
-	return probe, false, waits, err
+	if probe {
+		return turn{probe: true}, nil
+	}
+	waits := r.waits(ctx, c, p, o, left)
+	return turn{waits: &waits}, nil
 }
 
 // waits returns the result of an effect that waits for its sink. left is the retry time that remains during an

@@ -2,9 +2,11 @@ package effect
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
+	"go.temporal.io/sdk/activity"
 	"golang.org/x/time/rate"
 )
 
@@ -100,4 +102,33 @@ func (g *Gate) waitForRate(ctx context.Context, patience time.Duration) time.Dur
 	}
 	turn.Cancel()
 	return wait
+}
+
+const (
+	// waiting bounds the wait of a regular activity for a place at its sink. The activity timeout includes it.
+	waiting = 1500 * time.Millisecond
+	// waitingLocally bounds the wait of a local activity. A local activity blocks its workflow task, so it waits only
+	// as long as a responsive sink needs. The regular activity that follows adds at least six events to the history.
+	waitingLocally = 100 * time.Millisecond
+)
+
+// enter acquires a place at the sink before the claim.
+func (r *Runner) enter(ctx context.Context, c Call, p Policy) (leave func(), err error) {
+	info, patience := activity.GetInfo(ctx), waiting
+	if info.IsLocalActivity {
+		patience = waitingLocally
+	}
+	leave, wait := p.Gate.enter(ctx, patience)
+	if leave != nil {
+		return leave, nil
+	}
+	words := fmt.Sprintf("has no free slot: %d effects are in flight", p.Gate.Busy())
+	if wait > 0 {
+		words = fmt.Sprintf("is limited to %v effects per second, and more are waiting", p.Gate.pace.Limit())
+	}
+	if !info.IsLocalActivity {
+		r.Waits(ctx, c, p.Gate.sink, words, SinkBusy)
+	}
+	return nil, r.retryLater(ctx, TypeNotYet, jitter(max(wait, ownWait(info.Attempt))), nil, "%s waits: %s %s", c.Kind,
+		p.Gate.sink, words)
 }

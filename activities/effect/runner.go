@@ -3,13 +3,9 @@ package effect
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -79,11 +75,11 @@ func NewRunner(c Config) (*Runner, error) {
 	return r, nil
 }
 
-// claiming bounds the time of a claim. A claim waits up to a second if another run holds the key.
-const claiming = 2 * time.Second
-
 // Do runs an effect in an outside system. request holds the bytes to send on the first attempt; every later attempt
 // gets the same bytes again. Do stores the value that fn returns as JSON.
+//
+// Its stages are: hold the effect while its sink is down or paused, enter the sink's gate, claim the key, attempt the
+// effect, judge the health of the sink, and record the outcome.
 //
 // The flow decides on a Result without an error. An error makes Temporal call Do again with the same arguments, which
 // the ledger makes safe.
@@ -93,16 +89,15 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 		return r.assert(ctx, c, p)
 	}
 	p.Timeout = cmp.Or(c.Timeout, p.Timeout)
-	if deadline, ok := ctx.Deadline(); ok && activity.GetInfo(ctx).IsLocalActivity && time.Until(deadline) < p.Timeout+
-		claiming {
-		// A local activity spends its own timeout on waiting. The remaining time might cut off the call and leave an
-		// e-mail uncertain that the server is about to accept. The regular activity that follows has its full
-		// timeout.
-		return Result{}, r.retryLater(ctx, TypeNotYet, 0, nil, "%s has waited too long for its turn", c.Key)
+	if err := r.tooLate(ctx, c, p); err != nil {
+		return Result{}, err
 	}
-	probe, last, waits, err := r.held(ctx, c, p)
-	if err != nil || waits.State == Waits {
-		return waits, err
+	turn, err := r.hold(ctx, c, p)
+	if err != nil {
+		return Result{}, err
+	}
+	if turn.waits != nil {
+		return *turn.waits, nil
 	}
 	leave, err := r.enter(ctx, c, p)
 	if err != nil {
@@ -118,64 +113,75 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 	}
 	reached(c, "after-claim")
 	started := time.Now()
-	if p.KeyLifetime > 0 && grant.Attempt > 1 && grant.Age > p.KeyLifetime {
-		return r.record(ctx, c, p, grant, started, outcome{err: Doubt(
-			"the first attempt was at %s and the sink forgets keys after %s: another could be applied twice", grant.ClaimedAt.UTC().Format(time.RFC3339), p.KeyLifetime)})
+	if err := p.forgotten(grant); err != nil {
+		return r.record(ctx, c, p, grant, started, outcome{err: err})
 	}
-	attemptCtx, cancel := context.WithTimeout(ctx, p.Timeout)
-	defer cancel()
-	attempt := &Attempt{IdempotencyKey: idempotencyKey(c.Key, grant.Generation), Request: grant.Request,
-		Repeat: grant.Age > 0, Correlation: c.Correlation, Trying: grant.Trying}
-	// The mark can be set twice, and is refused after the claim has expired. If it is unknown whether the mark was
-	// set, the effect would become uncertain although nothing was sent, so retry until the database answers.
-	attempt.commit = func() (err error) {
-		var held bool
-		retryUntilDone(attemptCtx, func() bool {
-			held, err = r.Ledger.Commit(attemptCtx, c.Key, grant.Token)
-			return err == nil
-		})
-		reached(c, "after-mark")
-		if err == nil && !held {
-			err = ledger.ErrTakenOver
-		}
-		return Infrastructure(err)
-	}
-	value, err := r.call(attemptCtx, p.Gate, attempt, fn)
+	out := r.attempt(ctx, c, p, grant, fn)
 	reached(c, "after-send")
-	r.judge(ctx, c, p, probe, err)
-	if last {
+	r.judge(ctx, c, p, turn.probe, out.err)
+	if turn.last {
 		p.Retries.For = 0
 	}
-	return r.record(ctx, c, p, grant, started, outcome{value: value, also: attempt.also, err: err})
+	return r.record(ctx, c, p, grant, started, out)
 }
 
-const (
-	// waiting bounds the wait of a regular activity for a place at its sink. The activity timeout includes it.
-	waiting = 1500 * time.Millisecond
-	// waitingLocally bounds the wait of a local activity. A local activity blocks its workflow task, so it waits only
-	// as long as a responsive sink needs. The regular activity that follows adds at least six events to the history.
-	waitingLocally = 100 * time.Millisecond
-)
+// tooLate returns an error if a local activity has too little time left. It spends its own timeout on waiting, and the
+// remaining time might cut off the call and leave an e-mail uncertain that the server is about to accept. The regular
+// activity that follows has its full timeout.
+func (r *Runner) tooLate(ctx context.Context, c Call, p Policy) error {
+	deadline, ok := ctx.Deadline()
+	if !ok || !activity.GetInfo(ctx).IsLocalActivity || time.Until(deadline) >= p.Timeout+claiming {
+		return nil
+	}
+	return r.retryLater(ctx, TypeNotYet, 0, nil, "%s has waited too long for its turn", c.Key)
+}
 
-// enter acquires a place at the sink before the claim.
-func (r *Runner) enter(ctx context.Context, c Call, p Policy) (leave func(), err error) {
-	info, patience := activity.GetInfo(ctx), waiting
-	if info.IsLocalActivity {
-		patience = waitingLocally
+// attempt performs the effect once and measures the duration of the call.
+func (r *Runner) attempt(ctx context.Context, c Call, p Policy, g ledger.Grant,
+	fn func(context.Context, *Attempt) (any, error)) outcome {
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
+	a := &Attempt{IdempotencyKey: idempotencyKey(c.Key, g.Generation), Request: g.Request,
+		Repeat: g.Age > 0, Correlation: c.Correlation, Trying: g.Trying}
+	a.commit = func() error { return r.mark(ctx, c, g) }
+	began := time.Now()
+	value, err := fn(ctx, a)
+	if p.Gate != nil {
+		r.calls.Record(ctx, time.Since(began).Seconds(), metric.WithAttributes(attribute.String("sink", p.Gate.sink),
+			attribute.String("outcome", callOutcome(err))))
 	}
-	leave, wait := p.Gate.enter(ctx, patience)
-	if leave != nil {
-		return leave, nil
+	return outcome{value: value, also: a.also, err: err}
+}
+
+// mark records the effect's point of no return. The mark can be set twice, and is refused after the claim has expired.
+// If it is unknown whether the mark was set, the effect would become uncertain although nothing was sent, so mark
+// retries until the database answers or ctx ends.
+func (r *Runner) mark(ctx context.Context, c Call, g ledger.Grant) (err error) {
+	var held bool
+	retryUntilDone(ctx, func() bool {
+		held, err = r.Ledger.Commit(ctx, c.Key, g.Token)
+		return err == nil
+	})
+	reached(c, "after-mark")
+	if err == nil && !held {
+		err = ledger.ErrTakenOver
 	}
-	words := fmt.Sprintf("has no free slot: %d effects are in flight", p.Gate.Busy())
-	if wait > 0 {
-		words = fmt.Sprintf("is limited to %v effects per second, and more are waiting", p.Gate.pace.Limit())
+	return Infrastructure(err)
+}
+
+// callOutcome returns the label of a call that ended with err.
+func callOutcome(err error) string {
+	if err == nil {
+		return "ok"
 	}
-	if !info.IsLocalActivity {
-		r.Waits(ctx, c, p.Gate.sink, words, SinkBusy)
+	if _, unwanted := errors.AsType[*NotWanted](err); unwanted {
+		return "skipped"
 	}
-	return nil, r.retryLater(ctx, TypeNotYet, jitter(max(wait, ownWait(info.Attempt))), nil, "%s waits: %s %s", c.Kind,
-		p.Gate.sink, words)
+	if isInfrastructure(err) {
+		return "infrastructure"
+	}
+	class, _ := Classify(err)
+	return string(class)
 }
 
 // retryUntilDone repeats try until it reports success or ctx ends. The delay between two attempts grows up to a second.
@@ -185,66 +191,6 @@ func retryUntilDone(ctx context.Context, try func() (done bool)) {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return
-		}
-	}
-}
-
-// longestIdempotencyKey is the maximum length in bytes that APIs accept (docs.stripe.com/api/idempotent_requests).
-// They answer a longer key with 400, which is not retried.
-const longestIdempotencyKey = 255
-
-// idempotencyKey returns the key to send to the sink. Later generations, which an operator starts after an uncertain
-// or refused outcome, get a suffix and are new requests to the sink. A key that is too long is replaced by its kind
-// and its hash.
-func idempotencyKey(key string, generation int) string {
-	if generation > 1 {
-		key += ":g" + strconv.Itoa(generation)
-	}
-	if len(key) <= longestIdempotencyKey {
-		return key
-	}
-	kind, _, _ := strings.Cut(key, ":")
-	sum := sha256.Sum256([]byte(key))
-	return kind + ":" + hex.EncodeToString(sum[:])
-}
-
-// ClaimOf returns the ledger claim for a call by the current run. It must be called in an activity.
-func ClaimOf(ctx context.Context, c Call, lease time.Duration) ledger.Claim {
-	run := activity.GetInfo(ctx).WorkflowExecution
-	return ledger.Claim{Key: c.Key, Kind: c.Kind, Round: c.Round, Ref: c.Ref, RunID: run.RunID, Lease: lease}
-}
-
-// claim claims the key. If another run holds it, claim waits for up to a second, because two events for one fact
-// often arrive together and the first one finishes within milliseconds.
-func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (ledger.Grant, error) {
-	claim := ClaimOf(ctx, c, p.lease())
-	claim.Exclusive, claim.Request, claim.Unmarked = p.Exclusive, request, !p.Marks
-	const patience, longest = time.Second, 200 * time.Millisecond
-	// Measure by the clock and not by the number of delays: on a slow database each claim takes longer than the delay
-	// and shortens the time for the effect. The delay doubles, because many waiting runs would otherwise add a query
-	// each to every group commit.
-	pause := 20 * time.Millisecond
-	for begin := time.Now(); ; pause = min(2*pause, longest) {
-		grant, err := r.Ledger.Claim(ctx, claim)
-		if errors.Is(err, ledger.ErrForeign) {
-			return ledger.Grant{}, Foreign(c.Ref, err)
-		}
-		if err != nil {
-			return ledger.Grant{}, r.retryLater(ctx, TypeInfrastructure, 0, err, "cannot claim %s", c.Key)
-		}
-		held := !grant.Granted &&
-			(grant.State == ledger.Claimed || grant.State == ledger.Failed && grant.Class == ledger.Transient)
-		if !held {
-			return grant, nil
-		}
-		if time.Since(begin) >= patience {
-			return ledger.Grant{}, r.retryLater(ctx, TypeNotYet, jitter(time.Second), nil,
-				"%s is being executed by another run", c.Key)
-		}
-		select {
-		case <-time.After(jitter(pause)):
-		case <-ctx.Done():
-			return ledger.Grant{}, ctx.Err()
 		}
 	}
 }
@@ -275,28 +221,6 @@ func (r *Runner) retryLater(ctx context.Context, kind string, wait time.Duration
 // Stale counts an effect of an older event that left newer state unchanged.
 func (r *Runner) Stale(ctx context.Context, c Call) {
 	r.stale.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", c.Kind)))
-}
-
-// call runs one attempt and measures its duration.
-func (r *Runner) call(ctx context.Context, g *Gate, a *Attempt, fn func(context.Context, *Attempt) (any, error)) (any,
-	error) {
-	began := time.Now()
-	value, err := fn(ctx, a)
-	if g == nil {
-		return value, err
-	}
-	class, _ := Classify(err)
-	outcome := string(class)
-	if _, unwanted := errors.AsType[*NotWanted](err); unwanted {
-		outcome = "skipped"
-	} else if isInfrastructure(err) {
-		outcome = "infrastructure"
-	} else if err == nil {
-		outcome = "ok"
-	}
-	r.calls.Record(ctx, time.Since(began).Seconds(), metric.WithAttributes(attribute.String("sink", g.sink),
-		attribute.String("outcome", outcome)))
-	return value, err
 }
 
 // count counts and logs the outcome of an effect.

@@ -1,0 +1,88 @@
+package effect
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/pawlhq/pawl/schema/ledger"
+)
+
+// claiming bounds the time of a claim. A claim waits up to a second if another run holds the key.
+const claiming = 2 * time.Second
+
+// longestIdempotencyKey is the maximum length in bytes that APIs accept (docs.stripe.com/api/idempotent_requests).
+// They answer a longer key with 400, which is not retried.
+const longestIdempotencyKey = 255
+
+// idempotencyKey returns the key to send to the sink. Later generations, which an operator starts after an uncertain
+// or refused outcome, get a suffix and are new requests to the sink. A key that is too long is replaced by its kind
+// and its hash.
+func idempotencyKey(key string, generation int) string {
+	if generation > 1 {
+		key += ":g" + strconv.Itoa(generation)
+	}
+	if len(key) <= longestIdempotencyKey {
+		return key
+	}
+	kind, _, _ := strings.Cut(key, ":")
+	sum := sha256.Sum256([]byte(key))
+	return kind + ":" + hex.EncodeToString(sum[:])
+}
+
+// ClaimOf returns the ledger claim for a call by the current run. It must be called in an activity.
+func ClaimOf(ctx context.Context, c Call, lease time.Duration) ledger.Claim {
+	run := activity.GetInfo(ctx).WorkflowExecution
+	return ledger.Claim{Key: c.Key, Kind: c.Kind, Round: c.Round, Ref: c.Ref, RunID: run.RunID, Lease: lease}
+}
+
+// claim claims the key. If another run holds it, claim waits for up to a second, because two events for one fact
+// often arrive together and the first one finishes within milliseconds.
+func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (ledger.Grant, error) {
+	claim := ClaimOf(ctx, c, p.lease())
+	claim.Exclusive, claim.Request, claim.Unmarked = p.Exclusive, request, !p.Marks
+	const patience, longest = time.Second, 200 * time.Millisecond
+	// Measure by the clock and not by the number of delays: on a slow database each claim takes longer than the delay
+	// and shortens the time for the effect. The delay doubles, because many waiting runs would otherwise add a query
+	// each to every group commit.
+	pause := 20 * time.Millisecond
+	for begin := time.Now(); ; pause = min(2*pause, longest) {
+		grant, err := r.Ledger.Claim(ctx, claim)
+		if errors.Is(err, ledger.ErrForeign) {
+			return ledger.Grant{}, Foreign(c.Ref, err)
+		}
+		if err != nil {
+			return ledger.Grant{}, r.retryLater(ctx, TypeInfrastructure, 0, err, "cannot claim %s", c.Key)
+		}
+		held := !grant.Granted &&
+			(grant.State == ledger.Claimed || grant.State == ledger.Failed && grant.Class == ledger.Transient)
+		if !held {
+			return grant, nil
+		}
+		if time.Since(begin) >= patience {
+			return ledger.Grant{}, r.retryLater(ctx, TypeNotYet, jitter(time.Second), nil,
+				"%s is being executed by another run", c.Key)
+		}
+		select {
+		case <-time.After(jitter(pause)):
+		case <-ctx.Done():
+			return ledger.Grant{}, ctx.Err()
+		}
+	}
+}
+
+// forgotten returns an error if the sink has forgotten the key of an earlier attempt: another attempt could be applied
+// twice, so the effect is uncertain.
+func (p Policy) forgotten(g ledger.Grant) error {
+	if p.KeyLifetime == 0 || g.Attempt <= 1 || g.Age <= p.KeyLifetime {
+		return nil
+	}
+	return Doubt("the first attempt was at %s and the sink forgets keys after %s: another could be applied twice",
+		g.ClaimedAt.UTC().Format(time.RFC3339), p.KeyLifetime)
+}
