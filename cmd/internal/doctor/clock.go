@@ -9,14 +9,14 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
-// A person should know of a clock that is off by warnSkew. Sources without a tolerance of their own refuse deliveries
-// at failSkew: providers sign the time, and most are believed for five minutes.
+// The clock skew that causes a warning and a failure. A source without its own tolerance rejects deliveries at
+// failSkew, because most signatures contain a time that is valid for five minutes.
 const (
 	warnSkew = 5 * time.Second
 	failSkew = 5 * time.Minute
 )
 
-// databaseClock compares our clock with the database's: leases and the clock's own work go by that one.
+// databaseClock compares the local clock with the database's, which determines leases and scheduled actions.
 func (d *Doctor) databaseClock(ctx context.Context, f *findings) error {
 	var theirs time.Time
 	begin := time.Now()
@@ -55,13 +55,13 @@ func (d *Doctor) providerClock(name string) func(context.Context, *findings) err
 		if s.Tolerance > 0 {
 			most = s.Tolerance
 		}
-		// A Date is a full second, in which the answer was made.
+		// The Date header has a resolution of one second, so the expected time is half a second later.
 		f.skew(name, theirs.Add(500*time.Millisecond), begin, took, most)
 		return nil
 	}
 }
 
-// skew judges a clock that said theirs between begin and begin + took.
+// skew adds a finding about a clock that returned the time theirs between begin and begin + took.
 func (f *findings) skew(check string, theirs, begin time.Time, took, most time.Duration) {
 	skew := begin.Add(took / 2).Sub(theirs)
 	off, word := skew.Abs()-took/2, "ahead of"

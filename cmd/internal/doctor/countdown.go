@@ -6,7 +6,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/report"
 )
 
-// countdown says which sources' deliveries we fail to take, and when their providers give up.
+// countdown lists the sources with failed deliveries, and when their providers disable the endpoint.
 func (d *Doctor) countdown(ctx context.Context, f *findings) error {
 	all, err := report.Countdowns(ctx, d.Config, d.Pool)
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/pawlhq/pawl/schema/health"
 )
 
-// longTransaction is the age beyond which doctor warns about a transaction: it keeps vacuum from rows that have died
-// since, and may hold locks.
+// longTransaction is the age at which a transaction causes a warning. It keeps vacuum from removing the rows that were
+// deleted since its start, and may hold locks.
 const longTransaction = 5 * time.Minute
 
-// roomConns are what one more process of each kind and one command open. A deployment that starts new processes before
-// it stops the old ones needs them.
+// roomConns is the number of connections of one process of each kind and one command. A rolling deployment needs as
+// many free connections.
 const roomConns = process.IngressConns + process.WorkerConns + process.ConsoleConns + process.CommandConns
 
-// database examines the database. A developer's machine may have what no other may.
+// database examines the database. The setting dev accepts what is safe only on a developer's machine.
 func (d *Doctor) database(ctx context.Context, f *findings) error {
 	conn, err := d.Pool.Acquire(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (f *findings) role(ctx context.Context, db schema.DB, server health.Server,
 	switch {
 	case err != nil:
 		f.add(Fail, "role", "see the server's log", "%s", output.FirstLine(err))
-	case version == 0: // there is nothing to have a right to
+	case version == 0: // the tables do not exist yet
 	case server.ReadOnly:
 		f.add(Fail, "role", "point `database` to the primary, and see that default_transaction_read_only is off", "%s may write nothing: the server is read-only", server.Role)
 	case len(lacks) > 0:
@@ -126,7 +126,7 @@ func (f *findings) connections(server health.Server) {
 	f.add(OK, "connections", "", "%s", found)
 }
 
-// few names the first of a list, and how many there are besides.
+// few returns the first names of a list, and the number of the others.
 func few(list []string) string {
 	const most = 4
 	if len(list) > most {

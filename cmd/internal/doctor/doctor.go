@@ -1,4 +1,4 @@
-// Package doctor examines everything that pawl relies on, and says what to do about it.
+// Package doctor examines the services and settings that pawl depends on, and recommends what to do.
 package doctor
 
 import (
@@ -18,28 +18,28 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
-// The levels: as it should be, what a person should know, and what keeps events from being taken or run.
+// The levels: no problem, a warning, and a failure that keeps pawl from receiving or processing events.
 const (
 	OK   Level = "ok"
 	Warn Level = "warn"
 	Fail Level = "fail"
 )
 
-// Finding is what one check has found.
+// Finding is a result of a check.
 type Finding struct {
-	// Area is the part of pawl, such as "database", and Check the question about it.
+	// Area is the part of pawl, such as "database", and Check the subject in it.
 	Area  string `json:"area"`
 	Check string `json:"check"`
 	Level Level  `json:"level"`
 	Found string `json:"found"`
-	// Do says what to do about it, "" where nothing is to be done.
+	// Do is the recommended action. It is empty if no action is needed.
 	Do string `json:"do,omitempty"`
 }
 
-// Report is what all checks have found.
+// Report lists the findings of all checks.
 type Report struct {
 	OK       bool      `json:"ok"`
 	Findings []Finding `json:"findings"`
@@ -50,24 +50,25 @@ func (r *Report) Failed() bool { return !r.OK }
 
 // Doctor runs the checks. All fields are required.
 type Doctor struct {
-	// File is the name of the configuration's file.
+	// File is the name of the configuration file.
 	File      string
 	Config    *config.Config
 	Providers map[string]webhook.Provider
 	Pool      *pgxpool.Pool
 	Temporal  client.Client
-	// Meaning is the configuration's.
+	// Meaning is the billing policy of the configuration.
 	Meaning fact.Policy
 }
 
-// Within bounds each check; they run side by side.
+// Within is the timeout of a check. All checks run concurrently.
 const Within = 10 * time.Second
 
-// check is one thing to examine.
+// check examines one area.
 type check struct {
-	// area is what the findings are about, name the check that has no answer where run gives none, do what to do then.
+	// area is the area of the findings. If run returns an error, name and do are the subject and the action of that
+	// finding.
 	area, name, do string
-	// run may find several things, and stops when its context ends. Its error says why it has no answer.
+	// run adds any number of findings. It returns an error if it could not finish.
 	run func(context.Context, *findings) error
 }
 
@@ -98,8 +99,8 @@ func (d *Doctor) checks() []check {
 		check{"secrets", "uses", seeDatabase, d.secrets})
 }
 
-// Examine runs all checks at once and returns their findings, in their order. A check that has not answered after
-// [Within] is a finding itself.
+// Examine runs all checks concurrently and returns their findings in a fixed order. A check that exceeds [Within] is a
+// failure.
 func (d *Doctor) Examine(ctx context.Context) *Report {
 	found := examine(ctx, d.checks())
 	return &Report{!slices.ContainsFunc(found, func(f Finding) bool { return f.Level == Fail }), found}
@@ -126,7 +127,7 @@ func examine(ctx context.Context, all []check) []Finding {
 	return slices.Concat(found...)
 }
 
-// findings collects those of one check.
+// findings collects the findings of one check.
 type findings struct {
 	area string
 	list []Finding
@@ -142,7 +143,7 @@ func (f *findings) add(level Level, check, do, found string, args ...any) {
 	f.list = append(f.list, Finding{f.area, check, level, found, do})
 }
 
-// configuration shows the warnings about the file.
+// configuration adds the warnings about the file.
 func (d *Doctor) configuration(_ context.Context, f *findings) error {
 	for _, w := range d.Config.Warnings {
 		f.add(Warn, w.Key, w.Fix, "%s", w.Problem)

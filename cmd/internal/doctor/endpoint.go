@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/quota"
 )
 
-// mendEndpoint says what to do about each kind of finding but [endpoint.Off].
+// mendEndpoint maps each kind of finding except [endpoint.Off] to the recommended action.
 var mendEndpoint = map[endpoint.Kind]string{
 	endpoint.Gone:    "register it at Stripe, or write its URL as the source's `url`",
 	endpoint.Mode:    "give the source the key and the `mode` of its endpoint",
@@ -21,7 +21,7 @@ var mendEndpoint = map[endpoint.Kind]string{
 	endpoint.Unread:  "let the key read webhook endpoints, or set `policy.endpoint: off`",
 }
 
-// endpoint asks the provider of a source for its endpoint, and says how it differs from what the source wants.
+// endpoint compares the webhook endpoint at the provider with the configuration of the source.
 func (d *Doctor) endpoint(name string) func(context.Context, *findings) error {
 	return func(ctx context.Context, f *findings) error {
 		api, err := process.StripeAPI(name, d.Config.Sources[name], quota.New(d.Pool))

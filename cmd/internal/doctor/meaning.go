@@ -6,7 +6,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 )
 
-// meaning compares the file's meaning with the one in force.
+// meaning compares the billing policy of the file with the meaning in force.
 func (d *Doctor) meaning(ctx context.Context, f *findings) error {
 	inForce, err := billing.HashInForce(ctx, d.Pool)
 	if err != nil {

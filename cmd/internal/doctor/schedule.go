@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/report"
 )
 
-// schedules compares the schedules that the configuration asks for with those that Temporal has.
+// schedules compares the configured schedules with the schedules in Temporal.
 func (d *Doctor) schedules(ctx context.Context, f *findings) error {
 	wanted := process.Schedules(d.Config)
 	if len(wanted) == 0 {

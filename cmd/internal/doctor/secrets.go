@@ -12,10 +12,10 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// endsSoon is how long before its end the only secret of a source is told.
+// endsSoon is how long before its end the only secret of a source causes a warning.
 const endsSoon = 14 * 24 * time.Hour
 
-// secrets says of each secret how old it is, and whether it is in use.
+// secrets reports the age and the use of each secret.
 func (d *Doctor) secrets(ctx context.Context, f *findings) error {
 	uses, err := receipt.NewReader(d.Pool).SecretUses(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func judge(s report.Source, secret report.Secret, now time.Time) (level Level, d
 	return OK, "", found
 }
 
-// ago is a time that has passed, in the unit that tells it.
+// ago formats a past duration in a suitable unit.
 func ago(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/pause"
 )
 
-// sinks says which sinks are out or paused, and with what they are called; and which sources are paused.
+// sinks reports the state and the credentials of each sink, and the paused sources.
 func (d *Doctor) sinks(ctx context.Context, f *findings) error {
 	breakers, err := breaker.New(d.Pool).All(ctx)
 	if err != nil {

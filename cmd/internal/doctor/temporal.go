@@ -20,7 +20,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// shortRetention is for how long at least people want to look at a run that has ended, and reset it.
+// shortRetention is the retention period below which doctor warns. People need that time to inspect and reset a closed
+// run.
 const shortRetention = 3 * 24 * time.Hour
 
 func (d *Doctor) temporal(ctx context.Context, f *findings) error {
@@ -31,8 +32,8 @@ func (d *Doctor) temporal(ctx context.Context, f *findings) error {
 	return err
 }
 
-// ExamineTemporal examines the namespace that pawl works in, and the workers of its queue. dev allows what only a
-// developer's machine may have.
+// ExamineTemporal examines the namespace and the workers of the task queue. dev accepts what is safe only on a
+// developer's machine.
 func ExamineTemporal(ctx context.Context, c client.Client, namespace, queue string, dev bool) []Finding {
 	f := &findings{area: "temporal"}
 	if _, err := c.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
@@ -75,8 +76,8 @@ func (f *findings) namespace(described *workflowservice.DescribeNamespaceRespons
 		"ended runs are kept for %s", daysText(retention))
 }
 
-// searchAttributes examines whether the namespace has those of runs. The namespace itself names them to whoever may not
-// see the list, as on Temporal Cloud.
+// searchAttributes checks that the namespace has the search attributes of pawl's runs. If the list is forbidden, as on
+// Temporal Cloud, it reads the namespace instead.
 func (f *findings) searchAttributes(ctx context.Context, c client.Client, namespace string,
 	described *workflowservice.DescribeNamespaceResponse) {
 	held := map[string]enumspb.IndexedValueType{}
@@ -129,7 +130,7 @@ func attributeNames() (names []string) {
 	return names
 }
 
-// workers examines who works on the queue.
+// workers examines the workers of the task queue.
 func (f *findings) workers(ctx context.Context, c client.Client, queue string) {
 	builds := map[string][]string{}
 	for _, kind := range []enumspb.TaskQueueType{enumspb.TASK_QUEUE_TYPE_WORKFLOW, enumspb.TASK_QUEUE_TYPE_ACTIVITY} {
@@ -161,11 +162,11 @@ func (f *findings) workers(ctx context.Context, c client.Client, queue string) {
 		strings.Join(told, "; "))
 }
 
-// buildOf names the version of a worker behind its identity, "" if it does not tell.
+// buildOf returns the version of a worker for the display after its identity, or "" if the worker does not report one.
 func buildOf(p *taskqueuepb.PollerInfo) string {
 	name, build := p.GetDeploymentOptions().GetDeploymentName(), p.GetDeploymentOptions().GetBuildId()
 	if build == "" {
-		build = p.GetWorkerVersionCapabilities().GetBuildId() //nolint:staticcheck // what older servers tell
+		build = p.GetWorkerVersionCapabilities().GetBuildId() //nolint:staticcheck // older servers report only this one
 	}
 	switch {
 	case build == "":
@@ -176,7 +177,7 @@ func buildOf(p *taskqueuepb.PollerInfo) string {
 	return " (build " + build + ")"
 }
 
-// daysText is a long time in days, where it is whole ones.
+// daysText formats a duration in days if it is a whole number of days.
 func daysText(d time.Duration) string {
 	if d >= 48*time.Hour && d%(24*time.Hour) == 0 {
 		return fmt.Sprintf("%d days", d/(24*time.Hour))
