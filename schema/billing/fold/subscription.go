@@ -184,7 +184,7 @@ func SubscriptionOf(id string, facts []fact.Fact, invoices []Invoice, p fact.Pol
 			s.Unsettled = newest.Cause
 		}
 	}
-	if s.NotOurs = sellsNothing(snapshots, invoices, p); s.NotOurs {
+	if s.NotOurs = sellsNothing(snapshots, whole, invoices, p); s.NotOurs {
 		return s
 	}
 	s.GrantedAt = grantedAt(snapshots)
@@ -203,13 +203,18 @@ func SubscriptionOf(id string, facts []fact.Fact, invoices []Invoice, p fact.Pol
 	return s
 }
 
-// sellsNothing reports whether the subscription never sold anything of ours, by its snapshots, or else by its invoices.
-func sellsNothing(snapshots []fact.Fact, invoices []Invoice, p fact.Policy) bool {
-	if len(snapshots) > 0 {
-		return !slices.ContainsFunc(
-			snapshots, func(f fact.Fact) bool { return !p.LinesNotOurs(f.Subscription.Lines()) })
+// sellsNothing reports whether the subscription never sold anything of ours, by its snapshots. If there is no snapshot,
+// or if every snapshot has a cut list of items, an invoice of ours shows the contrary.
+func sellsNothing(snapshots []fact.Fact, whole bool, invoices []Invoice, p fact.Policy) bool {
+	ofOurs := func(f fact.Fact) bool { return !p.LinesNotOurs(f.Subscription.Lines()) }
+	if slices.ContainsFunc(snapshots, ofOurs) {
+		return false
 	}
-	return len(invoices) > 0 && !slices.ContainsFunc(invoices, func(i Invoice) bool { return !i.Others })
+	if len(snapshots) > 0 && whole {
+		return true
+	}
+	billsOurs := slices.ContainsFunc(invoices, func(i Invoice) bool { return !i.Others })
+	return !billsOurs && len(snapshots)+len(invoices) > 0
 }
 
 // namedBy returns the account that the facts and invoices of a subscription name: the last link by a person, or else
