@@ -42,6 +42,19 @@ func (f Fact) LacksRefunds() bool { return f.Payment != nil && f.Payment.ToldAlo
 // catchesUp is how long the provider may still return an object from before a change.
 const catchesUp = time.Minute
 
+// mayShow is how long after its time a fetched object may still show changes: its time is the beginning of the request,
+// and the provider reads the object at any moment until its response.
+const mayShow = time.Minute
+
+// MayShow reports whether the object of the fact can contain a change that was made at a time.
+func (f Fact) MayShow(at time.Time) bool {
+	until := f.OccurredAt
+	if f.Origin == FromFetch {
+		until = until.Add(mayShow)
+	}
+	return !at.After(until)
+}
+
 // Behind reports whether a fetched snapshot is older than the known facts. An invoice is older if its status is lower.
 // An ended subscription is never older. Any other subscription is older in two cases: its snapshot is not later than
 // the newest known second, or it shows a state that a change of that second replaced and that no change of that second

@@ -65,7 +65,7 @@ func (i *Invoice) addUp(before *Invoice, with Related) {
 }
 
 // received returns the paid amount, and the time of the first snapshot that reported it. A paid invoice reports all
-// payments. Any other snapshot reports the payments until its time; later payments are added.
+// payments. Any other snapshot reports the payments until its time; payments that it cannot contain are added.
 func (i *Invoice) received(snapshots []fact.Fact, payments []*Payment) (sum int64, at time.Time) {
 	for _, p := range payments {
 		sum += p.Amount
@@ -77,7 +77,7 @@ func (i *Invoice) received(snapshots []fact.Fact, payments []*Payment) (sum int6
 		in := f.Invoice
 		reported := in.Paid
 		for _, p := range payments {
-			if !i.IsPaid() && !p.Estimated && p.SucceededAt.After(f.OccurredAt) {
+			if !i.IsPaid() && !p.Estimated && !f.MayShow(p.SucceededAt) {
 				reported += p.Amount
 			}
 		}
