@@ -64,9 +64,9 @@ type billingFlow struct {
 	relays   []*step
 	// asks is set if the run opens a task to link the event's connected account.
 	asks bool
-	// fetches is set if the source can fetch objects. decided is the step that applied a fetched object, or nil.
+	// fetches is set if the source can fetch objects. decided holds the steps that applied fetched objects, in order.
 	fetches bool
-	decided *step
+	decided []*step
 	// rejected is the reason for the rejection of the reviewed object, or "".
 	rejected string
 	// waited is the time that the run has already waited for an event that names the customer's account.
@@ -324,16 +324,17 @@ func withholding(object string, of activities.Withholding) *step {
 	return s
 }
 
-// changeOf returns the change of the apply step. If a fetched object has decided a question that the event left open,
-// the change spans both steps: from the state before the event to the state after the fetched fact.
+// changeOf returns the change of the apply step. If fetched objects have decided a question that the event left open,
+// the change spans all steps: from the state before the event to the state after the last fetched fact. Each step
+// can reveal the owner of waiting refunds.
 func (w *billingFlow) changeOf(apply *step) (fold.Change, error) {
 	change, ok := applied(apply.result)
 	if !ok {
 		return change, fmt.Errorf("%s has left no change in the ledger", apply.key)
 	}
-	if w.decided != nil {
-		if decided, ok := applied(w.decided.result); ok {
-			return change.Decided(decided), nil
+	for _, step := range w.decided {
+		if decided, ok := applied(step.result); ok {
+			change = change.Decided(decided)
 		}
 	}
 	return change, nil

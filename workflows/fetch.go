@@ -142,14 +142,15 @@ func (w *billingFlow) applyFetched(object string, facts []fact.Fact) *step {
 	for n < len(facts) && (facts[n].Kind != fact.PaymentSeen || facts[n].Object == facts[0].Object) {
 		n++
 	}
-	w.decided = w.applying(object, facts[:n])
-	w.decided.then = func(effect.Result) *step {
+	s := w.applying(object, facts[:n])
+	s.then = func(effect.Result) *step {
 		if n == len(facts) {
 			return nil
 		}
 		return w.applyFetched(w.in.eventObject()+":fetched:"+facts[n].Object, facts[n:])
 	}
-	return w.decided
+	w.decided = append(w.decided, s)
+	return s
 }
 
 // applyUntold applies the facts once more without asking, if Stripe does not show the payments of an invoice. The

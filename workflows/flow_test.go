@@ -83,7 +83,7 @@ func setup(t *testing.T, load ...activities.LoadFactsResult) *flowTest {
 	f.env.SetTestTimeout(10 * time.Second)
 	for _, receiver := range []any{
 		&activities.Billing{}, &activities.Workspaces{}, &activities.Finance{}, &activities.Mail{}, &activities.Tasks{},
-		&activities.Consumers{}, &activities.Runs{},
+		&activities.Consumers{}, &activities.Runs{}, &activities.Objects{},
 	} {
 		f.env.RegisterActivity(receiver)
 	}
@@ -99,6 +99,7 @@ func setup(t *testing.T, load ...activities.LoadFactsResult) *flowTest {
 			return next, nil
 		})
 	effectOf[activities.Facts](f, "ApplyFacts")
+	effectOf[activities.Wanted](f, "FetchObject")
 	effectOf[activities.AccountDue](f, "ApplyDue")
 	effectOf[activities.Withholding](f, "WithholdGrant")
 	effectOf[activities.Workspace](f, "ProvisionWorkspace")
