@@ -102,9 +102,6 @@ func (c *company) paysByAPI() {
 
 // isRefundedInParts is more refunds of a charge than a list in an event contains.
 func (c *company) isRefundedInParts() {
-	if c.asked && c.atOnce {
-		return // open: with a key, one of many refunds that arrive at once is sometimes not booked
-	}
 	paid := c.refundable()
 	if len(paid) == 0 {
 		return
