@@ -345,8 +345,8 @@ func next(o dev.Options, file, source, sandbox string) []string {
 	}
 }
 
-// stripeSource returns the first name, in alphabetical order, of a source with provider stripe. It returns "stripe" if
-// there is none.
+// stripeSource returns the alphabetically first source with provider stripe, or "stripe" if no source has that
+// provider.
 func stripeSource(cfg *config.Config) string {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
 		if cfg.Sources[name].Provider == "stripe" {

@@ -49,7 +49,7 @@ func examineAll(ctx context.Context, a *app, d *doctor.Doctor) (_ *doctor.Report
 	return d.Examine(ctx), nil
 }
 
-// writeFindings writes a line for each finding, and below those that ask for something what that is.
+// writeFindings writes a line for each finding, followed by the recommended action if there is one.
 func writeFindings(a *app, r *doctor.Report) {
 	rows, counts := [][]string{}, map[doctor.Level]int{}
 	for _, f := range r.Findings {

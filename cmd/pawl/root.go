@@ -261,7 +261,7 @@ func (a *app) warn(cfg *config.Config, fileModes bool) {
 	}
 }
 
-// unconsumed returns a warning for each source whose events nothing consumes.
+// unconsumed returns a warning for each source without a flow or a consumer for its events.
 func unconsumed(cfg *config.Config) (warnings config.Faults) {
 	for _, name := range report.Unconsumed(cfg) {
 		warnings = append(warnings, config.Fault{Key: "sources." + name + ".relay",

@@ -1,8 +1,7 @@
-// Package e2e holds the tests that need whole processes: the built pawl, killed, stopped and started again,
-// between a real Postgres, a real Temporal server and the sandbox of outside systems. There is nothing in
-// it but tests.
+// Package e2e contains the tests that need complete processes. They kill, stop and restart the built pawl against a
+// real Postgres, a real Temporal server and the sandbox of outside systems. The package contains only tests.
 //
-// Each test has a world of its own: a database, a task queue and a sandbox. One checker (check_test.go) says how
-// things stand in the end. It reads rows, the sandbox's journals and the answers that the client got, and never asks
-// pawl about itself.
+// Each test has its own database, task queue and sandbox. One checker (check_test.go) verifies the final state. It
+// reads rows, the sandbox's journals and the responses that the client received, and never relies on pawl's own
+// reports.
 package e2e

@@ -1,4 +1,4 @@
-// Package role says which roles there are, and what people and programs may do by them.
+// Package role defines the roles of people and programs and their rights.
 package role
 
 import (
@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Right is what a person may do.
+// Right is a permission that a route or a verb requires.
 type Right string
 
-// The rights. Reading shows payloads masked; revealing shows them whole.
+// The rights. RightRead shows masked payloads, and RightReveal shows complete payloads.
 const (
 	RightRead   Right = "read"
 	RightTasks  Right = "tasks"
@@ -28,7 +28,7 @@ func Rights() []Right {
 	return []Right{RightRead, RightTasks, RightDecide, RightMoney, RightReveal, RightAdmin}
 }
 
-// The roles. Admin has every right. Reveal is given beside another role.
+// The roles. Admin has every right. Reveal is given in addition to another role.
 const (
 	Viewer   Role = "viewer"
 	Support  Role = "support"
@@ -38,7 +38,7 @@ const (
 	Admin    Role = "admin"
 )
 
-// all is the one list of roles, with their rights.
+// all lists the roles with their rights.
 var all = []struct {
 	Role
 	rights []Right
@@ -60,7 +60,7 @@ func All() []Role {
 	return list
 }
 
-// Names are their names in a sentence: "viewer, support, …".
+// Names returns the names of all roles for a message: "viewer, support, …".
 func Names() string {
 	var names []string
 	for _, r := range all {
@@ -69,7 +69,7 @@ func Names() string {
 	return strings.Join(names, ", ")
 }
 
-// Parse returns the role of a name.
+// Parse returns the role with the name.
 func Parse(name string) (Role, error) {
 	if r := Role(name); slices.Contains(All(), r) {
 		return r, nil
@@ -77,7 +77,7 @@ func Parse(name string) (Role, error) {
 	return "", fmt.Errorf("there is no role %.40q: use one of %s", name, Names())
 }
 
-// May says whether a role has a right. An unknown role has none.
+// May reports whether the role includes the right. An unknown role includes no right.
 func (r Role) May(right Right) bool {
 	for _, one := range all {
 		if one.Role == r {

@@ -1,6 +1,6 @@
-// Command sinks is both of your systems in the smallest form that keeps pawl's promises: what a key did is remembered
-// with its bytes, and an older target never lands after a newer one. In yours, both stand in the transaction of the
-// change itself.
+// Command sinks is a minimal workspace and finance API that meets pawl's requirements: it stores the request of each
+// idempotency key, and it never replaces a target with an older one. In your systems, do both in the transaction that
+// makes the change.
 package main
 
 import (
@@ -15,8 +15,8 @@ import (
 
 type sinks struct {
 	sync.Mutex
-	keys     map[string][]byte // what each Idempotency-Key came with
-	versions map[string]int64  // of each workspace, by mode and account
+	keys     map[string][]byte // the body of the first request, by Idempotency-Key
+	versions map[string]int64  // the current version of each workspace, by mode and account
 	entries  int
 }
 

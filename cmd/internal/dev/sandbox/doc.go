@@ -21,8 +21,8 @@
 // the first answer with the header Idempotent-Replayed: true. A repeated key with other bytes returns 409. A workspace
 // target with a lower "version" than the current one is stored in the journal and answered with 200, and the workspace
 // does not change. The subscriber identifies an event by its CloudEvents ID, and the consumer by its webhook-id; a
-// repeated ID is a duplicate, whatever its body. SMTP has no keys: a repeated message is a second message, with "first"
-// set to false.
+// repeated ID is a duplicate even if its body differs. SMTP has no keys: a repeated message is a second message, with
+// "first" set to false.
 //
 // # Stripe's API
 //

@@ -48,7 +48,7 @@ func readEntry(_ *http.Request, body []byte) (record, error) {
 }
 
 // readCloudEvent parses a CloudEvent: https://github.com/cloudevents/spec, HTTP binding §3. An event with a known ID is
-// a duplicate, whatever its body.
+// a duplicate even if its body differs.
 func readCloudEvent(r *http.Request, body []byte) (record, error) {
 	object, err := jsonObject(body)
 	event := gjson.ParseBytes(object)

@@ -85,8 +85,7 @@ var reversedAt = regexp.MustCompile(`("kind":"refund_reversal".*)"occurred_at":"
 func onlyFetched(d billing.Difference) bool {
 	fetched := false
 	for _, column := range d.Columns {
-		// because and Because of a state, and since when a refund has failed or succeeded: that of an answer is when it
-		// was asked for
+		// Only the deciding fact and the times of a refund may differ. A fetched object has the time of the request.
 		if !strings.HasSuffix(column, "ecause") && !slices.Contains(refundMoves, column) {
 			return false
 		}

@@ -46,7 +46,7 @@ type Moment struct {
 	// Late is set if pawl had not finished the step before the next one was due. A scheduled action may then appear one
 	// step early.
 	Late bool `json:"late"`
-	// Waiting describes unfinished work: a parked event or a retry. It is empty if there is none.
+	// Waiting describes unfinished work: a parked event or a retry. It is empty if all work is done.
 	Waiting string `json:"waiting"`
 }
 

@@ -18,7 +18,7 @@ type Scenario struct {
 	// Now is the current day when the story begins. The player waits for later days.
 	Now   int
 	Steps []Step
-	// Needs is what the shop must offer in addition to a plan, or empty.
+	// Needs is the kind of product that the shop must offer in addition to a plan, or empty.
 	Needs Need
 	// Refuses is the day from which the workspace API refuses the higher plan. 0 means never.
 	Refuses int

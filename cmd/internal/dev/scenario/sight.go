@@ -46,7 +46,7 @@ select kind || ' ' || object, kind || case state when 'open' then '' else ' ' ||
 // sight stores the earlier observations of a story, so that each observation contains only changes.
 type sight struct {
 	account, mode string
-	types         map[string]string // of events, by ID
+	types         map[string]string // event types by event ID
 	events        []string          // never nil, which would be no array
 	effects       map[string]string // states, by key
 	news          int64             // the last one seen

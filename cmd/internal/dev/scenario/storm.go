@@ -29,7 +29,7 @@ type Deliveries struct {
 	Deliveries int `json:"deliveries"`
 	Dropped    int `json:"dropped"`
 	Duplicates int `json:"duplicates"`
-	// Overtaken counts events whose first delivery came after a later event.
+	// Overtaken counts events that were first delivered after a later event.
 	Overtaken int `json:"overtaken"`
 }
 
