@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// accessSQL is one statement, so that version, grants and reasons are of one moment. Its keys are those of accounts:
-// it costs three looks into indexes.
+// accessSQL is a single statement, so that version, grants and reasons are consistent. It needs three index lookups by
+// account.
 const accessSQL = `
 select a.mode, a.id, a.customer, a.provider,
        a.target_version, a.target_state, a.target_plan, a.target_quantity, a.target_features, a.held,
@@ -18,8 +18,8 @@ select a.mode, a.id, a.customer, a.provider,
        (select jsonb_agg(s.state order by s.updated_at desc, s.id) from subscriptions s where s.mode = a.mode and s.account = a.id)
   from accounts a where a.mode = any($1) and a.id = $2 order by a.mode`
 
-// ReadAccess returns the accounts with our ID and a mode ("" for both): what each may use, with its grants and its
-// subscriptions. Their other fields are left out.
+// ReadAccess returns the access, the grants and the subscriptions of the accounts with the ID. An empty mode means both
+// modes. The other fields are empty.
 func ReadAccess(ctx context.Context, db schema.Querier, id, mode string) ([]Account, error) {
 	return schema.Rows(ctx, db, "read the access of "+id, func(row pgx.CollectableRow) (a Account, err error) {
 		var states []fold.Subscription

@@ -1,5 +1,5 @@
-// Package account reads everything about one account from all tables: its access and the reasons, its subscriptions
-// and invoices, its finance entries, and its open tasks. Only [Done] and [Take] write.
+// Package account reads the state of an account from all tables: access with its reasons, subscriptions, invoices,
+// finance entries and open tasks. Only [Done], [Take], [Compared] and [Traces.Forget] write.
 package account
 
 import (
@@ -22,45 +22,45 @@ type DB interface {
 	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
 }
 
-// Account is everything about one account of ours in one mode. Its lists are never nil.
+// Account is the state of an account in one mode. Its lists are never nil.
 type Account struct {
 	Mode string `json:"mode"`
 	ID   string `json:"id"`
-	// Customer is the provider's customer that the account was seen with last.
+	// Customer is the provider's customer that was last seen with the account.
 	Customer string `json:"customer"`
 	Provider string `json:"provider"`
 	Access   Access `json:"access"`
-	// Grants give the access: each is a subscription or a one-time purchase.
+	// Grants lists the subscriptions and one-time purchases that give access.
 	Grants        []Grant        `json:"grants"`
 	Subscriptions []Subscription `json:"subscriptions"`
-	// Invoices has the newest [MostInvoices] ones; MoreInvoices is true if there are others.
+	// Invoices lists the newest [MostInvoices] invoices. MoreInvoices is true if there are others.
 	Invoices     []Invoice `json:"invoices"`
 	MoreInvoices bool      `json:"more_invoices"`
 	Entries      []Entry   `json:"entries"`
-	// Claims has the newest [MostInvoices] refunds, disputes and credit notes.
+	// Claims lists the newest [MostInvoices] refunds, disputes and credit notes.
 	Claims []Claim `json:"claims"`
-	// Due lists what the clock will do, the next first.
+	// Due lists the scheduled actions, earliest first.
 	Due       []Due      `json:"due"`
 	Workspace *Workspace `json:"workspace"`
-	// Obstacles are what keeps it from access, or from the access that it paid for.
+	// Obstacles lists the problems that prevent access or a part of it.
 	Obstacles []Obstacle `json:"obstacles"`
 	// Tasks lists the open tasks.
 	Tasks []Task `json:"tasks"`
-	// History has the newest [MostChanges] changes of its access, the newest first.
+	// History lists the newest [MostChanges] changes of the access, newest first.
 	History []Change `json:"history"`
 }
 
-// MostInvoices is how many of an account's invoices, and of its entries, are shown.
+// MostInvoices is the maximum number of invoices, and of entries, in an account.
 const MostInvoices = 24
 
-// Access is the target that the outside systems are brought to. Version 0 means that nothing was ever granted.
+// Access is the target state for the outside systems. Version 0 means that the account never had access.
 type Access struct {
 	Version  int64    `json:"version"`
 	State    string   `json:"state"`
 	Plan     string   `json:"plan"`
 	Quantity int64    `json:"quantity"`
 	Features []string `json:"features"`
-	// Held is set while a hold is on the whole account.
+	// Held is set while the whole account is on hold.
 	Held bool `json:"held"`
 }
 
@@ -70,10 +70,10 @@ type Grant struct {
 	Plan     string   `json:"plan"`
 	Quantity int64    `json:"quantity"`
 	AddOns   []string `json:"add_ons"`
-	// Until is when the grant is expected to end, Ends when the clock ends it; nil means never.
+	// Until is the expected end of the grant. Ends is its scheduled end. Both are null if there is no end.
 	Until *time.Time `json:"until"`
 	Ends  *time.Time `json:"ends"`
-	// Because is the event that decides.
+	// Because is the ID of the deciding event.
 	Because string `json:"because"`
 }
 
@@ -83,20 +83,20 @@ type Subscription struct {
 	Status   string `json:"status"`
 	Plan     string `json:"plan"`
 	Quantity int64  `json:"quantity"`
-	// Times are nil if unset. EndsAt is when the clock ends the subscription's grant.
+	// A time is null if it is not set. EndsAt is the scheduled end of the subscription's grant.
 	PeriodEnd    *time.Time `json:"period_end"`
 	EndsAt       *time.Time `json:"ends_at"`
 	PastDueSince *time.Time `json:"past_due_since"`
 	EndedAt      *time.Time `json:"ended_at"`
-	// RenewsBy is the time by which an event of the next period must arrive. It is nil if no renewal is expected.
+	// RenewsBy is the time by which an event of the next period must arrive. It is null if no renewal is expected.
 	RenewsBy *time.Time `json:"renews_by"`
-	// Because is the event that decides.
+	// Because is the ID of the deciding event.
 	Because string `json:"because"`
-	// UnknownPrices are its prices that are in no plan.
+	// UnknownPrices lists the prices of the subscription that belong to no plan.
 	UnknownPrices []string `json:"unknown_prices,omitempty"`
-	// Refused: its newest order was refused, and its earlier grant stays.
-	// Withheld: its grant is taken back. PaidBack: it was refunded in full and grants nothing. Held: a hold is on it.
-	// Uncertain: the order of two of its facts is unknown.
+	// Refused is set if the newest order was rejected; the earlier grant stays. Withheld is set if the grant was
+	// revoked. PaidBack is set if a full refund ended the grant. Held is set during a hold on the subscription.
+	// Uncertain is set if the order of two facts is unknown.
 	Refused   bool `json:"refused"`
 	Withheld  bool `json:"withheld"`
 	PaidBack  bool `json:"paid_back"`
@@ -104,7 +104,7 @@ type Subscription struct {
 	Uncertain bool `json:"uncertain"`
 }
 
-// Standing describes in words a subscription's state at a time, which explains its grant or the lack of one.
+// Standing describes the state of a subscription at a time, which explains its grant or the lack of one.
 func (s Subscription) Standing(at time.Time) string {
 	over := s.EndedAt == nil && s.EndsAt != nil && !s.EndsAt.After(at)
 	switch {
@@ -134,7 +134,7 @@ func (s Subscription) Standing(at time.Time) string {
 // Invoice is an invoice as folded from its facts. Amounts are in minor units of Currency.
 type Invoice struct {
 	ID string `json:"id"`
-	// Number is what stands on it, "" for none.
+	// Number is the invoice number. It is absent if the invoice has no number.
 	Number       string `json:"number,omitempty"`
 	Subscription string `json:"subscription"`
 	Status       string `json:"status"`
@@ -142,19 +142,19 @@ type Invoice struct {
 	Paid         int64  `json:"paid"`
 	Refunded     int64  `json:"refunded"`
 	Currency     string `json:"currency"`
-	// Attempts is how often the provider tried to collect the payment. NextAttempt, DueAt and PaidAt are nil if
-	// unset.
+	// Attempts is the number of collection attempts. NextAttempt, DueAt and PaidAt are null if they are not set.
 	Attempts    int        `json:"attempts"`
 	NextAttempt *time.Time `json:"next_attempt"`
 	DueAt       *time.Time `json:"due_at"`
 	PaidAt      *time.Time `json:"paid_at"`
-	// Stuck says why the provider cannot finalize a draft: the code of its error. "" for nothing.
+	// Stuck is the code of the error that prevents the provider from finalizing a draft. It is empty without such an
+	// error.
 	Stuck string `json:"stuck"`
-	// Because is the event whose snapshot decides.
+	// Because is the ID of the event with the deciding snapshot.
 	Because string `json:"because"`
 }
 
-// Entry is an entry in finance's books. Amounts are in minor units of Currency.
+// Entry is a finance entry. Amounts are in minor units of Currency.
 type Entry struct {
 	At        time.Time `json:"at"`
 	Kind      string    `json:"kind"`
@@ -166,7 +166,7 @@ type Entry struct {
 	Reference string    `json:"reference"`
 }
 
-// Claim is money that is paid back, or claimed back. Amount is in minor units of Currency.
+// Claim is a refund, a dispute or a credit note. Amount is in minor units of Currency.
 type Claim struct {
 	// Kind is "refund", "dispute" or "credit_note".
 	Kind     string `json:"kind"`
@@ -177,19 +177,18 @@ type Claim struct {
 	Currency string `json:"currency"`
 }
 
-// Due is something that the clock will do about an object: see [fold.Why].
+// Due is a scheduled action about an object; see [fold.Why].
 type Due struct {
 	At     time.Time `json:"at"`
 	Why    fold.Why  `json:"why"`
 	Object string    `json:"object"`
-	// Step counts the steps of dunning; it is 0 for any other Why.
+	// Step is the step of dunning. It is 0 for other actions.
 	Step int `json:"step"`
-	// Event is the event that made it due.
+	// Event is the ID of the event that scheduled the action.
 	Event string `json:"event"`
 }
 
-// Workspace is the last state that the workspace was brought to. It lags behind [Access] until a change has been
-// applied.
+// Workspace is the last state that was applied to the workspace. It lags behind [Access] until a change is applied.
 type Workspace struct {
 	Version   int64     `json:"version"`
 	State     string    `json:"state"`
@@ -199,12 +198,11 @@ type Workspace struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// Name is an account of ours in one mode.
+// Name identifies an account in one mode.
 type Name struct{ Mode, ID string }
 
-// Find returns the accounts that id names: our ID of an account, or what a customer quotes: the provider's ID of a
-// customer, a subscription, an invoice, a payment or its charge, an invoice's number, or an e-mail address. mode is
-// "live", "test", or "" for both.
+// Find returns the accounts with the ID id. It also accepts the provider's ID of a customer, subscription, invoice,
+// payment or charge, an invoice number, and an e-mail address. mode is "live", "test", or empty for both.
 func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 	modes := modesOf(mode)
 	ids := []string{id}
@@ -226,7 +224,7 @@ func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 	return names, nil
 }
 
-// modesOf are the modes that a mode stands for: "" for both.
+// modesOf returns the modes to search. An empty mode means both.
 func modesOf(mode string) []string {
 	if mode != "" {
 		return []string{mode}
@@ -234,13 +232,13 @@ func modesOf(mode string) []string {
 	return []string{"live", "test"}
 }
 
-// Quoted returns the provider's IDs that are meant by what a customer quotes: those of the invoices with a number, of
-// the payment of a charge, or of the customers with an e-mail address.
+// Quoted returns the provider's IDs for a name that a customer uses: the invoices with a number, the payment of a
+// charge, or the customers with an e-mail address.
 func Quoted(ctx context.Context, db DB, words string) ([]string, error) {
 	return schema.Rows(ctx, db, "read what "+words+" means", pgx.RowTo[string], quotedSQL, words, emailHash(words))
 }
 
-// emailHash returns what an e-mail address is found by, nil for other words.
+// emailHash returns the search hash of an e-mail address, or nil for other words.
 func emailHash(words string) []byte {
 	if !strings.Contains(words, "@") {
 		return nil
@@ -248,8 +246,7 @@ func emailHash(words string) []byte {
 	return billing.HashEmail(words)
 }
 
-// Show returns everything about an account, as of one moment. The error is [pgx.ErrNoRows] if there is no such
-// account.
+// Show returns the state of an account at one instant. The error is [pgx.ErrNoRows] if the account does not exist.
 func Show(ctx context.Context, db DB, name Name) (*Account, error) {
 	a := &Account{Mode: name.Mode, ID: name.ID}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
@@ -311,7 +308,7 @@ func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
 	return err
 }
 
-// folded decodes a state as the fold wrote it, and converts it by show.
+// folded returns a row function that decodes a stored state and converts it with show.
 func folded[S, T any](show func(S) T) pgx.RowToFunc[T] {
 	return func(row pgx.CollectableRow) (T, error) {
 		state, err := pgx.RowTo[S](row)

@@ -8,8 +8,8 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Customer is a provider's customer that an account was seen with. Account is the connected account that the customer
-// belongs to, "" for our own account at the provider.
+// Customer is a provider's customer that was seen with an account. Account is the connected account of the customer. It
+// is empty for our own account at the provider.
 type Customer struct{ ID, Account string }
 
 const customersSQL = `
@@ -20,15 +20,15 @@ select distinct customer, provider_account from facts
         union select customer from invoices where mode = $1 and account = $2)
  order by 1, 2`
 
-// Customers returns the customers of a provider that an account was seen with.
+// Customers returns the customers of a provider that were seen with the account.
 func Customers(ctx context.Context, db DB, name Name, provider string) ([]Customer, error) {
 	return schema.Rows(ctx, db, "read the customers of account "+name.ID, pgx.RowToStructByPos[Customer],
 		customersSQL, name.Mode,
 		name.ID, provider)
 }
 
-// OpenObject is a subscription that has not ended, an invoice that is open, a refund that may still fail, or a dispute
-// that is not closed, as our rows say.
+// OpenObject is an object that can still change, according to our rows: an active subscription, an open invoice, a
+// refund that can fail, or an open dispute.
 type OpenObject struct {
 	Kind     string
 	ID       string
@@ -47,7 +47,7 @@ select 'dispute', id, customer from objects where kind = 'dispute' and mode = $1
    and state ->> 'Status' in ('needs_response', 'under_review', 'warning_needs_response', 'warning_under_review')
 order by 1 desc, 2`
 
-// OpenObjects returns an account's subscriptions, invoices, refunds and disputes that can still change.
+// OpenObjects returns the objects of an account that can still change.
 func OpenObjects(ctx context.Context, db DB, name Name) ([]OpenObject, error) {
 	return schema.Rows(ctx, db, "read what is open of account "+name.ID, pgx.RowToStructByPos[OpenObject],
 		openObjectsSQL,

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// forgetAddressesSQL leaves an empty row for each account at the provider that has an event of the customer, so that no
-// later event fills the row again.
+// forgetAddressesSQL keeps an empty row per provider account of the customer's events. It prevents later events from
+// storing the address again.
 const forgetAddressesSQL = `
 insert into addresses as a (customer, mode, provider, provider_account, said, forgotten_at)
 select distinct $1, $2, provider, provider_account, '', now() from (
@@ -22,7 +22,7 @@ const forgetPagesSQL = `update invoices set page = '' where customer = $1 and cu
 
 const forgetBodiesSQL = `delete from receipt_bodies where receipt_id = any($1)`
 
-// The answers of outside systems may repeat an address, as mail servers do.
+// Responses of outside systems, such as mail servers, may contain an address.
 const (
 	forgetRequestsSQL = `
 update effects set request = null, error = regexp_replace(error, '\S+@\S+', '(erased)', 'g')
@@ -35,7 +35,7 @@ update effect_attempts set error = regexp_replace(error, '\S+@\S+', '(erased)', 
 
 const forgetRejectionsSQL = `delete from rejections where id = any($1)`
 
-// Forget erases the traces in the transaction that records the decision. All events about the customer are at rest.
+// Forget erases the data in the transaction that records the decision. No event about the customer may be in progress.
 func (t *Traces) Forget(ctx context.Context, tx pgx.Tx) error {
 	rejections := make([]string, len(t.Rejections))
 	for i, r := range t.Rejections {

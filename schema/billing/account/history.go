@@ -10,18 +10,18 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Change is a change of an account's access, as subscribers were told of it.
+// Change is a published change of an account's access.
 type Change struct {
 	At time.Time `json:"at"`
-	// Before is nil for the first change that is known. Neither has Held.
+	// Before is null for the first known change. Neither state contains Held.
 	Before *Access `json:"before"`
 	After  Access  `json:"after"`
-	// Event is the one that has moved it, or that made something due; "" where none has. Why says what did, in words.
+	// Event is the ID of the event that caused the change or scheduled it. It may be empty. Why describes the cause.
 	Event string `json:"event"`
 	Why   string `json:"why"`
 }
 
-// MostChanges is how many of an account's changes are shown, the newest.
+// MostChanges is the maximum number of changes in an account.
 const MostChanges = 24
 
 const changesSQL = `
@@ -29,7 +29,7 @@ select o.created_at, o.data, split_part(o.effect_key, ':', 1), coalesce(r.type, 
   from outbox o left join receipts r on r.id = o.receipt_id
  where o.type = 'access.changed' and o.mode = $1 and o.account = $2 order by o.id desc limit $3`
 
-// changes returns the newest changes of an account's access, the newest first.
+// changes returns the newest changes of an account's access, newest first.
 func changes(ctx context.Context, tx pgx.Tx, of Name) ([]Change, error) {
 	all, err := schema.Rows(ctx, tx, "read history", func(row pgx.CollectableRow) (c Change, err error) {
 		var told struct {
@@ -52,7 +52,7 @@ func changes(ctx context.Context, tx pgx.Tx, of Name) ([]Change, error) {
 	return all[:min(len(all), MostChanges)], err
 }
 
-// why says how access was moved, by the kind of the effect that did, and the type of its event.
+// why describes a change by the kind of its effect and the type of its event.
 func why(kind, eventType string) string {
 	switch kind {
 	case "apply-facts":

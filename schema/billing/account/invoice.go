@@ -9,14 +9,14 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// ShownInvoice is an invoice with what was booked for it and claimed back.
+// ShownInvoice is an invoice with its entries, refunds, disputes and credit notes.
 type ShownInvoice struct {
 	Mode string `json:"mode"`
-	// Account is ours, "" where none is known. Customer is the provider's.
+	// Account is our account ID. It is empty if the account is unknown. Customer is the provider's customer.
 	Account  string `json:"account"`
 	Customer string `json:"customer"`
 	Invoice
-	// Entries and Claims have the newest [MostInvoices].
+	// Entries and Claims list the newest [MostInvoices] of each.
 	Entries []Entry `json:"entries"`
 	Claims  []Claim `json:"claims"`
 }
@@ -35,8 +35,8 @@ const invoiceClaimsSQL = `
 select kind, id, state ->> 'Status', invoice, (state ->> 'Amount')::bigint, state ->> 'Currency' from objects
  where mode = $1 and invoice = $2 and invoice <> '' and kind in ('refund', 'dispute', 'credit_note') order by updated_at desc, id limit $3`
 
-// FindInvoices returns the invoices with the provider's ID or the number id, in a mode, "" for both. Each is read by
-// itself: what comes in meanwhile may be in one part and not in another.
+// FindInvoices returns the invoices with the provider's ID or the number id. An empty mode means both modes. The parts
+// are read one after the other, so a concurrent change can appear in one part only.
 func FindInvoices(ctx context.Context, db DB, id, mode string) ([]ShownInvoice, error) {
 	found, err := schema.Rows(ctx, db, "read invoice "+id, func(row pgx.CollectableRow) (i ShownInvoice, err error) {
 		var state fold.Invoice

@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Listed is an account in a list: a row of the view pawl_accounts, which docs/data.md describes.
+// Listed is a row of the view pawl_accounts, which docs/data.md describes.
 type Listed struct {
 	Mode     string   `json:"mode"`
 	ID       string   `json:"id"`
@@ -20,26 +20,26 @@ type Listed struct {
 	Features []string `json:"features"`
 	Version  int64    `json:"version"`
 	Held     bool     `json:"held"`
-	// Statuses are those of its subscriptions that have not ended.
+	// Statuses lists the statuses of the active subscriptions.
 	Statuses []string `json:"statuses"`
-	// Until is when access ends, or is expected to; nil for no time known.
+	// Until is when access ends or is expected to end. It is null if no end is known.
 	Until *time.Time `json:"until"`
-	// Workspace is the version that the workspace was brought to, 0 for none.
+	// Workspace is the version that was applied to the workspace. It is 0 if none was applied.
 	Workspace int64 `json:"workspace_version"`
 }
 
-// Filter narrows a list of accounts: all that is set must hold.
+// Filter filters accounts. An account must match all fields that are set.
 type Filter struct {
 	Mode, ID, Access, Plan, Status string
-	// Before leaves out accounts whose access ends later, or at no time known.
+	// Before selects accounts with a known end of access before this time.
 	Before time.Time
-	// After is the account behind which the list goes on.
+	// After is the last account of the previous page.
 	After Name
-	// Limit is how many are listed at most.
+	// Limit is the maximum number of accounts.
 	Limit int
 }
 
-// passed are the accounts that pass a [Filter]. Subscriptions are read only if it has a status of theirs, $4.
+// passed selects the accounts that match a [Filter]. Only a filter by status, $4, reads subscriptions.
 const (
 	passed = `
 select mode, account, customer, access, plan, quantity, features, version, held, statuses, until, workspace_version from pawl_accounts
@@ -52,7 +52,7 @@ select mode, account, customer, access, plan, quantity, features, version, held,
 		inOrder
 )
 
-// List returns the accounts that pass f, by mode and ID.
+// List returns the accounts that match f, ordered by mode and ID.
 func List(ctx context.Context, db DB, f Filter) ([]Listed, error) {
 	sql := listSQL
 	if f.Status != "" {

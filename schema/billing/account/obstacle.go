@@ -10,16 +10,16 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Obstacle is a cause that keeps an account from access, or from the access that it paid for.
+// Obstacle is a problem that prevents access of an account, or a part of it.
 type Obstacle struct {
 	Cause Cause `json:"cause"`
 	// Object is the price, subscription, invoice, sink or event that the cause is about.
 	Object string `json:"object"`
-	// Amount is in minor units of Currency, nil if the cause has no amount.
+	// Amount is in minor units of Currency. It is absent if the problem has no amount.
 	Amount   *int64 `json:"amount,omitempty"`
 	Currency string `json:"currency,omitempty"`
-	// At is the next attempt of an invoice, the end of a purchase, or the time since when a sink is down. It is nil if
-	// no time is known.
+	// At is the next attempt of an invoice, the end of a purchase, or the time since when a sink is down. It is absent
+	// if the time is unknown.
 	At *time.Time `json:"at,omitempty"`
 	// Detail is the status of a dispute, the reason of an event or a sink, or the kind of a withheld effect.
 	Detail string `json:"detail,omitempty"`
@@ -89,7 +89,7 @@ union all
 select 'sink_down', p.name, 'paused: ' || p.why, p.since, null, '', '', '', '', ''
   from pauses p where p.until is null and p.kind = 'sink' and p.name in ('workspaces', 'workspaces:' || $1)`
 
-// readObstacles fills in what keeps the account from access. The rest of the account is read.
+// readObstacles adds the obstacles. All other fields must be set.
 func (a *Account) readObstacles(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	stops, err := schema.List[stop](ctx, tx, "read what stops account "+a.ID, obstaclesSQL, a.Mode, a.ID)
 	a.Obstacles = []Obstacle{}
@@ -131,7 +131,7 @@ func (a *Account) stop(o Obstacle) { a.Obstacles = append(a.Obstacles, o) }
 // stoppedBySubscription adds the obstacles of a subscription. An ended one does not count if another grants access.
 func (a *Account) stoppedBySubscription(s Subscription, now time.Time) {
 	o := Obstacle{Object: s.ID}
-	for _, i := range a.Invoices { // the newest first
+	for _, i := range a.Invoices { // newest first
 		if i.Subscription == s.ID && i.Paid > 0 {
 			o.Amount, o.Currency = &i.Paid, i.Currency
 			break
@@ -147,7 +147,7 @@ func (a *Account) stoppedBySubscription(s Subscription, now time.Time) {
 		over = s.EndsAt
 	}
 	switch {
-	case s.Withheld: // nothing is granted instead
+	case s.Withheld: // nothing is granted
 		o.Cause = PurchaseRefused
 	case s.Refused:
 		o.Cause = ChangeRefused

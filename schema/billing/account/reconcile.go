@@ -10,17 +10,18 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Uncompared says which accounts are to be compared with what the provider says of them.
+// Uncompared selects the accounts that are due for a comparison with the provider.
 type Uncompared struct {
-	// Modes are those that there is a key for.
+	// Modes lists the modes with an API key.
 	Modes []string
-	// Touched leaves out accounts not folded since. Before leaves out accounts compared later. Zero for none.
+	// Touched selects accounts that were folded since then. Before selects accounts that were last compared before
+	// then. The zero time selects all.
 	Touched, Before time.Time
-	// Share is the part of all that is wanted: one in so many. Those come first that were compared longest ago.
+	// Share limits the result to one in Share of all accounts. The accounts that wait longest come first.
 	Share int
 }
 
-// uncomparedSQL takes accounts that have access, or can still change.
+// uncomparedSQL selects accounts that have access or can still change.
 const uncomparedSQL = `
 with held as (
     select mode, id, reconciled_at from accounts a
@@ -34,7 +35,7 @@ with held as (
 select id, mode from held where reconciled_at is null or reconciled_at < $3
  order by reconciled_at nulls first, mode, id limit (select ceil(count(*)::numeric / $4) from held)`
 
-// ToCompare returns the accounts that u asks for.
+// ToCompare returns the accounts that u selects.
 func ToCompare(ctx context.Context, db DB, u Uncompared) ([]Name, error) {
 	before := u.Before
 	if before.IsZero() {
@@ -47,7 +48,7 @@ func ToCompare(ctx context.Context, db DB, u Uncompared) ([]Name, error) {
 
 const comparedSQL = `update accounts set reconciled_at = now() where mode = $1 and id = $2`
 
-// Compared records that an account was compared now.
+// Compared records that the account was compared now.
 func Compared(ctx context.Context, db Execer, name Name) error {
 	if _, err := db.Exec(ctx, comparedSQL, name.Mode, name.ID); err != nil {
 		return fmt.Errorf("record that account %s (%s) was compared: %w", name.ID, name.Mode, err)

@@ -19,16 +19,16 @@ type Task struct {
 	Account string    `json:"account"`
 	Title   string    `json:"title"`
 	Since   time.Time `json:"since"`
-	// Event is the event that opened it.
+	// Event is the ID of the event that opened the task.
 	Event string `json:"event"`
-	// DueBy is when it is too late, nil for never.
+	// DueBy is the deadline. It is absent if the task has no deadline.
 	DueBy *time.Time `json:"due_by,omitempty"`
-	// TakenBy is who sees to it, "" for nobody.
+	// TakenBy is the person who has taken the task. It is absent if the task is free.
 	TakenBy string `json:"taken_by,omitempty"`
 	// Amount is the money that the task is about, in minor units of Currency. It is 0 for a task without money.
 	Amount   int64  `json:"amount,omitempty"`
 	Currency string `json:"currency,omitempty"`
-	// State is one of [fold.TaskOpen] and its like.
+	// State is [fold.TaskOpen] or another state of a task.
 	State string `json:"state"`
 }
 
@@ -37,42 +37,42 @@ type Count struct {
 	Kind  string `json:"kind"`
 	Mode  string `json:"mode"`
 	Tasks int    `json:"tasks"`
-	// About is the price, or the connected account, that they ask about; "" for other kinds, and where they are not
-	// counted by that.
+	// About is the price or the connected account of the tasks. It is absent for other kinds, and if the tasks are
+	// counted by kind only.
 	About string `json:"about,omitempty"`
-	// Oldest is since when the first of them is open, DueBy the nearest time when one is too late, nil for none.
+	// Oldest is the creation time of the oldest task. DueBy is the earliest deadline, or null.
 	Oldest time.Time  `json:"oldest"`
 	DueBy  *time.Time `json:"due_by,omitempty"`
 	// Money is the sum of the amounts of the tasks, in minor units by currency.
 	Money map[string]int64 `json:"money,omitempty"`
 }
 
-// CountTasks counts the open tasks: live ones first, and first those that are due next. Where they are counted by what
-// they ask about, each price and each connected account has a count of its own.
+// CountTasks counts the open tasks. Live tasks come first, and then the tasks with the earliest deadline. With byAbout,
+// each price and each connected account has its own count.
 func CountTasks(ctx context.Context, db DB, byAbout bool) ([]Count, error) {
 	return schema.Rows(ctx, db, "read the counts of tasks", pgx.RowToStructByPos[Count], countTasksSQL, byAbout)
 }
 
-// TaskFilter chooses open tasks; "" is for all.
+// TaskFilter selects open tasks. An empty field selects all.
 type TaskFilter struct {
 	Mode, Kind string
-	// About is the price, or the connected account, that the tasks ask about.
+	// About is the price or the connected account of the tasks.
 	About string
-	// Account is the account of ours that they are about.
+	// Account is our account ID.
 	Account string
-	// After is the task behind which the list goes on, by its mode, kind and object; it may be closed by now.
+	// After is the last task of the previous page: mode, kind and object. The task may have been closed since.
 	After Task
 	Limit int
 }
 
-// OpenTasks lists the open tasks: first those that are due, the nearest first, then the oldest.
+// OpenTasks returns the open tasks, ordered by deadline, and then by age.
 func OpenTasks(ctx context.Context, db DB, f TaskFilter) ([]Task, error) {
 	return schema.Rows(ctx, db, "read tasks", pgx.RowToStructByPos[Task], openTasksSQL, f.Mode, f.Kind, f.About,
 		f.Account, f.Limit,
 		f.After.Mode, f.After.Kind, f.After.Object)
 }
 
-// TasksAbout returns the tasks about an object, also those that are closed: one for each kind and mode.
+// TasksAbout returns the open and closed tasks about an object, one per kind and mode.
 func TasksAbout(ctx context.Context, db DB, object string) ([]Task, error) {
 	return schema.Rows(ctx, db, "read the tasks about "+object, pgx.RowToStructByPos[Task], tasksAboutSQL, object)
 }
@@ -86,7 +86,7 @@ func Done(ctx context.Context, db Execer, t Task) (bool, error) {
 	return tag.RowsAffected() == 1, nil
 }
 
-// Take gives an open task to TakenBy. It returns false if there is no such open task.
+// Take assigns an open task to TakenBy. It returns false if there is no such open task.
 func Take(ctx context.Context, db Execer, t Task) (bool, error) {
 	tag, err := db.Exec(ctx, takeSQL, t.Mode, t.Kind, t.Object, t.TakenBy)
 	if err != nil {

@@ -13,26 +13,27 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Traces are the records of a customer that may be personal data. Facts, the ledger and the audit trail hold none.
+// Traces lists the records about a customer that may be personal data. Facts, ledger and audit trail contain none.
 type Traces struct {
 	Customer string `json:"customer"`
 	Mode     string `json:"mode"`
-	// Addresses are the rows that letters to the customer use: one for each account at the provider. Pages are where
-	// the customer sees invoices.
+	// Addresses lists the stored addresses, one per account at the provider. Pages lists the URLs of the customer's
+	// invoices.
 	Addresses []json.RawMessage `json:"addresses"`
 	Pages     []string          `json:"pages"`
-	// Bodies are those of the events about the customer, Rejections the refused requests that name it.
+	// Bodies lists the payloads of the customer's events. Rejections lists the rejected requests that contain the
+	// customer's ID.
 	Bodies     []HeldBody `json:"bodies"`
 	Rejections []HeldBody `json:"rejections"`
-	// Requests counts the requests to outside systems that are kept with effects.
+	// Requests counts the stored requests to outside systems.
 	Requests int `json:"requests"`
 
-	// receipts are all events about the customer, with and without a body. open are those that are not at rest.
+	// receipts lists all events about the customer, with and without a payload. open lists the events in progress.
 	receipts []string
 	open     []string
 }
 
-// HeldBody is what came in. Body is "" until it is read.
+// HeldBody is a stored payload. Body is empty until [Traces.Read].
 type HeldBody struct {
 	ID         string    `json:"id"`
 	EventID    string    `json:"event_id,omitempty"`
@@ -41,13 +42,13 @@ type HeldBody struct {
 	Body       string    `json:"body"`
 }
 
-// Open lists the events about the customer that are not at rest.
+// Open lists the events about the customer that are in progress.
 func (t *Traces) Open() []string { return t.open }
 
-// ErrNotAtRest means that an event about a customer is not at rest: its run may need the body.
+// ErrNotAtRest means that an event about a customer is in progress. Its run may need the payload.
 var ErrNotAtRest = errors.New("an event is not at rest")
 
-// atRest is the condition of a receipt r that no run works on, or waits to.
+// atRest is the condition that receipt r has no run and needs none.
 const atRest = `r.status in ('processed', 'compensated', 'ignored')`
 
 const tracedModesSQL = `
@@ -57,7 +58,7 @@ union select mode from addresses where customer = $1
 union select mode from invoices where customer = $1 and customer <> ''
 order by 1`
 
-// tracedSQL reads every body to find all events that name the customer. It runs rarely.
+// tracedSQL searches all payloads for the customer. It runs rarely.
 const tracedSQL = `
 select r.id::text, r.event_id, r.type, r.received_at, ` + atRest + `, exists (select from receipt_bodies b where b.receipt_id = r.id) as held from receipts r
  where r.id in (select receipt_id from facts where customer = $1 and customer <> '' and mode = $2
@@ -71,11 +72,11 @@ select to_jsonb(a) - '{email_hash,said,locale_said}'::text[] from addresses a wh
 
 const tracedPagesSQL = `select page from invoices where customer = $1 and customer <> '' and mode = $2 and page <> ''`
 
-// tracedRejectionsSQL reads refused requests of both modes, since their mode is not verified.
+// tracedRejectionsSQL searches both modes, because the mode of a rejected request is not verified.
 const tracedRejectionsSQL = `
 select id::text, received_at from rejections where ` + names + ` order by id`
 
-// names is the condition of a body that names the customer by the provider's ID.
+// names is the condition that a payload contains the customer's ID.
 const names = `$1 ~ '^[a-z]+_[A-Za-z0-9_]+$' and position(convert_to('"' || $1 || '"', 'UTF8') in body) > 0`
 
 const tracedRequestsSQL = `select count(*) from effects where receipt_id = any($1) and request is not null`
@@ -85,9 +86,8 @@ const (
 	readRejectionsSQL = `select id::text, body from rejections where id = any($1)`
 )
 
-// FindTraces returns the traces of a customer, by the provider's ID; of a guest, by that of the checkout session.
-// mode is "live", "test", or "" where it is known in one of them only. It returns nil if nothing was ever heard of
-// the customer.
+// FindTraces returns the records of a customer. customer is the provider's customer ID, or for a guest the checkout
+// session ID. mode may be empty if the customer exists in only one mode. It returns nil if the customer is unknown.
 func FindTraces(ctx context.Context, db DB, customer, mode string) (*Traces, error) {
 	modes, err := schema.Rows(ctx, db, "read customer "+customer, pgx.RowTo[string], tracedModesSQL, customer)
 	switch {
@@ -136,7 +136,7 @@ func FindTraces(ctx context.Context, db DB, customer, mode string) (*Traces, err
 	return t, nil
 }
 
-// Read reads the payloads. Its caller has recorded that in the audit trail.
+// Read reads the payloads. The caller must have written the audit record.
 func (t *Traces) Read(ctx context.Context, db DB) error {
 	for sql, held := range map[string][]HeldBody{readBodiesSQL: t.Bodies, readRejectionsSQL: t.Rejections} {
 		ids := make([]string, len(held))
@@ -158,7 +158,7 @@ func (t *Traces) Read(ctx context.Context, db DB) error {
 
 const openTracesSQL = `select exists (select from receipts r where r.id = any($1) and not (` + atRest + `))`
 
-// AtRest returns [ErrNotAtRest] if an event has begun to run again.
+// AtRest returns [ErrNotAtRest] if a run has started for one of the events since.
 func (t *Traces) AtRest(ctx context.Context, tx pgx.Tx) error {
 	var open bool
 	if err := tx.QueryRow(ctx, openTracesSQL, t.receipts).Scan(&open); err != nil {
