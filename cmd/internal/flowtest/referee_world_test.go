@@ -371,7 +371,7 @@ func (c *company) whim() {
 	case n >= 12:
 		c.sell()
 		return
-	case c.sub.status != "active":
+	case c.sub.status != "active", !c.now.Before(c.sub.end): // Stripe renews or ends it then
 	case c.paidPlans && n < 3:
 		c.hasSchedule()
 		return

@@ -317,6 +317,9 @@ func (q stripeQuery) nested(object, id, field, path, element string, parameters 
 		return nil, stripeRefusal(http.StatusNotFound, "resource_missing", object,
 			fmt.Sprintf("No such %s: '%s'", object, id))
 	}
+	if whole, err := json.Marshal(InBasil(of.json)); err == nil { // an item of a subscription has its period from it
+		of.json = string(whole)
+	}
 	return page(q, path, element, of.elements(field),
 		func(each gjson.Result) string { return each.Get("id").Str },
 		func(each gjson.Result) (any, error) { return InBasil(each.Raw), nil })

@@ -402,6 +402,13 @@ func TestStripe_ToldInAnyVersion_ShapeOfBasil(t *testing.T) {
 					t.Errorf("told in %s: %s has %s: %v\n%s", told, path, name, given, gjson.Get(body, "data.0"))
 				}
 			}
+			if path != "subscriptions" {
+				continue
+			}
+			path := "subscription_items?subscription=" + gjson.Get(body, "data.0.id").Str
+			if _, _, got := ask(t, s, path); got["data"].([]any)[0].(map[string]any)["current_period_end"] == nil {
+				t.Errorf("told in %s: %s has no period: %v", told, path, got)
+			}
 		}
 	}
 }
