@@ -24,8 +24,8 @@ import (
 // sentences that break it, per package and per document, in comments and long string literals of Go outside tests, in
 // Markdown, and in the comments of SQL, YAML and shell. The ceilings are the counts in testdata/prose.tsv; they only fall.
 //
-//	go test -count=1 -run '^TestProse' ./cmd/internal -show schema/ledger    prints each sentence found below that path
-//	go test -count=1 -run '^TestProse' ./cmd/internal -lower                 lowers the ceilings to the counts of today
+//	go test -v -count=1 -run '^TestProse' ./cmd/internal -show schema/ledger  prints each sentence found below that path
+//	go test -count=1 -run '^TestProse' ./cmd/internal -lower                   lowers the ceilings to the counts of today
 //
 // The rule is a thermometer. A sentence that avoids the listed words and still has to be read twice is no better.
 var constructions = regexp.MustCompile(`(?i)` + strings.Join([]string{
@@ -159,7 +159,7 @@ func TestProse(t *testing.T) {
 		sum += n
 		if n > ceilings[room] {
 			t.Errorf("%s: %d sentences break the plain-language rule; the ceiling is %d.\n\tThe rule is in cmd/internal/prose_test.go, "+
-				"the ceiling in cmd/internal/%s. List the sentences with\n\t\tgo test -count=1 -run '^TestProse' ./cmd/internal -show %s",
+				"the ceiling in cmd/internal/%s. List the sentences with\n\t\tgo test -v -count=1 -run '^TestProse' ./cmd/internal -show %s",
 				room, n, ceilings[room], proseCeilings, room)
 		}
 	}
