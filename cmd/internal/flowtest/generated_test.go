@@ -28,48 +28,48 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A life is what happened to one customer at a made-up provider within the last weeks, in the events that it told.
+// A life is the random history of one customer over the last weeks, as a list of the provider's events.
 type life struct {
 	*testing.T
 	random *rand.Rand
 	seed   string
-	// connected is the connected account that it is a life of, "" for the provider's own.
+	// connected is the connected account of the customer, or "" for the provider's own account.
 	connected string
-	customer  string // the provider's
+	customer  string // the ID at the provider
 	now       time.Time
 	events    []told
 	plan      string
 	trial     time.Time
 	cancels   bool
 	status    string
-	shown     map[string]any // the subscription as its last event has shown it
-	// blind is set while events do not say what was before.
+	shown     map[string]any // the subscription in its last event
+	// blind is set while events omit previous_attributes.
 	blind         bool
-	begun, period time.Time // when it began, and the end of its period
+	begun, period time.Time // the start of the subscription, and the end of its current period
 	bills         []*paidBill
-	count         int // of all bills
+	count         int // the number of bills
 }
 
-// paidBill is an invoice that was paid, and what happened to the money.
+// paidBill is a paid invoice with its refund and its dispute.
 type paidBill struct {
 	seed    string
 	invoice string
 	at      time.Time
 	free    bool
-	// charged is set once the charge was told of; repaid is what stands as paid back of it.
+	// charged is set once an event about the charge exists. repaid is the refunded amount in the last event.
 	charged bool
-	refund  string // its status, "" for none
+	refund  string // its status, or ""
 	repaid  int64
-	dispute string // its status, "" for none
+	dispute string // its status, or ""
 }
 
-// told is an event, and what a person who reads it knows from then on.
+// told is an event with the facts that it proves.
 type told struct {
 	forge.Event
-	n               int    // counts the events of the life, in their order
-	invoice, status string // of an invoice
+	n               int    // the position in the life
+	invoice, status string // the invoice and its status
 	attempt         int
-	subscription    string // the subscription's status, "" for an event about none
+	subscription    string // the status of the subscription, or "" for an event about another object
 	plan            string
 	cancels, blind  bool
 	money, is       string // a refund or a dispute, and its status
@@ -78,16 +78,17 @@ type told struct {
 	moved           []string // the balance transactions of a dispute
 }
 
-// price is what each invoice of a life comes to.
+// price is the amount of each invoice.
 const price = 4900
 
-// account is ours.
+// account returns our account ID.
 func (l *life) account() string { return "acct-" + l.seed }
 
-// accounts are where what happened may be booked and told: a payment is its customer's until its invoice is known.
+// accounts returns the accounts that can have entries and events. A payment belongs to its customer until its invoice
+// is known.
 func (l *life) accounts() []string { return []string{l.account(), l.customer} }
 
-// scope is what the keys of effects begin with, after their kind.
+// scope returns the part of an effect's key after the kind.
 func (l *life) scope() string {
 	if l.connected == "" {
 		return ":stripe:live:"
@@ -148,14 +149,14 @@ func newLife(t *testing.T, random *rand.Rand, seed string) *life {
 	return l
 }
 
-// pass has time pass, or none: what belongs together often happens in one second.
+// pass advances the time by d, or not at all, because related events often happen in the same second.
 func (l *life) pass(d time.Duration) {
 	if l.random.IntN(4) > 0 {
 		l.now = l.now.Add(d)
 	}
 }
 
-// change is a change of the subscription's plan, or of whether it is to end.
+// change changes the plan, or schedules or revokes the end of the subscription.
 func (l *life) change() {
 	if l.random.IntN(3) == 0 {
 		l.cancels = !l.cancels
@@ -165,14 +166,14 @@ func (l *life) change() {
 	l.subscription("customer.subscription.updated", l.status)
 }
 
-// changes are several of one second.
+// changes makes several changes within one second.
 func (l *life) changes() {
 	for range 2 + l.random.IntN(3) {
 		l.change()
 	}
 }
 
-// circle are several of one second that end where they began.
+// circle makes several changes within one second that restore the first state.
 func (l *life) circle() {
 	l.now = l.now.Add(time.Second)
 	plan, cancels := l.plan, l.cancels
@@ -181,7 +182,7 @@ func (l *life) circle() {
 	l.subscription("customer.subscription.updated", l.status)
 }
 
-// changesUntold are several of one second that do not say what was before, so that nothing tells their order.
+// changesUntold makes several changes within one second without previous_attributes, so that their order is unknown.
 func (l *life) changesUntold() {
 	l.now, l.blind = l.now.Add(time.Second), true
 	l.changes()
@@ -192,7 +193,7 @@ func (l *life) tell(of told, eventType, seed string, edit func(object map[string
 	l.Helper()
 	account := l.account()
 	if l.connected != "" {
-		account = "stranger-" + l.seed // what a connected account says of itself does not count
+		account = "stranger-" + l.seed // the account in the metadata of a connected account does not count
 	}
 	e, err := forge.New(forge.Params{
 		Provider: stripe.Provider, EventID: fmt.Sprintf("evt_%s_%d", l.seed, l.random.Uint32()), Type: eventType, Seed: seed, Account: account,
@@ -226,7 +227,7 @@ func (l *life) tell(of told, eventType, seed string, edit func(object map[string
 	l.events = append(l.events, of)
 }
 
-// differing returns what of before is not so any more, as Stripe tells it.
+// differing returns the previous values of the fields that have changed, as in Stripe's previous_attributes.
 func differing(before, now map[string]any) map[string]any {
 	changed := map[string]any{}
 	for name, was := range before {
@@ -258,7 +259,7 @@ func (l *life) subscription(eventType, status string) {
 	})
 }
 
-// bill is an invoice: so many attempts fail, and then it is paid, or not.
+// bill issues an invoice. After some failed attempts it is paid, or stays open.
 func (l *life) bill(fail int, paid, free bool) {
 	l.count++
 	seed := fmt.Sprintf("%s-%d", l.seed, l.count)
@@ -287,8 +288,7 @@ func (l *life) bill(fail int, paid, free bool) {
 	}
 }
 
-// repay is what happens to the money of a bill that was paid: it is paid back, in part or in full, which may fail after
-// all; or it is disputed, and the dispute won or lost.
+// repay refunds a paid bill in full or in part, which may fail later, or opens a dispute, which is won or lost.
 func (l *life) repay() {
 	b := l.bills[l.random.IntN(len(l.bills))]
 	if b.free {
@@ -343,7 +343,7 @@ func (l *life) dispute(b *paidBill) {
 	}
 }
 
-// money tells of a charge, or of a refund or a dispute with its status.
+// money adds an event about a charge, or about a refund or a dispute with its status.
 func (l *life) money(b *paidBill, eventType, status string) {
 	of := told{is: status}
 	if status != "" {
@@ -359,8 +359,8 @@ func (l *life) money(b *paidBill, eventType, status string) {
 	})
 }
 
-// left is the event that shows the subscription as it is known to be in the end. Where nothing tells the order of the last
-// second's changes and nobody can be asked, that is the state that grants more.
+// left returns the event with the final known state of the subscription. If the order of the last second's changes is
+// unknown and the API cannot be queried, that is the state that grants more.
 func (l *life) left(keyed bool) (last told) {
 	grants := func(e told) []int {
 		ends := 1
@@ -378,13 +378,13 @@ func (l *life) left(keyed bool) (last told) {
 	return last
 }
 
-// wantState is what the workspace is to be in the end, by the model's rules and the policy of the rig.
+// wantState returns the expected final state of the workspace by the rules of the model and the policy of the rig.
 func (l *life) wantState(keyed bool) string {
 	newest := slices.MaxFunc(l.bills, func(a, b *paidBill) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.invoice, b.invoice)) })
 	if l.status == "canceled" || l.left(keyed).cancels && l.period.Before(time.Now()) {
 		return fold.WorkspaceSuspended
 	}
-	for _, b := range l.bills { // each is for a month from its own time on
+	for _, b := range l.bills { // each pays for a month from its own time on
 		if !b.takenBack() && b.at.Add(28*aDay).After(newest.at) {
 			return fold.WorkspaceActive
 		}
@@ -392,12 +392,12 @@ func (l *life) wantState(keyed bool) string {
 	return fold.WorkspaceSuspended
 }
 
-// takenBack reports whether the money of a bill was refunded in full, or is disputed or lost.
+// takenBack reports whether the bill was refunded in full, or has an open or lost dispute.
 func (b *paidBill) takenBack() bool {
 	return b.refund == "succeeded" && b.repaid == price || b.dispute != "" && b.dispute != "won"
 }
 
-// wantSubscription is what is known of the subscription in the end.
+// wantSubscription returns the expected final state of the subscription.
 func (l *life) wantSubscription(keyed bool) string {
 	last := l.left(keyed)
 	want := last.subscription + " " + last.plan
@@ -407,7 +407,7 @@ func (l *life) wantSubscription(keyed bool) string {
 	return want
 }
 
-// deliver puts the events into the order in which they come: some are late, and some come twice.
+// deliver returns the events in the order of delivery: some are late, and some are duplicates.
 func (l *life) deliver() []told {
 	delivered := slices.Clone(l.events)
 	for i := range delivered {
@@ -423,18 +423,18 @@ func (l *life) deliver() []told {
 	return delivered
 }
 
-// knows is what is known once some events have come.
+// knows is the state that follows from the events received so far.
 type knows struct {
-	closed map[string]bool // invoices that are not open any more
-	// ended is set once the subscription has ended; status is that of the newest event, as of when.
+	closed map[string]bool // the invoices that are not open
+	// ended is set once the subscription has ended. status is the status in the newest event, and as its time.
 	ended  bool
 	status string
 	as     int
-	// seen is what was told of refunds and disputes, each in its order.
+	// seen lists the events about each refund and dispute in their order.
 	seen map[string][]told
 }
 
-// fetched is what is known since the provider was asked for the subscription, at a time after all that happened.
+// fetched adds the state of the subscription that was fetched from the API after all events.
 func (k *knows) fetched(status string) {
 	k.ended, k.status, k.as = k.ended || status == "canceled", status, math.MaxInt
 }
@@ -454,7 +454,7 @@ func (k *knows) learn(e told) {
 	}
 }
 
-// compareMoney is the model's order of what is told of one object: by second, then by rank, then by event.
+// compareMoney orders the events about one object by second, rank and event ID, as the model does.
 func compareMoney(a, b told) int {
 	rank := func(e told) int {
 		switch {
@@ -468,8 +468,8 @@ func compareMoney(a, b told) int {
 	return cmp.Or(a.seenAt.Compare(b.seenAt), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.ID, b.ID))
 }
 
-// judgeNews looks at the news about a refund or a dispute that were told while no more was known than this, and at those
-// before: each is told once, and what is told of a dispute is what it is by the newest that is known.
+// judgeNews checks the published events about refunds and disputes against the known state: each is published once, and
+// the events about a dispute match its newest known status.
 func (k *knows) judgeNews(before, now []string) (wrong []string) {
 	for _, line := range now {
 		kind, rest, _ := strings.Cut(line, " ")
@@ -492,7 +492,7 @@ func (k *knows) judgeNews(before, now []string) (wrong []string) {
 	return wrong
 }
 
-// judge looks at the notices that went out while no more was known than this, and at those before.
+// judge checks the notices that were sent since the last check against the known state.
 func (k *knows) judge(scope string, before, now []string) (wrong []string) {
 	for _, key := range now {
 		kind, rest, _ := strings.Cut(key, scope)
@@ -538,13 +538,12 @@ select count(*)::text from (select from facts where kind = 'subscription_seen' a
 const subscriptionsSQL = `
 select concat_ws(' ', status, plan, case when state ? 'PlannedEnd' then 'ends' end) from subscriptions where account = $1`
 
-// Lives of customers, told late, in disorder and twice, by us and by connected accounts that are mapped to accounts of
-// ours, with much that happens in one second; each is played with a provider that can be asked, and with none: no notice
-// goes out that is untrue by what is known, none older than one before it, no news in a wrong order, of an account, a
-// refund or a dispute; what is paid, paid back and disputed is booked once, and what is paid receipted; in the end the
-// subscription is what the provider has, or what the model takes where nobody can be asked, and the workspace is what the
-// account may use; and the rows are what the facts come to, also when all bodies are erased. PAWL_LIVES says how many, both
-// ways together, and [schematest.Seed] which.
+// Random lives of customers are delivered late, out of order and twice, by the own account and by mapped connected
+// accounts, with many events in one second. Each is played with and without access to the provider's API. The test
+// checks that no notice contradicts the known state or is older than an earlier one, that published events are in
+// order, that money is booked once, that each payment has one receipt, that the final subscription matches the provider
+// (or the model without the API), that the workspace matches the access, and that a rebuild from the facts changes
+// nothing, even after all payloads are erased. PAWL_LIVES is the number of lives, and [schematest.Seed] selects them.
 func TestGeneratedLives_NoticesAndNewsInOrder(t *testing.T) {
 	t.Parallel()
 	seed := schematest.Seed(t, 1001)
@@ -564,7 +563,7 @@ func TestGeneratedLives_NoticesAndNewsInOrder(t *testing.T) {
 	}
 }
 
-// play has lives told, an event of each at a time, and judges what comes of it.
+// play delivers the events of all lives one by one and checks the results.
 func play(t *testing.T, keyed bool, lives []*life) {
 	r := newRigWith(t, keyed, func(c *config.Config) {
 		c.Policy.FullRefund, c.Policy.Dispute, c.Policy.DisputeLost = "end", "hold", "end"
@@ -602,7 +601,7 @@ func play(t *testing.T, keyed bool, lives []*life) {
 			all, told := r.rows(noticesSQL, l.seed), r.rows(moneyNewsSQL, l.accounts())
 			wrong := known[l].judge(l.scope(), mails[l], all[len(mails[l]):])
 			if fetched := r.rows(fetchedSQL, l.seed); len(fetched) > 0 && known[l].as < math.MaxInt {
-				// What went out meanwhile is true by what was known before, or since.
+				// A notice may be based on the state before or after the fetch.
 				known[l].fetched(fetched[0])
 				since := known[l].judge(l.scope(), mails[l], all[len(mails[l]):])
 				wrong = slices.DeleteFunc(wrong, func(w string) bool { return !slices.Contains(since, w) })
@@ -624,7 +623,7 @@ func play(t *testing.T, keyed bool, lives []*life) {
 	}
 }
 
-// number is what the environment says, or something else where it says nothing.
+// number returns the environment variable as a number, or otherwise if it is not set.
 func number(t *testing.T, env string, otherwise uint64) uint64 {
 	t.Helper()
 	said, given := os.LookupEnv(env)
@@ -638,7 +637,7 @@ func number(t *testing.T, env string, otherwise uint64) uint64 {
 	return n
 }
 
-// settled waits until the clock has done what is due.
+// settled waits until all due scheduled actions are done.
 func (r *rig) settled() {
 	r.Helper()
 	r.until("nothing is due", func() bool {
@@ -647,7 +646,7 @@ func (r *rig) settled() {
 	})
 }
 
-// checkLife looks at what was done outside in a life.
+// checkLife checks the effects of a life at the outside systems.
 func (r *rig) checkLife(l *life, keyed bool, notices []string) {
 	r.Helper()
 	account := l.account()
@@ -723,7 +722,7 @@ func (r *rig) checkLife(l *life, keyed bool, notices []string) {
 	}
 }
 
-// rebuild folds all facts anew and says what differs.
+// rebuild folds all facts and returns the differences to the rows.
 func (r *rig) rebuild() (lines []string) {
 	r.Helper()
 	conn, err := pgx.ConnectConfig(r.Context(), r.Pool.Config().ConnConfig)

@@ -21,21 +21,21 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// row is what a flow does at its most, in the table that every flow is in.
+// row lists the largest set of effects of a flow. The table has a row for every flow.
 type row struct {
 	flow string
-	// before are the events that come first, event is that of the run.
+	// before are the earlier events, and event is the event of the run.
 	before []func(p buyer) forge.Event
 	event  func(p buyer) forge.Event
-	// clock is set where the run is not that of the event, but of what it has made due.
+	// clock is set if the run executes a scheduled action that the event has caused.
 	clock bool
-	// steps are the kinds of its effects in the order in which they are begun, undoes those that take them back where
-	// provisioning is refused; nil where a person is asked.
+	// steps lists the kinds of effects in the order of their start. undoes lists the compensations if provisioning is
+	// refused. It is nil if the run parks instead.
 	steps, undoes []string
-	// plan is the plan that the run provisions, if undoes are set.
+	// plan is the provisioned plan if undoes is set.
 	plan string
-	// last is the letter that waits for the others. Where provisioning is refused, it is not sent, and the change alone
-	// is taken back.
+	// last is the letter that waits for the other effects. If provisioning is refused, it is not sent, and only the
+	// plan change is compensated.
 	last string
 }
 
@@ -98,7 +98,7 @@ var matrix = []row{
 		event: tells("credit_note.voided", "starter", 0),
 		steps: []string{"apply-facts", "credit-entry", "credit-reversal-entry", "relay"},
 	},
-	{ // it moves to our account what was its customer's: both workspaces follow
+	{ // the invoice moves from the customer's account to ours, and both workspaces are updated
 		flow: "AccountLinked", before: []func(buyer) forge.Event{tells("invoice.paid", "starter", -time.Hour, ofNobody)},
 		event: tells("customer.created", "starter", 0),
 		steps: []string{"apply-facts", "provision-workspace", "provision-workspace", "relay"},
@@ -115,16 +115,16 @@ var matrix = []row{
 		}),
 		clock: true, steps: []string{"apply-due", "provision-workspace"},
 	},
-	{ // what a person had fetched is relayed to nobody, and nobody is written to
+	{ // a fetched object is not relayed, and causes no e-mail
 		flow: workflows.ReconciledFlow, event: as(workflows.ReconciledType, tells("invoice.paid", "enterprise", 0)),
 		steps:  []string{"apply-facts", "provision-workspace", "finance-export", "onboarding-task"},
 		undoes: []string{"cancel-onboarding-task", "reverse-finance-entry", "withhold-grant", "provision-workspace"},
 		plan:   "enterprise",
 	},
-	{flow: "Relay", event: as("charge.failed", tells("charge.succeeded", "starter", 0)), steps: []string{"relay"}}, // no flow is for it
+	{flow: "Relay", event: as("charge.failed", tells("charge.succeeded", "starter", 0)), steps: []string{"relay"}}, // the type has no flow
 }
 
-// elsewhere are the kinds of effects that the table does not have, and what holds them.
+// elsewhere maps the kinds of effects outside of the table to the tests that cover them.
 var elsewhere = map[string]string{
 	"fetch-object":    "the branches of lines-fetched and undecided-fetched",
 	"align-workspace": "TestWorkspace_OlderTargetLandsLate_ToldTheNewerAgain",
@@ -133,22 +133,22 @@ var elsewhere = map[string]string{
 	"review":          "the branch paid-after-end",
 	"close-review":    "the branch paid-after-end",
 	"reject-review":   "TestJudged_ReviewAnswered",
-	// The clock's letters.
+	// The letters of scheduled actions.
 	"access-ending-notice": "TestAccountDue_Grace_Told",
 	"dunning-notice":       "TestAccountDue_Dunning_Parks_AndGoesOn",
-	// The table has one entry of each flow; these are made in the same way.
+	// The table has one entry per flow. These entries are made in the same way.
 	"refund-reversal-entry": "the branch failed-after",
 	"finance-correction":    "TestMeaning_PricesMappedLate_AsInTheTwinWorld: a person decides it",
 }
 
-// A flow, or a kind of effect, that nobody has put into the table would be tried with no trouble at all.
+// Every flow and every kind of effect is in the table, so that all of them are tested with every failure.
 func TestMatrix_EveryFlow_EveryKind(t *testing.T) {
 	t.Parallel()
 	missing, kinds := map[string]bool{}, map[string]bool{}
 	for _, f := range workflows.Flows() {
 		missing[f.Name] = true
 	}
-	delete(missing, workflows.LostFlow) // TestLostEvent_ItsObjectReconciled: it has the steps of Reconciled
+	delete(missing, workflows.LostFlow) // TestLostEvent_ItsObjectReconciled covers it: it has the steps of Reconciled
 	for _, r := range matrix {
 		delete(missing, r.flow)
 		for _, kind := range slices.Concat(r.steps, r.undoes) {
@@ -165,13 +165,13 @@ func TestMatrix_EveryFlow_EveryKind(t *testing.T) {
 	}
 }
 
-// buyer is who a run is about.
+// buyer is the customer of a run.
 type buyer struct {
 	*testing.T
 	seed string
 }
 
-// tells is an event about a purchase, at some time after it.
+// tells returns an event about a purchase, some time after it.
 func tells(eventType, plan string, after time.Duration, edits ...func(object map[string]any)) func(buyer) forge.Event {
 	return func(p buyer) forge.Event {
 		e := purchaseAt(p.T, p.seed, eventType, plan, bought.Add(after))
@@ -184,7 +184,7 @@ func tells(eventType, plan string, after time.Duration, edits ...func(object map
 	}
 }
 
-// as makes an event one of another type.
+// as changes the type of an event.
 func as(eventType string, make func(buyer) forge.Event) func(buyer) forge.Event {
 	return func(p buyer) forge.Event {
 		e := make(p)
@@ -193,12 +193,12 @@ func as(eventType string, make func(buyer) forge.Event) func(buyer) forge.Event 
 	}
 }
 
-// paidByCharge is a paid invoice, whose charge does not name it, and what ties the two together.
+// paidByCharge is a paid invoice with a charge that does not name it, and the event that connects the two.
 var paidByCharge = []func(buyer) forge.Event{
 	tells("invoice.paid", "starter", -time.Hour), tells("charge.succeeded", "starter", -time.Hour), tells("invoice_payment.paid", "starter", -time.Hour),
 }
 
-// ofNobody takes our account off an object.
+// ofNobody removes our account from an object.
 func ofNobody(object map[string]any) {
 	for key, value := range object {
 		inner, isObject := value.(map[string]any)
@@ -211,20 +211,20 @@ func ofNobody(object map[string]any) {
 	}
 }
 
-// trial is one run of a row, in one trouble.
+// trial is a run of a row with one failure.
 type trial struct {
 	row
 	buyer
 	event      forge.Event
 	accounts   []string
 	workflowID string
-	// kind is the effect that is held up, "" for none.
+	// kind is the delayed effect, or "".
 	kind string
-	// lines are those of the journals before the run.
+	// lines are the journals before the run.
 	lines map[string]int
 }
 
-// outside are the services of the sandbox by the sink of an effect. What stands in our database has no journal.
+// outside maps sinks to services of the sandbox. Effects in our own database have no journal.
 var outside = map[string]string{
 	workflows.SinkWorkspaces: "workspaces", workflows.SinkFinance: "finance", workflows.SinkMail: "email", workflows.SinkConsumers: "relayed",
 }
@@ -237,13 +237,13 @@ var serviceOf = func() map[string]string {
 	return services
 }()
 
-// uses reports whether a run of the row comes to a service.
+// uses reports whether a run of the row calls the service.
 func (x row) uses(service string) bool {
 	return slices.ContainsFunc(x.steps, func(kind string) bool { return serviceOf[kind] == service })
 }
 
-// troubled is a rig for the matrix: a full refund ends access, a dispute holds it, and every event is relayed. Nothing
-// counts as out.
+// troubled returns the rig of the matrix. A full refund ends access, a dispute holds it, and every event is relayed. No
+// breaker opens.
 func troubled(t *testing.T, tune func(*config.Config)) *rig {
 	t.Helper()
 	r := newIdleRig(t, false, func(c *config.Config) {
@@ -262,7 +262,7 @@ func troubled(t *testing.T, tune func(*config.Config)) *rig {
 	return r
 }
 
-// unhurried lets effects be held up for a while: a local try ends with its time.
+// unhurried allows effects to be delayed: a local attempt ends only with its timeout.
 func unhurried(c *config.Config) {
 	const long = 20 * time.Second
 	consumer := c.Consumers["sandbox"]
@@ -271,7 +271,7 @@ func unhurried(c *config.Config) {
 	c.Sinks.Workspaces.Timeout, c.Sinks.Finance.Timeout, c.Sinks.Email.Timeout = long, long, long
 }
 
-// trials makes a run of each row that is wanted, and lets come what comes before it: all at once, stage by stage.
+// trials creates a run of each row and delivers the earlier events, all rows together, stage by stage.
 func (r *rig) trials(rows []row) []*trial {
 	r.Helper()
 	var list []*trial
@@ -301,7 +301,7 @@ func (r *rig) trials(rows []row) []*trial {
 	return list
 }
 
-// trialsOf is trials of rows with a kind of effect each.
+// trialsOf creates trials for rows with a kind of effect.
 func (r *rig) trialsOf(list []part) (all []*trial) {
 	r.Helper()
 	var rows []row
@@ -315,7 +315,7 @@ func (r *rig) trialsOf(list []part) (all []*trial) {
 	return all
 }
 
-// customerIn is the provider's customer of an event's object, "" for none.
+// customerIn returns the customer in the event's object, or "".
 func customerIn(t *testing.T, e forge.Event) string {
 	t.Helper()
 	var body struct {
@@ -331,7 +331,7 @@ func customerIn(t *testing.T, e forge.Event) string {
 	return customer
 }
 
-// come waits until the receipts of events have one of the statuses.
+// come waits until the receipts of the events have one of the statuses.
 func (r *rig) come(what string, events []string, wanted ...receipt.Status) {
 	r.Helper()
 	var words []string
@@ -350,7 +350,7 @@ func idsOf(list []*trial) (events []string) {
 	return events
 }
 
-// begin lets the runs begin. Those of the clock begin once what they are about is due.
+// begin starts the runs. A run of a scheduled action starts when its action is due.
 func (r *rig) begin(list []*trial) {
 	r.Helper()
 	for _, x := range list {
@@ -368,7 +368,7 @@ func (r *rig) begin(list []*trial) {
 	}
 }
 
-// note remembers what the journals hold of each run.
+// note records the journals before each run.
 func (r *rig) note(list []*trial) {
 	r.Helper()
 	journals := r.journals()
@@ -389,7 +389,7 @@ func (r *rig) journals() map[string][]entry {
 	return journals
 }
 
-// of are the lines of a journal that are of the run's accounts, or of its event.
+// of returns the journal entries of the run's accounts or of its event.
 func (x *trial) of(lines []entry) (own []entry) {
 	for _, e := range lines {
 		if slices.Contains(x.accounts, e.Account) && e.Account != "" || e.Body["id"] == x.event.ID {
@@ -399,8 +399,8 @@ func (x *trial) of(lines []entry) (own []entry) {
 	return own
 }
 
-// did are the lines that the run has written into the journals, by service, and what was done by them in its order: the
-// kinds of effects. A request that a remembered key answered did nothing, and a mail that is sent twice is two.
+// did returns the new journal entries of the run by service, and the kinds of its effects in their order. A repeated
+// idempotency key is no effect, but a mail that is sent twice counts as two.
 func (x *trial) did(journals map[string][]entry) (lines map[string][]entry, kinds []string) {
 	lines = map[string][]entry{}
 	var all []entry
@@ -422,8 +422,8 @@ func (x *trial) did(journals map[string][]entry) (lines map[string][]entry, kind
 	return lines, kinds
 }
 
-// judge holds a run that has ended against the table: it came to its outcome by the effects of its row, each once, and
-// took back what was done by the undos of its row, each once and the last first.
+// judge compares a finished run with the table: its outcome, its effects (each once), and its compensations (each once,
+// in reverse order).
 func (r *rig) judge(x *trial, outcome string, journals map[string][]entry) {
 	r.Helper()
 	result := r.result(x.workflowID, "")
@@ -436,7 +436,7 @@ func (r *rig) judge(x *trial, outcome string, journals map[string][]entry) {
 		kind, _, _ := strings.Cut(e.Key, ":")
 		kinds = append(kinds, kind)
 	}
-	if x.kind != "" && takenBack { // the run began anew, and met undos that the ledger has: they are not begun again
+	if x.kind != "" && takenBack { // the run started again and skipped the compensations that the ledger contains
 		kinds = r.rows(`select kind from effects where event_id = $1 and (state in ('done', 'compensated') or kind = 'provision-workspace') order by kind`, x.event.ID)
 		slices.Sort(kinds)
 		want = slices.Sorted(slices.Values(want))
@@ -468,7 +468,7 @@ func (r *rig) judge(x *trial, outcome string, journals map[string][]entry) {
 	}
 }
 
-// endOf is the outcome of a run, or that it did all but a change that was refused.
+// endOf returns the outcome of a run, or that everything but a refused change is done.
 func endOf(result workflows.EventResult) string {
 	if strings.HasPrefix(result.Reason, "withheld: ") {
 		return "withheld"
@@ -476,12 +476,12 @@ func endOf(result workflows.EventResult) string {
 	return result.Outcome
 }
 
-// but are the steps without some.
+// but returns the steps without some kinds.
 func (x row) but(kinds ...string) []string {
 	return slices.DeleteFunc(slices.Clone(x.steps), func(kind string) bool { return slices.Contains(kinds, kind) })
 }
 
-// takenBack is the end of a run whose provisioning is refused.
+// takenBack returns the outcome of a run with refused provisioning.
 func (x *trial) takenBack() string {
 	if x.last != "" {
 		return "withheld"
@@ -493,7 +493,7 @@ func outsideOnly(kinds []string) []string {
 	return slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return serviceOf[kind] == "" })
 }
 
-// over waits for the end of all runs and holds each against the table.
+// over waits for the end of all runs and compares each with the table.
 func (r *rig) over(list []*trial, outcome func(*trial) string) {
 	r.Helper()
 	r.come("all have ended", idsOf(list), receipt.Processed, receipt.Compensated)
@@ -508,7 +508,7 @@ func (r *rig) over(list []*trial, outcome func(*trial) string) {
 
 func asProcessed(*trial) string { return "processed" }
 
-// resetAll resets each run to its first workflow task: it comes to the same end, and nothing is done again.
+// resetAll resets each run to its first workflow task. The outcome stays the same, and no effect is repeated.
 func (r *rig) resetAll(list []*trial, outcome func(*trial) string) {
 	r.Helper()
 	before := r.journals()
@@ -529,7 +529,7 @@ func (r *rig) resetAll(list []*trial, outcome func(*trial) string) {
 	}
 }
 
-// decideAll takes one decision about each run that is parked.
+// decideAll makes the same decision about each parked run.
 func (r *rig) decideAll(list []*trial, action string) {
 	r.Helper()
 	for _, x := range list {
@@ -537,7 +537,7 @@ func (r *rig) decideAll(list []*trial, action string) {
 	}
 }
 
-// faultOf is what a service of the sandbox does to all requests until it is well again.
+// faultOf returns the fault with which a service answers all requests until it recovers.
 func faultOf(service, what string) string {
 	switch {
 	case service == "email" && what == "refuse":
@@ -565,14 +565,14 @@ func (r *rig) refuseWorkspaces(list []*trial) {
 
 var sandboxed = slices.Sorted(maps.Values(outside))
 
-// part is a row, and one kind of its effects that a trouble is about.
+// part is a row with the kind of effect that a failure is about.
 type part struct {
 	row
 	kind string
 }
 
-// parts are the rows with their kinds of effects, as kinds names them. In the long form they are all; else each kind is
-// there once, and each row.
+// parts returns the rows with the kinds of effects that kinds names. The short form contains each row and each kind
+// once.
 func parts(kinds func(row) []string) (list []part) {
 	met := map[string]bool{}
 	for n, w := range matrix {
@@ -591,7 +591,7 @@ func parts(kinds func(row) []string) (list []part) {
 	return list
 }
 
-// whichUse are the rows whose effects at a service are tried in a trouble of it.
+// whichUse returns the rows to test with a failing service.
 func whichUse(service string) (rows []row) {
 	of := map[string]bool{}
 	for _, p := range parts(func(w row) []string { return outsideOnly(w.steps) }) {
@@ -602,7 +602,7 @@ func whichUse(service string) (rows []row) {
 	return rows
 }
 
-// Without any trouble, and reset: each flow does what the table says, once.
+// Without a failure, and after a reset, each flow has the effects of the table once.
 func TestMatrix_Reset(t *testing.T) {
 	t.Parallel()
 	r := troubled(t, nil)
@@ -613,8 +613,8 @@ func TestMatrix_Reset(t *testing.T) {
 	r.resetAll(list, asProcessed)
 }
 
-// A service refuses for good: what cannot be had without it is taken back, once each and the last first; of the rest a
-// person is asked, and nothing is done again after the decision.
+// If a service refuses for good, the effects that depend on it are compensated once, in reverse order. The run parks
+// for the others, and the decision repeats no effect.
 func TestMatrix_RefusedForGood(t *testing.T) {
 	t.Parallel()
 	r := troubled(t, unhurried)
@@ -646,8 +646,8 @@ func TestMatrix_RefusedForGood(t *testing.T) {
 	}
 }
 
-// A service fails until the time for its effects is used up: everything else is done, the run is dead, and once the
-// service is back a retry does what was missing.
+// A service fails until the retry time of its effects ends. All other effects are done, and the run becomes a dead
+// letter. After the service has recovered, a retry completes the run.
 func TestMatrix_TimeUsedUp(t *testing.T) {
 	t.Parallel()
 	r := troubled(t, nil)
@@ -674,8 +674,8 @@ func TestMatrix_TimeUsedUp(t *testing.T) {
 	}
 }
 
-// A run is cancelled: while its first effect is at work, so that nothing else is begun; and while one is retried. Once a
-// person has it go on, it does the rest.
+// A run is cancelled during its first effect, so that no other starts, and during a retry. After a decision the run
+// completes its effects.
 func TestMatrix_Cancelled(t *testing.T) {
 	t.Parallel()
 	forDays := config.Retries{First: time.Hour, Max: time.Hour, For: 24 * time.Hour}
@@ -710,7 +710,7 @@ func TestMatrix_Cancelled(t *testing.T) {
 		r.begin(list)
 		r.until("all are at work", func() bool { return g.holding() == len(list) })
 		cancelAll(r, list)
-		for _, x := range list { // a task that is at a local activity hears of it with its next sign of life
+		for _, x := range list { // a local activity notices the cancellation at its next heartbeat
 			r.until("the cancellation has come", func() bool {
 				return slices.ContainsFunc(r.history(x.workflowID, "").Events, func(e *historypb.HistoryEvent) bool {
 					return e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED
@@ -750,8 +750,8 @@ func TestMatrix_Cancelled(t *testing.T) {
 	})
 }
 
-// A worker is killed before an effect, or after it, for each effect of each flow: another worker goes on, and does once
-// what was not done.
+// A worker is killed before and after each effect of each flow. Another worker continues and repeats no completed
+// effect.
 func TestMatrix_WorkerKilled(t *testing.T) {
 	t.Parallel()
 	for point, before := range map[string]bool{"before": true, "after": false} {
@@ -775,7 +775,7 @@ func TestMatrix_WorkerKilled(t *testing.T) {
 	}
 }
 
-// The same while what was done is taken back.
+// The same during compensation.
 func TestMatrix_WorkerKilledWhileTakingBack(t *testing.T) {
 	t.Parallel()
 	for point, before := range map[string]bool{"before": true, "after": false} {
@@ -784,7 +784,7 @@ func TestMatrix_WorkerKilledWhileTakingBack(t *testing.T) {
 			r := troubled(t, unhurried)
 			g := newGate(before)
 			kill := r.hire(g)
-			list := r.trialsOf(parts(func(w row) []string { // the gate would hold up the one that is refused
+			list := r.trialsOf(parts(func(w row) []string { // the gate would block the refused effect
 				return slices.DeleteFunc(slices.Clone(w.undoes), func(kind string) bool { return kind == "provision-workspace" })
 			}))
 			for _, x := range list {
@@ -800,11 +800,11 @@ func TestMatrix_WorkerKilledWhileTakingBack(t *testing.T) {
 	}
 }
 
-// A worker is killed when the services have what it has sent, and it has no answer: what has a key is sent again and done
-// once, and of a mail a person is asked.
+// A worker is killed after the services have received its requests and before it has received the responses. Effects
+// with a key are sent again and done once. A mail becomes uncertain and parks the run.
 func TestMatrix_WorkerKilledWithoutAnswer(t *testing.T) {
 	t.Parallel()
-	const answers = 10 * time.Second // until then all shall be sent
+	const answers = 10 * time.Second // all requests must be sent before that
 	r := troubled(t, func(c *config.Config) {
 		consumer := c.Consumers["sandbox"]
 		consumer.Timeout, consumer.Places = answers, 200
