@@ -25,9 +25,9 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// call is one execution of an activity, as the outside sees it.
+// call is one execution of an activity.
 type call struct {
-	// name is the effect's kind, or the activity's name where it does no effect.
+	// name is the kind of the effect, or the name of an activity without an effect.
 	name   string
 	local  bool
 	id     string
@@ -35,13 +35,13 @@ type call struct {
 	input  any
 }
 
-// answer is what an activity returns when it is called.
+// answer is the result of one call of an activity.
 type answer struct {
 	result effect.Result
 	err    error
 }
 
-// flowTest runs Toy in the SDK's test environment. Every effect is done unless told otherwise.
+// flowTest runs Toy in the SDK's test environment. Every effect succeeds unless the test sets another answer.
 type flowTest struct {
 	*testing.T
 	env  *testsuite.TestWorkflowEnvironment
@@ -50,22 +50,22 @@ type flowTest struct {
 	mu      sync.Mutex
 	calls   []call
 	answers map[string][]answer
-	// seen is what the ledger shows of other runs, one refresh after the other.
+	// seen lists the states of other runs in the ledger, one per refresh.
 	seen    []activities.ReadEffectsResult
 	refused []string
-	// replay is set for a run that was asked for.
+	// replay is set for a replay.
 	replay *workflows.ReplayInput
-	// settledAtPark is what ParkRun finds; woken are the keys of WakeWaiting.
+	// settledAtPark is the result of ParkRun, and woken the keys of WakeWaiting.
 	settledAtPark bool
 	woken         []string
 }
 
 var began = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// loaded is what an event says that nobody need review.
+// loaded returns the result of an event without a review.
 func loaded() activities.LoadFactsResult { return activities.LoadFactsResult{} }
 
-// onboarded is loaded, and asks for an onboarding task.
+// onboarded is loaded with an onboarding task.
 func onboarded() activities.LoadFactsResult {
 	return activities.LoadFactsResult{Planning: activities.Planning{Onboarding: []string{"pro"}}}
 }
@@ -141,7 +141,7 @@ func setup(t *testing.T, load ...activities.LoadFactsResult) *flowTest {
 	return f
 }
 
-// effectOf lets effects answer as the test says, by their kind.
+// effectOf mocks the activity with the answers of the test by effect kind.
 func effectOf[N any](f *flowTest, name string) {
 	f.env.OnActivity(name, mock.Anything, mock.Anything).Return(func(ctx context.Context, in activities.EffectInput[N]) (effect.Result, error) {
 		f.record(ctx, in.Effect, in)
@@ -176,7 +176,7 @@ func (f *flowTest) record(ctx context.Context, c effect.Call, in any) {
 	f.calls = append(f.calls, call{name: cmp.Or(c.Kind, info.ActivityType.Name), local: info.IsLocalActivity, id: info.ActivityID, effect: c, input: in})
 }
 
-// answer tells what an activity says when it is called next.
+// answer sets the next results of an activity.
 func (f *flowTest) answer(name string, list ...answer) {
 	f.answers[name] = append(f.answers[name], list...)
 }
@@ -189,7 +189,7 @@ func came(state effect.State, reason string) answer {
 	return answer{result: effect.Result{State: state, Reason: reason}}
 }
 
-// decide sends an update at a time of the workflow's clock; it is kept whether it was refused.
+// decide sends an update at a time of the workflow's clock and records whether it was rejected.
 func (f *flowTest) decide(after time.Duration, action string, in workflows.DecisionInput) {
 	f.env.RegisterDelayedCallback(func() {
 		f.env.UpdateWorkflow(action, action+after.String(), &testsuite.TestUpdateCallback{
@@ -206,7 +206,7 @@ func (f *flowTest) decide(after time.Duration, action string, in workflows.Decis
 
 var ada = workflows.DecisionInput{Who: "ada", Why: "looked at it"}
 
-// confirmed is ada's word that an effect, by its key, may be sent twice.
+// confirmed returns ada's confirmation that the effect may be repeated.
 func confirmed(key string) workflows.DecisionInput {
 	in := ada
 	in.Effect, in.Confirm = key, key
@@ -229,7 +229,7 @@ func (f *flowTest) run() workflows.EventResult {
 	return result
 }
 
-// order returns the activities in the order of their calls, repeats included.
+// order returns the names of the called activities in order, including repeated calls.
 func (f *flowTest) order() []string {
 	var names []string
 	for _, c := range f.calls {
@@ -322,7 +322,7 @@ func TestFlow_OtherEventWasTakenBack_EndsCompensated(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("apply-facts", answer{result: effect.Result{State: effect.Compensated, Value: json.RawMessage(`{}`)}})
 	f.wantOutcome(f.run(), "compensated", "was compensated before")
-	// The try that took it back may have been cut off before it brought the workspace to the new target.
+	// The attempt that revoked the grant may have been cut off before it updated the workspace.
 	f.wantOrder("LoadFacts", "apply-facts", "ReadEffects", "withhold-grant", "FinishRun")
 }
 
@@ -380,7 +380,7 @@ func TestFlow_ProvisioningRefused_UndoneLastInFirstOut(t *testing.T) {
 	result := f.run()
 	f.wantOutcome(result, "compensated", "provision-workspace was refused: sink answered 403")
 	undone := f.order()[7:]
-	// Steps began in the order provision, finance, mail, task; what was refused has nothing to undo.
+	// Steps began in the order provision, finance, mail, task. A refused step needs no compensation.
 	want := []string{"cancel-onboarding-task", "correction-notice", "reverse-finance-entry", "withhold-grant", "FinishRun"}
 	if !slices.Equal(undone, want) {
 		t.Errorf("undone\n got %v\nwant %v", undone, want)
@@ -400,7 +400,7 @@ func TestFlow_ProvisioningRefused_UndoneLastInFirstOut(t *testing.T) {
 	}
 }
 
-// A decision about an undo that parks is about it alone: what is still to be taken back is.
+// A decision about a parked compensation applies to it alone. The other compensations continue.
 func TestFlow_ParkedUndoSkipped_OtherUndosGoOn(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("provision-workspace", came(effect.Refused, "403"))
@@ -418,12 +418,13 @@ func TestFlow_ParkedUndoSkipped_OtherUndosGoOn(t *testing.T) {
 	}
 }
 
-// Somebody fails the recording by hand in Temporal: what the audit trail does not hold is not followed.
+// If somebody fails the recording activity by hand in Temporal, the decision is not in the audit trail and has no
+// effect.
 func TestFlow_DecisionNotRecorded_IsNotFollowed(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", came(effect.Refused, "unknown account"))
 	byHand := answer{err: temporal.NewNonRetryableApplicationError("failed by hand", "", nil)}
-	f.answer("RecordDecision", byHand, byHand) // the local try and the regular one
+	f.answer("RecordDecision", byHand, byHand) // the local attempt and the regular one
 	var told error
 	f.env.RegisterDelayedCallback(func() {
 		f.env.UpdateWorkflow(workflows.UpdateCompensate, "lost", &testsuite.TestUpdateCallback{
@@ -441,7 +442,7 @@ func TestFlow_DecisionNotRecorded_IsNotFollowed(t *testing.T) {
 	}
 }
 
-// Whoever skips the applying wants none of it: the rest hangs on its fence.
+// Skipping apply-facts skips all effects, because they depend on it.
 func TestFlow_RefusedApplyingSkipped_NothingIsDone(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("apply-facts", came(effect.Refused, "the database refuses it"))
@@ -450,7 +451,7 @@ func TestFlow_RefusedApplyingSkipped_NothingIsDone(t *testing.T) {
 	f.wantOrder("LoadFacts", "apply-facts", "ReadEffects", "ParkRun", "RecordDecision", "ReadEffects", "SkipEffect", "ReadEffects", "FinishRun")
 }
 
-// Whatever moves the receipt says by which workflow task: an attempt that outlives it must not.
+// Every write of the receipt contains the workflow task, so that an older attempt cannot overwrite a newer state.
 func TestFlow_EveryWriteSaysSinceWhenItsTaskRuns(t *testing.T) {
 	f := setup(t, loaded())
 	f.env.SetCurrentHistoryLength(3)
@@ -553,7 +554,7 @@ func TestFlow_UncertainMail_NeedsReview(t *testing.T) {
 	}
 }
 
-// What a person skipped is theirs, whether it had happened or not: nothing takes it back.
+// An effect that a person skipped is never compensated, whether it had happened or not.
 func TestFlow_SkippedThenCompensated_NotTakenBack(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", came(effect.Failed, "503"), came(effect.Failed, "503"))
@@ -580,7 +581,7 @@ func TestFlow_CompensateByOperator_DoubtfulIsUndoneRefusedIsNot(t *testing.T) {
 	}
 }
 
-// What the ledger shows when another event for the same invoice has been decided about.
+// The ledger after a decision about another event of the same invoice.
 var (
 	takenBack = activities.ReadEffectsResult{Settled: map[string]effect.Result{
 		"apply-facts:stripe:live:evt_1":           {State: effect.Compensated, By: "evt_2"},
@@ -598,7 +599,7 @@ func TestFlow_OtherRunDecidedMeanwhile(t *testing.T) {
 	for name, tt := range map[string]struct {
 		decide string
 		seen   []activities.ReadEffectsResult
-		// exports and reversals are how often finance was called.
+		// exports and reversals count the calls of finance.
 		exports, reversals int
 		outcome            string
 	}{
@@ -613,7 +614,7 @@ func TestFlow_OtherRunDecidedMeanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, loaded())
-			f.seen = append([]activities.ReadEffectsResult{{}}, tt.seen...) // nothing yet, when it is about to park
+			f.seen = append([]activities.ReadEffectsResult{{}}, tt.seen...) // empty until the run is about to park
 			f.answer("finance-export", came(effect.Failed, "503"))
 			f.decide(time.Hour, tt.decide, ada)
 			if result := f.run(); result.Outcome != tt.outcome {
@@ -636,7 +637,7 @@ func TestFlow_OtherRunDecidedMeanwhile(t *testing.T) {
 func TestFlow_UndoFailsForAWhile_TriedUntilDone(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("provision-workspace", came(effect.Refused, "403"))
-	for range 8 { // the test environment gives up after ten; a server never does
+	for range 8 { // the test environment gives up after ten attempts, a server does not
 		f.answer("reverse-finance-entry", failed(effect.TypeTransient, 500*time.Millisecond))
 	}
 	f.wantOutcome(f.run(), "compensated", "refused")
@@ -653,7 +654,7 @@ func TestFlow_UndoRefused_ParksAndGoesOn(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("provision-workspace", came(effect.Refused, "403"))
 	f.answer("reverse-finance-entry", came(effect.Refused, "period closed"), came(effect.Refused, "period closed"))
-	f.decide(time.Hour, workflows.UpdateCompensate, ada) // which is being done already
+	f.decide(time.Hour, workflows.UpdateCompensate, ada) // already in progress
 	f.decide(time.Hour+time.Second, workflows.UpdateRetry, ada)
 	f.decide(2*time.Hour, workflows.UpdateSkip, ada)
 	f.wantOutcome(f.run(), "compensated", "refused")
@@ -683,7 +684,7 @@ func unnamed(wait time.Duration) activities.LoadFactsResult {
 	return activities.LoadFactsResult{Unnamed: "cus_1", Planning: activities.Planning{WaitForName: wait}}
 }
 
-// Nothing tells the account of a new customer: the event is read again until something does.
+// If no event names the account of a new customer, the event is read again until one does.
 func TestFlow_AccountNamedMeanwhile_WaitedFor(t *testing.T) {
 	f := setup(t, unnamed(time.Hour), unnamed(time.Hour), loaded())
 	begun := f.env.Now()
@@ -696,7 +697,7 @@ func TestFlow_AccountNamedMeanwhile_WaitedFor(t *testing.T) {
 	}
 }
 
-// Nothing ever names it: after policy.settle the event is applied all the same.
+// If no event ever names it, the event is applied after policy.settle.
 func TestFlow_AccountNeverNamed_AppliedOnceSettled(t *testing.T) {
 	f := setup(t, unnamed(10*time.Minute))
 	begun := f.env.Now()
@@ -709,7 +710,7 @@ func TestFlow_AccountNeverNamed_AppliedOnceSettled(t *testing.T) {
 	}
 }
 
-// A cancelled run does not go on waiting.
+// A cancelled run stops waiting.
 func TestFlow_WaitsForTheAccount_Cancelled_Parks(t *testing.T) {
 	f := setup(t, unnamed(time.Hour))
 	f.env.RegisterDelayedCallback(f.env.CancelWorkflow, time.Minute)
@@ -724,8 +725,8 @@ func TestFlow_WaitsForTheAccount_Cancelled_Parks(t *testing.T) {
 	}
 }
 
-// A person has skipped the applying, for another event of this invoice or for this one before a reset: nothing of
-// what depends on it is done.
+// A person skipped apply-facts, for another event of this invoice or for this one before a reset. No dependent effect
+// runs.
 func TestFlow_ApplyingSkippedBefore_NothingIsDone(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("apply-facts", came(effect.Skipped, "skipped by ada: it has ended"))
@@ -733,7 +734,7 @@ func TestFlow_ApplyingSkippedBefore_NothingIsDone(t *testing.T) {
 	f.wantOrder("LoadFacts", "apply-facts", "FinishRun")
 }
 
-// The same, where this run is parked, too, and finds it when it refreshes.
+// The same for a parked run, which notices it when it refreshes.
 func TestFlow_ApplyingSkippedMeanwhile_NothingIsDone(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("apply-facts", came(effect.Refused, "the database refuses it"))
@@ -747,8 +748,8 @@ func TestFlow_ApplyingSkippedMeanwhile_NothingIsDone(t *testing.T) {
 	}
 }
 
-// This run is parked at the applying, and the invoice's other event has meanwhile done everything. A decision to
-// compensate takes all of it back, not only the applying.
+// The run is parked at apply-facts, and the invoice's other event has done all effects. A decision to compensate undoes
+// all of them, not only apply-facts.
 func TestFlow_CompensatedAtTheApplying_WhatAnotherRunDidIsUndone(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("apply-facts", came(effect.Refused, "the database refuses it"))
@@ -771,7 +772,7 @@ func TestFlow_CompensatedAtTheApplying_WhatAnotherRunDidIsUndone(t *testing.T) {
 	}
 }
 
-// The other run has not begun an effect yet: there is nothing to take back, and nothing to say about it.
+// The other run has not started an effect. It needs no compensation and is not reported.
 func TestFlow_CompensatedAtTheApplying_WhatNobodyDidIsNotTold(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("apply-facts", came(effect.Refused, "the database refuses it"))
@@ -787,8 +788,8 @@ func TestFlow_CompensatedAtTheApplying_WhatNobodyDidIsNotTold(t *testing.T) {
 	}
 }
 
-// A run that was parked before it did anything refreshes when it has done its effects: another may have begun to take
-// back the applying meanwhile.
+// A run that was parked before its first effect refreshes after its effects, because another run may have started to
+// compensate apply-facts.
 func TestFlow_ParkedBeforeItsEffects_LooksAfterThem(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -812,7 +813,7 @@ func TestFlow_ParkedBeforeItsEffects_LooksAfterThem(t *testing.T) {
 	}
 }
 
-// An activity that was completed by hand, with {}: nobody knows whether the effect happened.
+// An activity that was completed by hand with {} has an unknown outcome.
 func TestFlow_ResultSaysNothing_Uncertain(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", failed(effect.TypeTransient, time.Minute), answer{})
@@ -827,7 +828,7 @@ func TestFlow_ResultSaysNothing_Uncertain(t *testing.T) {
 	}
 }
 
-// An undo that was completed by hand, in the word for what it undoes.
+// A compensation that was completed by hand with the word of its effect counts as done.
 func TestFlow_UndoSaysCompensated_IsDone(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("provision-workspace", came(effect.Refused, "403"))
@@ -885,7 +886,7 @@ func TestFlow_OurOwnFault_FailsTheRunVisibly(t *testing.T) {
 	}
 }
 
-// What is retried before a person decides is known to be done only by the ledger: a run that goes well does not ask it.
+// Only a parked run needs to refresh from the ledger. A healthy run does not.
 func TestFlow_Healthy_DoesNotRefresh(t *testing.T) {
 	f := setup(t, onboarded())
 	f.wantOutcome(f.run(), "processed", "")
@@ -894,7 +895,7 @@ func TestFlow_Healthy_DoesNotRefresh(t *testing.T) {
 	}
 }
 
-// A fault of ours or of the deployment's says nothing about the customer: nothing is taken back.
+// A fault of pawl or of its deployment does not compensate the customer's effects.
 func TestFlow_ProvisioningFails_NothingIsTakenBack(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("provision-workspace", came(effect.Failed, "answered 401"))
@@ -910,7 +911,7 @@ func TestFlow_ProvisioningFails_NothingIsTakenBack(t *testing.T) {
 	}
 }
 
-// An older target that was not answered may still arrive behind the newer one: the workspace is told once more.
+// An older target without a response may still arrive after the newer one, so the workspace is updated once more.
 func TestFlow_SupersededAfterUnansweredTry_Aligned(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -932,7 +933,7 @@ func TestFlow_SupersededAfterUnansweredTry_Aligned(t *testing.T) {
 	}
 }
 
-// What was taken back changes the account's target: the undo goes on to bring the workspace there.
+// Revoking a grant changes the account's target, and the compensation then updates the workspace.
 func TestFlow_Withheld_WorkspaceBroughtToTheNewTarget(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("provision-workspace", came(effect.Refused, "answered 422"))
@@ -951,7 +952,7 @@ func TestFlow_Withheld_WorkspaceBroughtToTheNewTarget(t *testing.T) {
 func TestFlow_Cancelled_ParksAndTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		// answers of finance, which is down when the run is cancelled after a minute.
+		// finance is unavailable when the run is cancelled after a minute.
 		finance []answer
 		why     string
 		exports int
@@ -1003,7 +1004,7 @@ func TestFlow_Cancelled_PolicyCompensates(t *testing.T) {
 	}
 }
 
-// An undo is owed: it is never given up in silence, and its owner is named.
+// A compensation is never dropped: the run parks as a dead letter and names the owner.
 func TestFlow_UndoFails_ParksDeadWithItsOwner(t *testing.T) {
 	load := loaded()
 	load.Sinks = map[string]activities.SinkSettings{"finance": {Owner: "books@acme.example"}}
@@ -1017,8 +1018,8 @@ func TestFlow_UndoFails_ParksDeadWithItsOwner(t *testing.T) {
 	}
 }
 
-// An event with a flow of its own is delivered to the consumers of its source remark; a refusal takes back no delivery,
-// and a consumer that is down is still owed the event.
+// An event with its own flow is also delivered to the consumers of its source remark. A refusal does not compensate a
+// delivery, and a consumer that is down gets the event later.
 func TestFlow_Relayed_BesidesItsEffects(t *testing.T) {
 	load := loaded()
 	load.Consumers = []string{"crm", "mart"}
