@@ -216,7 +216,7 @@ func (c *company) taken(i *worldInvoice) bool {
 }
 
 // isRefused is a customer whose plan the workspace service refuses for good: docs/effects.md, a refused purchase. Support
-// gives the money back, ends the subscription, and sells a plan that the service takes.
+// gives the money back, which closes the task about it, ends the subscription, and sells a plan that the service takes.
 func (c *company) isRefused() {
 	c.did("has its workspace refused")
 	c.plan = refusedPlan
@@ -225,8 +225,7 @@ func (c *company) isRefused() {
 	i := c.newestPaid(c.sub)
 	c.mails = slices.DeleteFunc(c.mails, func(of string) bool { return of == i.id })
 	c.hears("correction", i.id)
-	c.asks = append(c.asks, "correction "+c.sub.id)
-	for _, line := range []string{"mailed " + i.id, "letter correction " + i.id, "asked correction " + c.sub.id, "letter subscription-ended " + c.sub.id} {
+	for _, line := range []string{"mailed " + i.id, "letter correction " + i.id, "letter subscription-ended " + c.sub.id} {
 		c.may[line] = true
 	}
 	c.refund(i, i.due)

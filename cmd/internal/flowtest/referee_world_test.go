@@ -53,8 +53,6 @@ type company struct {
 	letters map[string]int
 	// may are letters, receipts and tasks of which the order of the events decides whether there are any.
 	may map[string]bool
-	// asks are tasks for a person beside those about disputes.
-	asks []string
 	// twin is a second subscription, of a second customer, who acts while second is set.
 	twin   worldSubscription
 	second bool
@@ -826,9 +824,6 @@ func (c *company) wants() []string {
 	}
 	if c.lacksItems() {
 		lines = append(lines, "asked reconcile "+c.sub.id)
-	}
-	for _, what := range c.asks {
-		lines = append(lines, "asked "+what)
 	}
 	for _, d := range c.disputes {
 		if d.status == "needs_response" {
