@@ -34,7 +34,7 @@ import (
 
 func TestMain(m *testing.M) { schematest.Main(m) }
 
-// bundle runs effects as activities, on a real ledger.
+// bundle runs effects as activities with a real ledger.
 type bundle struct {
 	*testing.T
 	pool   *pgxpool.Pool
@@ -84,7 +84,7 @@ var policy = effect.Policy{
 
 type work func(context.Context, *effect.Attempt) (any, error)
 
-// activity runs fn where Temporal would.
+// activity runs fn like Temporal.
 func (b *bundle) activity(fn func(context.Context) (effect.Result, error)) (effect.Result, error) {
 	b.Helper()
 	var suite testsuite.WorkflowTestSuite
@@ -114,7 +114,7 @@ func (b *bundle) doTx(c effect.Call, fn func(context.Context, ledger.Tx) (any, e
 	})
 }
 
-// again wants an error with which Temporal tries once more, of a type.
+// again requires a retryable error of a type.
 func (b *bundle) again(err error, kind string) *temporal.ApplicationError {
 	b.Helper()
 	var app *temporal.ApplicationError
@@ -147,7 +147,7 @@ func (b *bundle) exec(sql string) {
 	}
 }
 
-// passes makes the ledger's time pass: the first tries, and the first claims of keys, are so much longer ago.
+// passes moves the times of the first attempts and of the first claims into the past.
 func (b *bundle) passes(d time.Duration) {
 	b.Helper()
 	if _, err := b.pool.Exec(b.Context(), `update effects set tried_since = tried_since - $1::interval, claimed_at = claimed_at - $1::interval`, d); err != nil {
@@ -191,8 +191,8 @@ func TestDo_Once_LaterCallsLearnWhoDidIt(t *testing.T) {
 	}
 }
 
-// What an operator's retry sends depends on what is known of the attempts before it: only where the sink
-// cannot hold one of them is it a new request.
+// The request of a retry depends on the earlier attempts. It is a new request only if the sink cannot have received one
+// of them.
 func TestDo_EveryAttempt_SameBytesSameKey(t *testing.T) {
 	key := call("", 0).Key
 	for name, tt := range map[string]struct {
@@ -232,7 +232,7 @@ func TestDo_EveryAttempt_SameBytesSameKey(t *testing.T) {
 	}
 }
 
-// A doubt that a person let be repeated stays open when the repeat is refused.
+// If a person repeats an uncertain effect and the repeat is refused, the effect stays uncertain.
 func TestDo_RefusedAfterADoubt_MayHaveHappened(t *testing.T) {
 	b := setup(t)
 	result, err := b.do(call("evt_1", 0), policy, "x", fail(effect.Doubt("no answer to the final dot")))
@@ -278,7 +278,7 @@ func TestDo_TimeUsedUp_FailedUntilALaterRound(t *testing.T) {
 		t.Errorf("the recorded result is %+v", got)
 	}
 	_, err = b.do(call("evt_1", 1), policy, "x", fail(busy(0, false)))
-	_ = b.again(err, effect.TypeTransient) // counted afresh
+	_ = b.again(err, effect.TypeTransient) // the attempts are counted from the start
 	result, err = b.do(call("evt_1", 1), policy, "x", succeed)
 	b.want(result, err, effect.Done)
 }
@@ -344,12 +344,13 @@ func TestDo_KeyForgottenByTheSink_Uncertain(t *testing.T) {
 	b.want(result, err, effect.Done)
 }
 
-// The age of a key is told by one clock: a worker whose own is wrong neither gives up early nor sends late.
+// The age of a key is measured by the database's clock. A worker with a wrong clock neither gives up early nor sends
+// late.
 func TestDo_KeyLifetime_ByTheDatabasesClock(t *testing.T) {
 	for _, ahead := range []string{"1 day", "-1 day"} {
 		t.Run(ahead, func(t *testing.T) {
 			b := setup(t)
-			// A now() that stands before the built-in one, for connections from here on.
+			// This now() precedes the built-in one for new connections.
 			b.exec(`create schema clock;
 				create function clock.now() returns timestamptz stable language sql as $$ select pg_catalog.now() + interval '` + ahead + `' $$;
 				alter table effects alter claimed_at set default clock.now();
@@ -379,7 +380,7 @@ func TestDo_NotWanted_Skipped(t *testing.T) {
 	b.want(result, err, effect.Skipped)
 }
 
-// A request that nobody answered may still land, although its repeat is not wanted any more: whoever goes on has to know.
+// A request without a response may still arrive after its repeat is no longer wanted. The next attempt must know that.
 func TestDo_NotWantedAfterAnUnansweredTry_SaysSo(t *testing.T) {
 	b := setup(t)
 	_, err := b.do(call("evt_1", 0), policy, "x", fail(busy(0, true)))
@@ -402,8 +403,8 @@ func TestDo_Doubt_UncertainAndNeverRepeatedByItself(t *testing.T) {
 	b.want(result, err, effect.Uncertain)
 }
 
-// A run keeps the time-out that it began with, whatever configuration says by now: what its flow bounds and what the
-// attempt takes are one value.
+// A run keeps the timeout with which it started, even if the configuration changes, because its flow uses the same
+// value.
 func TestDo_TimeoutOfTheCall_BeforeThePolicys(t *testing.T) {
 	b := setup(t)
 	for i, want := range []time.Duration{0, 20 * time.Second, 2 * time.Second} {
@@ -426,7 +427,7 @@ func TestDo_TimeoutOfTheCall_BeforeThePolicys(t *testing.T) {
 	}
 }
 
-// What another system writes into its answers is kept where people look for it, and stays out of Temporal's histories.
+// Responses of other systems are stored in the ledger and never in Temporal's history.
 func TestDo_WhatTheOtherSideSaid_InTheLedgerAlone(t *testing.T) {
 	for name, tt := range map[string]struct {
 		class  ledger.Class
@@ -461,7 +462,8 @@ func TestDo_WhatTheOtherSideSaid_InTheLedgerAlone(t *testing.T) {
 	}
 }
 
-// A retry under the same key may be told what an earlier try came to, and must not take that for an answer of its own.
+// The response to a retry with the same key may describe an earlier attempt. It does not count as the retry's own
+// result.
 func TestDo_LaterAttemptOfAGeneration_IsARepeat(t *testing.T) {
 	b := setup(t)
 	var repeats []bool
@@ -482,7 +484,7 @@ func TestDo_LaterAttemptOfAGeneration_IsARepeat(t *testing.T) {
 	}
 }
 
-// A worker dies between the mark and the answer: its claim runs out, and nobody knows.
+// A worker dies between the mark and the response. Its claim expires, and the outcome is unknown.
 func TestDo_DiedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 	b := setup(t)
 	_, err := b.do(call("evt_1", 0), policy, "x", func(_ context.Context, a *effect.Attempt) (any, error) {
@@ -492,7 +494,7 @@ func TestDo_DiedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 		b.exec(`update effects set lease_until = now() - interval '1 second'`)
 		result, err := b.do(call("evt_1", 0), policy, "x", never(t))
 		b.want(result, err, effect.Uncertain)
-		return nil, nil // the dead come back: what they say is not recorded
+		return nil, nil // a worker that comes back does not record its result
 	})
 	_ = b.again(err, effect.TypeNotYet)
 	if got := b.one(`select state from effects`); got != "uncertain" {
@@ -500,7 +502,7 @@ func TestDo_DiedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 	}
 }
 
-// Postgres stalls when the mark is set: whether it is set is asked until it answers, since nothing was sent.
+// Postgres stalls while the mark is written. The attempt waits for the answer, because nothing was sent yet.
 func TestDo_StallAtThePointOfNoReturn_Done(t *testing.T) {
 	b := setup(t)
 	sent := 0
@@ -512,7 +514,7 @@ func TestDo_StallAtThePointOfNoReturn_Done(t *testing.T) {
 		if _, err := holder.Exec(ctx, `select from effects for update`); err != nil {
 			return nil, err
 		}
-		// Longer than a group commit waits.
+		// This takes longer than a group commit waits.
 		time.AfterFunc(1500*time.Millisecond, func() { _ = holder.Rollback(context.Background()) })
 		if err := a.Commit(); err != nil {
 			return nil, err
@@ -526,8 +528,8 @@ func TestDo_StallAtThePointOfNoReturn_Done(t *testing.T) {
 	}
 }
 
-// A worker dies at an effect, and the next attempt is refused or the last: what the first had come to is only
-// known where it had to set a mark.
+// A worker dies at an effect, and the next attempt is refused or is the last. The outcome of the first attempt is known
+// only if the effect sets a mark.
 func TestDo_DiedWithoutAMark_MayHaveHappened(t *testing.T) {
 	marks := policy
 	marks.Marks = true
@@ -556,7 +558,7 @@ func TestDo_DiedWithoutAMark_MayHaveHappened(t *testing.T) {
 	}
 }
 
-// What is done is done with what it returned, whatever ended before it.
+// A completed effect keeps its result, even if earlier attempts failed.
 func TestDo_DiedThenDone_KeepsTheValue(t *testing.T) {
 	b := setup(t)
 	_, err := b.do(call("evt_1", 0), policy, "x", fail(effect.Infrastructure(errors.New("the database is gone"))))
@@ -570,7 +572,7 @@ func TestDo_DiedThenDone_KeepsTheValue(t *testing.T) {
 	}
 }
 
-// A worker is slow, another takes over: the slow one must stop before its point of no return.
+// A slow worker loses its claim to another one. It must stop before its point of no return.
 func TestDo_TakenOver_StopsBeforePointOfNoReturn(t *testing.T) {
 	b := setup(t)
 	_, err := b.do(call("evt_1", 0), policy, "x", func(_ context.Context, a *effect.Attempt) (any, error) {
@@ -618,8 +620,8 @@ func TestDo_ManyAtOnce_OneDoesIt(t *testing.T) {
 	}
 }
 
-// However slow the database is, a call waits for its turn by the clock: what it waits beyond that is missing from the
-// time for the effect, and a mail that is cut off in the middle is in doubt.
+// A call waits for its turn by the clock, even if the database is slow. A longer wait would shorten the time for the
+// effect, and an e-mail that is cut off is uncertain.
 func TestDo_HeldByAnother_SlowDatabase_WaitsNoLonger(t *testing.T) {
 	b := setup(t)
 	b.exec(`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until) values
@@ -644,13 +646,13 @@ func TestDo_HeldByAnother_SlowDatabase_WaitsNoLonger(t *testing.T) {
 	b.runner.Ledger = book
 	_, err = b.do(call("evt_2", 0), policy, "x", never(t))
 	_ = b.again(err, effect.TypeNotYet)
-	// A claim that is refused asks twice: 0.2 s each, and a second of them.
+	// A refused claim queries the database twice, for 0.2 s each, and retries for a second.
 	if n := asked.Load(); n > 12 {
 		t.Errorf("asked the database %d times, %d s, for its turn; want about one second", n, n/10)
 	}
 }
 
-// APIs take keys of up to 255 bytes, and an account may have a name of 200.
+// APIs accept keys of up to 255 bytes, and an account ID may have 200.
 func TestDo_LongKey_SinksKeyIsShort(t *testing.T) {
 	b := setup(t)
 	sent := map[string]bool{}
@@ -686,7 +688,7 @@ func TestDo_HeldByAnother_NotYet(t *testing.T) {
 	b.want(result, err, effect.Done)
 }
 
-// An undo is owed: when its tries are used up a person is told, and the next round goes on.
+// A compensation is never dropped: when its attempts are used up, the run parks, and the next round continues.
 func TestDo_Undo_FailsLikeAnyEffect_AndCompensates(t *testing.T) {
 	b := setup(t)
 	result, err := b.do(call("evt_1", 0), policy, "x", succeed)
@@ -725,10 +727,10 @@ func TestDo_Also_InTheCommitOfTheOutcome(t *testing.T) {
 	}
 }
 
-// What a sink answered cannot be stored: it was sent once, and is parked instead of sent for ever.
+// If the response cannot be stored, the request was sent once, and the run parks instead of sending it again.
 func TestDo_OutcomeThatCannotBeRecorded_FaultAndMayHaveHappened(t *testing.T) {
 	b := setup(t)
-	b.exec(`create table seen (n int primary key check (n < 100)); create sequence tries minvalue 0`) // no rollback takes a try back
+	b.exec(`create table seen (n int primary key check (n < 100)); create sequence tries minvalue 0`) // a rollback does not reset a sequence
 	var sent []string
 	attempt := func(n int, value any) work {
 		return func(_ context.Context, a *effect.Attempt) (any, error) {
@@ -740,7 +742,7 @@ func TestDo_OutcomeThatCannotBeRecorded_FaultAndMayHaveHappened(t *testing.T) {
 	round := 0
 	for name, one := range map[string]work{
 		"a constraint": attempt(100, nil),
-		"data":         attempt(1, json.RawMessage(`1e999999`)), // refused before the statement is run
+		"data":         attempt(1, json.RawMessage(`1e999999`)), // rejected before the statement runs
 	} {
 		result, err := b.do(call("evt_1", round), policy, "x", one)
 		got := b.want(result, err, effect.Failed)
@@ -756,7 +758,7 @@ func TestDo_OutcomeThatCannotBeRecorded_FaultAndMayHaveHappened(t *testing.T) {
 	if got := b.one(`select last_value::text from tries`); got != "0" {
 		t.Errorf("the same record was tried %s times more", got)
 	}
-	result, err := b.do(call("evt_1", round), policy, "y", attempt(1, nil)) // the check was mended
+	result, err := b.do(call("evt_1", round), policy, "y", attempt(1, nil)) // the constraint no longer fails
 	b.want(result, err, effect.Done)
 	key := call("", 0).Key
 	if want := []string{key + " x", key + " x", key + " x"}; !slices.Equal(sent, want) {
@@ -764,7 +766,7 @@ func TestDo_OutcomeThatCannotBeRecorded_FaultAndMayHaveHappened(t *testing.T) {
 	}
 }
 
-// The caller is told what later ones read.
+// The caller gets the same value as later readers.
 func TestDo_ValueThatPostgresCannotHold_AsRecorded(t *testing.T) {
 	b := setup(t)
 	for _, state := range []effect.State{effect.Done, effect.AlreadyDone} {
@@ -811,7 +813,7 @@ func TestDoTx_ChangeAndLedgerRow_TogetherOrNotAtAll(t *testing.T) {
 	}
 }
 
-// What lies in our database cannot have happened when its claim ran out: it commits with the record.
+// An effect in pawl's own database commits with its record. It cannot have happened if the claim expired without one.
 func TestDoTx_DiedAtTheRecordOfARefusal_HasNotHappened(t *testing.T) {
 	b := setup(t)
 	result, err := b.doTx(call("evt_1", 0), func(context.Context, ledger.Tx) (any, error) { return nil, effect.Refuse("subscription_ended") })
@@ -844,7 +846,8 @@ func TestDoTx_ManyAtOnce_OneCommits(t *testing.T) {
 	}
 }
 
-// What somebody else has locked is waited for, and the receipt says so. It counts as no attempt.
+// If a row is locked by another session, the effect waits, and the receipt shows the reason. It does not count as an
+// attempt.
 func TestDoTx_LockHeldElsewhere_TriedAgainAndSaid(t *testing.T) {
 	b := setup(t)
 	b.exec(`create table seen (n int)`)
@@ -939,8 +942,8 @@ func TestResult_StandsInHistoriesAsWritten(t *testing.T) {
 	}
 }
 
-// What a peer answered goes into Temporal's protocol, which takes no invalid UTF-8: an error that is cut in
-// the middle of a letter could not be reported, and the flow would wait for it for ever.
+// Temporal's protocol rejects invalid UTF-8. An error that is cut within a character could not be reported, and the
+// flow would wait forever.
 func TestDo_LongAnswer_CutBetweenLetters(t *testing.T) {
 	b := setup(t)
 	for _, lead := range []string{"", "x"} {
@@ -964,7 +967,7 @@ func TestDo_LongAnswer_CutBetweenLetters(t *testing.T) {
 	}
 }
 
-// A local try that waited for its turn has less time than a call may take: it is not begun, and cut off.
+// A local attempt that has waited for its turn may have less time than the timeout of a call. It is then not started.
 func TestDo_TooLittleTimeLeft_NotBegun(t *testing.T) {
 	b := setup(t)
 	local := func(left time.Duration) (called bool, err error) {
@@ -981,7 +984,7 @@ func TestDo_TooLittleTimeLeft_NotBegun(t *testing.T) {
 	if got := b.one(`select count(*)::text from effects`); got != "0" {
 		t.Errorf("%s effects were claimed, want none", got)
 	}
-	// What a local try has when it need not wait, and then the regular one.
+	// The time of a local attempt that need not wait, and then of the regular one.
 	if called, err := local(policy.Timeout + 5*time.Second); err != nil || !called {
 		t.Errorf("with time enough: called %t, %v", called, err)
 	}
