@@ -100,12 +100,16 @@ select ` + factColumns + ` from current_facts
 // relatedSQL reads all named objects and the objects of $6. It reads the newest invoices of the subscription and the
 // newest open ones, because reminders depend on them, however many invoices follow. If the facts name no account, it
 // reads the first subscriptions of the customers that name one. If subscription $4 may name account $8 for customer $7,
-// it reads the objects that move with the customer. It reads the objects that refer to the payment or the invoice, and
-// the disputes and warnings of the subscription, because they put it on hold or have tasks that move with it. It also
-// returns the names and the start of effects.
+// it reads the objects that move with the customer. It also reads them if only rows lead to a subscription that has no
+// row yet, because a rebuild then folds the subscription from all its facts. It reads the objects that refer to the
+// payment or the invoice, and the disputes and warnings of the subscription, because they put it on hold or have tasks
+// that move with it. It also returns the names and the start of effects.
 const relatedSQL = theNames + `,
-moving as materialized (select case when $4 <> '' and not exists (
-    select from subscriptions where mode = $1 and id = $4 and coalesce(state ->> 'Named', '') = $8 and state ? 'Start') then $7::text else '' end as customer)
+moving as materialized (select case
+    when $4 <> '' and not exists (
+        select from subscriptions where mode = $1 and id = $4 and coalesce(state ->> 'Named', '') = $8 and state ? 'Start') then $7::text
+    when $4 = '' and named.subscription <> '' and not exists (select from subscriptions where mode = $1 and id = named.subscription)
+    then coalesce((select customer from invoices where mode = $1 and id = named.invoice), '') else '' end as customer from named)
 select 'names' as kind, to_jsonb(named) as state from named
 union all select 'effects from', to_jsonb(coalesce(at, ` + withheld.NeverText + `)) from effects_from where mode = $1
 union all select 'subscription', state from subscriptions where mode = $1 and id = (select subscription from named)

@@ -230,3 +230,16 @@ func TestCheck_ClockRanBefore_NoDifference(t *testing.T) {
 		t.Error("a check by a clock that is behind finds nothing: it could not be told from the snapshot's")
 	}
 }
+
+// A rebuild moves a payment without an invoice to the account of the customer's subscription, also if the first object
+// that refers to the subscription is a refund of another payment.
+func TestCheck_PaymentsBeforeTheirSubscription_NothingDiffers(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	alone := charge(5, 0)
+	alone.Object, alone.Payment.Charge, alone.Payment.Invoice = "ch_9", "ch_9", ""
+	deliver(t, pool, events([]fact.Fact{alone, charge(4, 30), refund("re_1", 3, "succeeded", 30), paid(1, 2, "pro"), created(1, "active", "pro")}, false), at(100))
+	if got := check(t, pool, billing.Scope{}, at(100)); len(got) > 0 {
+		t.Errorf("a rebuild differs: %q", got)
+	}
+}
