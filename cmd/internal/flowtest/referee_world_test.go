@@ -799,6 +799,8 @@ func (c *company) end() {
 	c.sub.status, c.sub.ended = "canceled", c.now
 	if c.shows("customer.subscription.deleted", c.subscriptionObject(), nil); c.seatsOfWeeks() == 0 {
 		c.hears("subscription-ended", c.sub.id)
+	} else { // the purchase may be read after the time for which letters wait
+		c.may["letter subscription-ended "+c.sub.id] = true
 	}
 }
 
