@@ -37,7 +37,8 @@ type rule struct {
 // when the architecture does.
 var table = []rule{
 	{packages: "schema/...", but: []string{"schema/billing/..."}, may: []string{"schema/..."}, never: []string{temporal, echo, stripeGo, "schema/billing/..."}},
-	{packages: "schema/billing", may: []string{"schema/..."}, never: []string{temporal, echo, stripeGo, "schema/billing/account"}},
+	{packages: "schema/billing", may: []string{"schema/..."}, never: []string{temporal, echo, stripeGo, "schema/billing/account", "schema/billing/rebuild"}},
+	{packages: "schema/billing/rebuild", may: []string{"schema", "schema/billing", "schema/billing/fact", "schema/billing/fold", "schema/outbox"}, never: []string{temporal, echo, stripeGo}},
 	{packages: "schema/billing/account", may: []string{"schema/..."}, never: []string{temporal, echo, stripeGo}},
 	{packages: "schema/billing/fact", may: []string{}, never: []string{pgx, temporal, echo, stripeGo, "context"}},
 	{packages: "schema/billing/fold", may: []string{"schema/billing/fact"}, never: []string{pgx, temporal, echo, stripeGo, "context"}},
@@ -133,6 +134,8 @@ func TestImportTable_Violations_Caught(t *testing.T) {
 		{"schema/receipt", module + "/schema/billing/fold"},
 		{"schema/billing", module + "/cmd/internal/config"},
 		{"schema/billing", module + "/schema/billing/account"},
+		{"schema/billing", module + "/schema/billing/rebuild"},
+		{"schema/billing/rebuild", module + "/schema/billing/account"},
 		{"schema/billing/fact", module + "/schema/billing"},
 		{"schema/billing/fact", "github.com/jackc/pgx/v5"},
 		{"schema/billing/fold", "github.com/jackc/pgx/v5"},

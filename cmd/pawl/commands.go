@@ -23,7 +23,7 @@ func commands(a *app) []*cobra.Command {
 		of("jobs", "The bulk jobs: one decision about many events", jobsList(a), jobsShow(a)),
 		of("accounts", "The accounts and their access", accountsList(a), accountsShow(a), accountsReread(a),
 			accountsAnnounce(a), accountsLink(a), accountsLinks(a)),
-		rebuild(a),
+		rebuildCommand(a),
 		group("letters", "The emails to customers", lettersPreview(a)),
 		group("meaning", "The billing rules: plans, prices, account mapping and policy", meaningShow(a),
 			meaningDiff(a), meaningApply(a)),

@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 )
 
 // shownHits is how many accounts a screen shows.
@@ -151,21 +152,21 @@ func writeMeaningDiff(a *app, r meaningReport) {
 		tables.InBrackets(hitCounts(r.Counts)))
 }
 
-func hitRows(hits []billing.Hit) [][]string {
-	return output.Rows("ACCOUNT|MODE|CHANGE|WHAT", hits[:min(shownHits, len(hits))], func(hit billing.Hit) []any {
+func hitRows(hits []rebuild.Impact) [][]string {
+	return output.Rows("ACCOUNT|MODE|CHANGE|WHAT", hits[:min(shownHits, len(hits))], func(hit rebuild.Impact) []any {
 		return []any{hit.Account, hit.Mode, hit.Change, cmp.Or(hit.Says, output.Plural(len(hit.Differences), "row"))}
 	})
 }
 
-func taskChangeRows(tasks []billing.TaskChange) [][]string {
-	return output.Rows("TASK|ABOUT|OPEN|CLOSE|MONEY", tasks, func(c billing.TaskChange) []any {
+func taskChangeRows(tasks []rebuild.TaskChange) [][]string {
+	return output.Rows("TASK|ABOUT|OPEN|CLOSE|MONEY", tasks, func(c rebuild.TaskChange) []any {
 		return []any{c.Kind, c.Reason, c.Opens, c.Closes, operator.Sums(c.Money)}
 	})
 }
 
-func hitCounts(counts map[billing.HitChange]int) string {
+func hitCounts(counts map[rebuild.Change]int) string {
 	var list []string
-	for _, change := range billing.HitChanges {
+	for _, change := range rebuild.Changes {
 		if n := counts[change]; n > 0 {
 			list = append(list, fmt.Sprintf("%d %s", n, change))
 		}

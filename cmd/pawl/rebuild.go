@@ -10,21 +10,22 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 )
 
 // rebuildReport is the output of pawl rebuild.
 type rebuildReport struct {
-	Differences []billing.Difference `json:"differences"`
+	Differences []rebuild.Difference `json:"differences"`
 	// Folded is the number of objects that were recomputed and written. It is 0 for a check.
 	Folded int `json:"folded"`
 	// Left holds the differences that remain after a repair.
-	Left []billing.Difference `json:"left"`
+	Left []rebuild.Difference `json:"left"`
 
 	scope    billing.Scope
 	repaired bool
 }
 
-func rebuild(a *app) *cobra.Command {
+func rebuildCommand(a *app) *cobra.Command {
 	var check bool
 	var account, mode string
 	d := decision{Decision: operator.Decision{Verb: operator.VerbRebuild}}
@@ -72,7 +73,7 @@ func rebuildRows(ctx context.Context, s *session, scope billing.Scope, d decisio
 	if err != nil {
 		return err
 	}
-	report := rebuildReport{Differences: append([]billing.Difference{}, found...), Left: []billing.Difference{},
+	report := rebuildReport{Differences: append([]rebuild.Difference{}, found...), Left: []rebuild.Difference{},
 		scope: scope}
 	if !d.dryRun && len(found) > 0 {
 		d.Found = &operator.Drift{Scope: scope, Differences: found}
@@ -90,7 +91,7 @@ func rebuildRows(ctx context.Context, s *session, scope billing.Scope, d decisio
 	return emit(s.app, report, writeRebuild)
 }
 
-func (s *session) folded() billing.Progress {
+func (s *session) folded() rebuild.Progress {
 	tell := s.progress()
 	return func(done, all int) { tell("folded %d of %s", done, output.Plural(all, "object")) }
 }
@@ -123,23 +124,23 @@ func writeRebuild(a *app, r rebuildReport) {
 	}
 }
 
-func writeDrift(a *app, drift []billing.Difference) {
-	a.Table(output.Rows("TABLE|ROW|MODE|ACCOUNT|DIFFERENCE", drift, func(d billing.Difference) []any {
+func writeDrift(a *app, drift []rebuild.Difference) {
+	a.Table(output.Rows("TABLE|ROW|MODE|ACCOUNT|DIFFERENCE", drift, func(d rebuild.Difference) []any {
 		return []any{d.Table, d.Row, d.Mode, d.Account, difference(d)}
 	}))
 }
 
-func difference(d billing.Difference) string {
+func difference(d rebuild.Difference) string {
 	switch {
-	case d.Is == nil:
+	case d.Stored == nil:
 		return "is missing"
-	case d.Folded == nil:
+	case d.Computed == nil:
 		return "has no fact"
 	}
 	var parts []string
 	for _, column := range d.Columns {
-		parts = append(parts, fmt.Sprintf("%s is %v, computed %v", column, shown(d.Is[column]),
-			shown(d.Folded[column])))
+		parts = append(parts, fmt.Sprintf("%s is %v, computed %v", column, shown(d.Stored[column]),
+			shown(d.Computed[column])))
 	}
 	return strings.Join(parts, "; ")
 }

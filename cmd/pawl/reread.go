@@ -11,12 +11,13 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 )
 
 // rereading holds the arguments of pawl accounts reread.
 type rereading struct {
 	decision
-	filter     billing.KeptFilter
+	filter     rebuild.PayloadFilter
 	mode, undo string
 	readBy     int
 }
@@ -42,7 +43,7 @@ Exit code 1 if a dry run finds a changed fact, otherwise 0.`,
 				return usagef("accounts reread takes either --undo READING or a selection of events")
 			}
 			if cmd.Flags().Changed("read-by") {
-				r.filter.ReadBy = &r.readBy
+				r.filter.Parser = &r.readBy
 			}
 			if err := r.accountable(a, "accounts reread"); err != nil {
 				return err

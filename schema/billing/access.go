@@ -97,7 +97,7 @@ func (a *applying) readHolds(b *pgx.Batch) {
 		return
 	}
 	b.Queue(holdsSQL, a.subject.Mode, a.holds).Query(func(rows pgx.Rows) error {
-		facts, err := pgx.CollectRows(rows, scanFact)
+		facts, err := pgx.CollectRows(rows, ScanFact)
 		row := a.accounts[a.holds]
 		row.Held = fact.OnHold(facts)
 		a.accounts[a.holds] = row

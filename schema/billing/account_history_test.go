@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -670,13 +671,13 @@ func (w *tale) differs(t *testing.T, pool *pgxpool.Pool) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
-	found, err := billing.Check(t.Context(), conn, billing.Scope{}, w.policy, at(w.second), nil)
+	found, err := rebuild.Check(t.Context(), conn, billing.Scope{}, w.policy, at(w.second), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var drifted []string
 	for _, d := range found {
-		drifted = append(drifted, fmt.Sprintf("%s is %v, folded %v", d, d.Is, d.Folded))
+		drifted = append(drifted, fmt.Sprintf("%s is %v, folded %v", d, d.Stored, d.Computed))
 	}
 	return strings.Join(drifted, "\n")
 }

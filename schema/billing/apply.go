@@ -34,7 +34,10 @@ import (
 // not read the whole history of the account.
 func Apply(ctx context.Context, tx ledger.Tx, facts []fact.Fact, p fact.Policy, effectKey string,
 	at time.Time) (fold.Change, error) {
-	return apply(ctx, tx, facts, p, effectKey, at, normal)
+	if len(facts) == 0 {
+		return fold.Change{}, nil
+	}
+	return (&applying{tx: tx, policy: p, key: effectKey, at: at, facts: facts}).run(ctx)
 }
 
 // manner is the way in which facts are applied.
@@ -48,15 +51,6 @@ const (
 	// repairing also writes unchanged objects, because the columns of their rows may differ.
 	repairing
 )
-
-// apply is [Apply] in a manner.
-func apply(ctx context.Context, tx ledger.Tx, facts []fact.Fact, p fact.Policy, effectKey string, at time.Time,
-	how manner) (fold.Change, error) {
-	if len(facts) == 0 {
-		return fold.Change{}, nil
-	}
-	return (&applying{tx: tx, policy: p, key: effectKey, at: at, how: how, facts: facts}).run(ctx)
-}
 
 func (a *applying) run(ctx context.Context) (fold.Change, error) {
 	a.subject = a.facts[0].Subject
@@ -76,8 +70,8 @@ type applying struct {
 	key     string
 	at      time.Time
 	how     manner
-	anew    *Anew // nil for any other reason
-	settles bool  // the refunds become known that only the payment's charges report
+	again   Recompute // its zero value for an event, and for a repair without a job
+	settles bool      // the refunds become known that only the payment's charges report
 	facts   []fact.Fact
 	subject fact.Subject
 
@@ -125,7 +119,7 @@ func (a *applying) read(ctx context.Context) error {
 	a.readMeaning(b)
 	a.lock(b)
 	for _, f := range a.facts {
-		if err := appendFact(b, f); err != nil {
+		if err := AppendFact(b, f); err != nil {
 			return err
 		}
 	}
@@ -160,7 +154,9 @@ func (a *applying) past() bool {
 	})
 }
 
-func appendFact(b *pgx.Batch, f fact.Fact) error {
+// AppendFact adds a statement to b that stores a fact. It does not change a stored fact. If the fact cannot be
+// encoded, it returns an error and adds nothing.
+func AppendFact(b *pgx.Batch, f fact.Fact) error {
 	data, err := json.Marshal(f.Data)
 	if err != nil {
 		return err
@@ -208,7 +204,7 @@ func (a *applying) lock(b *pgx.Batch) {
 }
 
 func (a *applying) collectFacts(rows pgx.Rows) error {
-	facts, err := pgx.CollectRows(rows, scanFact)
+	facts, err := pgx.CollectRows(rows, ScanFact)
 	for _, f := range facts {
 		a.known[f.Object] = append(a.known[f.Object], f)
 	}
@@ -243,7 +239,7 @@ func (a *applying) fold(context.Context) error {
 	put := func(o fold.Object) { a.now[fold.KeyOf(o)], a.folded[fold.KeyOf(o)] = o, true }
 	for _, id := range fact.Unique(a.refunds) {
 		r := fold.RefundOf(id, a.known[id])
-		if before := fold.Find[*fold.Refund](a.before, id); before != nil && a.anew == nil {
+		if before := fold.Find[*fold.Refund](a.before, id); before != nil && a.again.Job == "" {
 			r.Tax, r.Taxed = before.Tax, before.Taxed
 		}
 		put(r)
@@ -264,7 +260,7 @@ func (a *applying) fold(context.Context) error {
 			if p, ok := o.(*fold.Payment); ok { // its invoice may be known from facts alone
 				a.about.add(names{fold.KindInvoice: p.Invoice})
 			}
-			if i, ok := o.(*fold.Invoice); ok && a.anew != nil {
+			if i, ok := o.(*fold.Invoice); ok && a.again.Job != "" {
 				i.Reread(fold.Find[*fold.Invoice](a.before, id))
 			}
 			put(o)

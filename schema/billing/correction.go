@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,15 +20,6 @@ import (
 
 // TaskEntry is the task to decide about a booked entry that differs from the facts.
 const TaskEntry = "entry_differs"
-
-// Anew describes a recomputation of an account: by a job, with its ID as a part of the keys of corrections.
-type Anew struct {
-	Job string
-	// Money formats an amount for people.
-	Money func(amount int64, currency string) string
-	// Letters are the kinds of emails that the clock sends if the fold requires them. It sends none by default.
-	Letters []fold.Why
-}
 
 // ErrNoQuestion means that there is no open question about the entry of an object.
 var ErrNoQuestion = errors.New("its entry is as the facts say")
@@ -61,71 +51,6 @@ func cashOf(o fold.Object) (c cash) {
 		}
 	}
 	return c
-}
-
-// askFor opens tasks about the objects with changed cash, and about objects that move with them to another account. It
-// does nothing if n is nil, because an event never changes a booked entry.
-func (n *Anew) askFor(ctx context.Context, a *applying, b *pgx.Batch) error {
-	if n == nil {
-		return nil
-	}
-	for _, o := range a.now.List() {
-		is, was := cashOf(o), a.before[fold.KeyOf(o)]
-		if was == nil || is != cashOf(was) {
-			if err := n.ask(ctx, a.tx, b, a.subject.Mode, o.Reference().ID, is); err != nil {
-				return err
-			}
-		}
-		carries := o.Kind() == fold.KindSubscription || o.Kind() == fold.KindInvoice
-		if !carries || was == nil || was.Reference().Account == o.Reference().Account {
-			continue
-		}
-		moved, err := readObjects(ctx, a.tx, movesWithSQL, a.subject.Mode, o.Reference().ID)
-		if err != nil {
-			return err
-		}
-		for _, with := range moved.List() {
-			is := cashOf(with)
-			is.account = o.Reference().Account
-			if err := n.ask(ctx, a.tx, b, a.subject.Mode, with.Reference().ID, is); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// ask opens a task about an object if its entry differs. It cancels the task if the facts no longer differ. It does not
-// repeat a question after a person has decided to keep the same difference.
-func (n *Anew) ask(ctx context.Context, db schema.Querier, b *pgx.Batch, mode, object string, is cash) error {
-	booked, err := bookedOf(ctx, db, mode, object)
-	if err != nil || len(booked) == 0 {
-		return err
-	}
-	differs := difference(booked, is)
-	if len(differs) == 0 {
-		b.Queue(closeTaskSQL, mode, TaskEntry, object, fold.TaskCancelled)
-		return nil
-	}
-	says := func(amount, tax int64, currency string) string {
-		if slices.ContainsFunc(differs, func(c fold.Correction) bool { return c.Amount != 0 }) {
-			return n.Money(amount, currency)
-		}
-		return n.Money(amount, currency) + ", " + n.Money(tax, currency) + " of it tax,"
-	}
-	var has []string
-	for _, sum := range sumsOf(booked) {
-		has = append(has, says(sum.Amount, sum.Tax, sum.Currency)+" under "+sum.Account)
-	}
-	comes := says(is.amount, is.tax, cmp.Or(is.currency, booked[0].Currency))
-	if is.account != "" {
-		comes += " under " + is.account
-	}
-	title := fmt.Sprintf("%s is booked with %s, and comes to %s", object, strings.Join(has, " and "), comes) +
-		fmt.Sprintf(": pawl money correct %s books the difference, pawl tasks close %[1]s lets it stand", object)
-	_, of, _ := strings.Cut(booked[0].Key, ":")
-	b.Queue(askForEntrySQL, mode, TaskEntry, object, booked[0].Account, title, correctionPrefix+of+":"+n.Job)
-	return nil
 }
 
 // correctionPrefix is the prefix of the keys of corrections.
@@ -174,6 +99,35 @@ func difference(booked []fold.Correction, is cash) []fold.Correction {
 	return slices.DeleteFunc(sums, func(c fold.Correction) bool { return c.Amount == 0 && c.Tax == 0 })
 }
 
+// EntryDifferences returns the corrections that make the booked amounts of objects equal to their rows, by object. An
+// object whose entries are equal to its row has an empty list. An object without an entry is missing.
+func EntryDifferences(ctx context.Context, db schema.Querier, mode string,
+	objects []string) (map[string][]fold.Correction, error) {
+	if len(objects) == 0 {
+		return nil, nil
+	}
+	entries, err := bookedOf(ctx, db, mode, objects...)
+	if err != nil || len(entries) == 0 {
+		return nil, err
+	}
+	rows, err := readObjects(ctx, db, cashSQL, mode, objects)
+	if err != nil {
+		return nil, err
+	}
+	is := map[string]cash{}
+	for _, o := range rows.List() {
+		is[o.Reference().ID] = cmp.Or(is[o.Reference().ID], cashOf(o))
+	}
+	booked, differences := map[string][]fold.Correction{}, map[string][]fold.Correction{}
+	for _, e := range entries {
+		booked[e.Object] = append(booked[e.Object], e)
+	}
+	for object, entries := range booked {
+		differences[object] = difference(entries, is[object])
+	}
+	return differences, nil
+}
+
 // Corrections returns the corrections that would answer the open question about the entry of an object, with their
 // keys. It returns [ErrNoQuestion] if there is no open question or if the facts have answered it.
 func Corrections(ctx context.Context, db schema.Querier, mode, object string) (list []fold.Correction, err error) {
@@ -181,21 +135,11 @@ func Corrections(ctx context.Context, db schema.Querier, mode, object string) (l
 	if err != nil {
 		return nil, err
 	}
-	known, err := readObjects(ctx, db, cashSQL, mode, []string{object})
+	differences, err := EntryDifferences(ctx, db, mode, []string{object})
 	if err != nil {
 		return nil, err
 	}
-	booked, err := bookedOf(ctx, db, mode, object)
-	if err != nil {
-		return nil, err
-	}
-	is := cash{}
-	for _, o := range known {
-		is = cmp.Or(is, cashOf(o))
-	}
-	if len(booked) > 0 {
-		list = difference(booked, is)
-	}
+	list = differences[object]
 	if key == "" || len(list) == 0 {
 		return nil, ErrNoQuestion
 	}

@@ -14,12 +14,14 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// anew is what a job of an ID folds an account anew with.
-func anew(job string) billing.Anew {
-	return billing.Anew{Job: job, Money: func(amount int64, currency string) string { return fmt.Sprint(amount, " ", currency) }}
+// recompute is the recomputation of a job.
+func recompute(cause billing.Cause, job string, p fact.Policy, now time.Time) billing.Recompute {
+	return billing.Recompute{Cause: cause, Policy: p, At: now, Job: job,
+		Money: func(amount int64, currency string) string { return fmt.Sprint(amount, " ", currency) }}
 }
 
 // booksOf books an entry of an object, as finance would have taken it.
@@ -70,7 +72,7 @@ func TestCorrection_AmountReadAnew_AskedOnceAndAnswered(t *testing.T) {
 			f.Invoice = &i
 		}))
 		for range 2 { // a job may fold an account twice
-			if _, err := billing.RefoldReread(t.Context(), pool, acme, policy, now, anew(id)); err != nil {
+			if _, err := rebuild.Account(t.Context(), pool, acme, recompute(billing.CauseParser, id, policy, now)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -116,7 +118,7 @@ func TestCorrection_AmountReadAnew_AskedOnceAndAnswered(t *testing.T) {
 	if n := count(t, pool, `select count(*) from due where why = 'book' and object = 'in_1' and account = 'acme'`); n != 2 {
 		t.Errorf("%d are due to be booked, want 2", n)
 	}
-	if _, err := billing.Refold(t.Context(), pool, acme, policy, now, anew("meaning-1")); err != nil {
+	if _, err := rebuild.Account(t.Context(), pool, acme, recompute(billing.CauseRules, "meaning-1", policy, now)); err != nil {
 		t.Fatal(err)
 	}
 	wants("folded anew without a change", askedSQL, "in_1 done "+of+"r7 booked with 1500 usd under acme, and comes to 1000 usd under acme")
@@ -133,7 +135,7 @@ func TestCorrection_AccountReadAnew_TakenAndGiven(t *testing.T) {
 	deliver(t, pool, facts, now)
 	booksOf(t, pool, "finance-export:stripe:live:in_1", "payment", "in_1", "acme", 1000)
 	booksOf(t, pool, "refund-entry:stripe:live:re_1", "refund", "re_1", "acme", 400)
-	var moves []billing.Reread
+	var moves []rebuild.FactChange
 	for _, f := range facts[:2] {
 		moves = append(moves, rereadAs(f, func(f *fact.Fact) {
 			if f.Subscription != nil {
@@ -149,15 +151,15 @@ func TestCorrection_AccountReadAnew_TakenAndGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	comes, err := billing.Foresee(t.Context(), conn, billing.Rereading{ID: "r1", Reader: 2, Facts: moves}, policy, now, nil)
+	comes, err := rebuild.CheckReparse(t.Context(), conn, rebuild.Reparse{ID: "r1", Parser: 2, Facts: moves}, policy, now, nil)
 	if err = errors.Join(err, conn.Close(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if want := []billing.TaskChange{{Kind: "entry_differs", Opens: 2, Money: map[string]int64{"usd": 1400}}}; !reflect.DeepEqual(comes.Tasks, want) {
+	if want := []rebuild.TaskChange{{Kind: "entry_differs", Opens: 2, Money: map[string]int64{"usd": 1400}}}; !reflect.DeepEqual(comes.Tasks, want) {
 		t.Errorf("tasks %+v, want %+v", comes.Tasks, want)
 	}
 	for _, account := range append(appendReading(t, pool, "r1", moves...), billing.Scope{Mode: "live", Account: "umbrella"}) {
-		if _, err := billing.RefoldReread(t.Context(), pool, account, policy, now, anew("r1")); err != nil {
+		if _, err := rebuild.Account(t.Context(), pool, account, recompute(billing.CauseParser, "r1", policy, now)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,12 +190,12 @@ func TestCorrection_TakenBackOrNeverBooked_NobodyAsked(t *testing.T) {
 	deliver(t, pool, facts, now)
 	booksOf(t, pool, "finance-export:stripe:live:in_1", "payment", "in_1", "acme", 1000)
 	booksOf(t, pool, "reverse-finance-entry:stripe:live:in_1", "reversal", "in_1", "acme", 1000)
-	var gone []billing.Reread
+	var gone []rebuild.FactChange
 	for _, f := range facts[1:] {
 		gone = append(gone, rereadAs(f, func(f *fact.Fact) { f.Data = fact.Data{} }))
 	}
 	appendReading(t, pool, "r1", gone...)
-	if _, err := billing.RefoldReread(t.Context(), pool, billing.Scope{Mode: "live", Account: "acme"}, policy, now, anew("r1")); err != nil {
+	if _, err := rebuild.Account(t.Context(), pool, billing.Scope{Mode: "live", Account: "acme"}, recompute(billing.CauseParser, "r1", policy, now)); err != nil {
 		t.Fatal(err)
 	}
 	if got := texts(t, pool, askedSQL); len(got) > 0 {
@@ -225,7 +227,7 @@ func TestCorrection_PaidInParts_NoPartMore(t *testing.T) {
 		i.Paid, f.Invoice = 1700, &i
 	}))
 	acme := billing.Scope{Mode: "live", Account: "acme"}
-	if _, err := billing.RefoldReread(t.Context(), pool, acme, policy, now, anew("r1")); err != nil {
+	if _, err := rebuild.Account(t.Context(), pool, acme, recompute(billing.CauseParser, "r1", policy, now)); err != nil {
 		t.Fatal(err)
 	}
 	sums("[1000, 1500] 1700")
@@ -249,7 +251,7 @@ func TestCorrection_TaxReadAnew_AskedOnceAndAnswered(t *testing.T) {
 			i := *f.Invoice
 			i.Tax, f.Invoice = tax, &i
 		}))
-		if _, err := billing.RefoldReread(t.Context(), pool, billing.Scope{Mode: "live", Account: "acme"}, policy, now, anew(id)); err != nil {
+		if _, err := rebuild.Account(t.Context(), pool, billing.Scope{Mode: "live", Account: "acme"}, recompute(billing.CauseParser, id, policy, now)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,4 +10,5 @@
 // corrected mapping applies to the same facts.
 //
 // [Apply] appends facts and writes the results of their folds in one transaction. A [Store] reads both.
+// [Recompute] folds stored facts again; package rebuild decides for which accounts.
 package billing

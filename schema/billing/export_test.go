@@ -5,15 +5,6 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// RowsOf are the statements of [Rows], by name.
-func RowsOf() map[string]string {
-	all := map[string]string{}
-	for _, p := range projections {
-		all["rows of "+p.name] = p.rowsSQL()
-	}
-	return all
-}
-
 // Grants returns what objects grant, the highest plan first. An object that is held or taken back grants nothing.
 // Grants that have ended by the clock are included; [fold.TargetOf] leaves them out.
 func Grants(list []fold.Object, p fact.Policy) (grants []fold.Grant) {

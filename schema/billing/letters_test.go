@@ -11,6 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -53,11 +54,11 @@ func TestRefold_Letters_AsShownAndChosen(t *testing.T) {
 				t.Errorf("shown: %v, want %v", shown, want)
 			}
 			switchTo(t, pool, newer)
-			how := anew("meaning-1")
+			how := recompute(billing.CauseRules, "meaning-1", old, now)
 			how.Letters = chosen
 			for range 2 {
 				for _, account := range []string{"acme", "umbrella", "hooli", "initech", "globex"} {
-					if _, err := billing.Refold(t.Context(), pool, billing.Scope{Mode: "live", Account: account}, old, now, how); err != nil {
+					if _, err := rebuild.Account(t.Context(), pool, billing.Scope{Mode: "live", Account: account}, how); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -18,6 +18,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -94,7 +95,7 @@ func TestRepair_PricesMappedAnew_AsTheNewMapSays(t *testing.T) {
 		t.Error("a check with the new map finds no difference")
 	}
 	for _, account := range []string{"acme", "umbrella"} {
-		if _, err := billing.Repair(t.Context(), pool, billing.Scope{Mode: "live", Account: account}, after, now); err != nil {
+		if _, err := rebuild.Account(t.Context(), pool, billing.Scope{Mode: "live", Account: account}, billing.Recompute{Cause: billing.CauseRows, Policy: after, At: now}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -272,13 +273,13 @@ func randomMeaning(random *rand.Rand) fact.Policy {
 
 // hits are the accounts that a switch from a meaning to another hits: those of a fold of everything, and as well those
 // of what the two say otherwise.
-func hits(t *testing.T, pool *pgxpool.Pool, from, p fact.Policy, now time.Time) []billing.Hit {
+func hits(t *testing.T, pool *pgxpool.Pool, from, p fact.Policy, now time.Time) []rebuild.Impact {
 	t.Helper()
-	return billing.Hits(forecast(t, pool, from, p, now).Differences)
+	return rebuild.Impacts(forecast(t, pool, from, p, now).Differences)
 }
 
 // forecast is what hits goes by.
-func forecast(t *testing.T, pool *pgxpool.Pool, from, p fact.Policy, now time.Time) billing.Forecast {
+func forecast(t *testing.T, pool *pgxpool.Pool, from, p fact.Policy, now time.Time) rebuild.Forecast {
 	t.Helper()
 	connect := func() *pgx.Conn {
 		conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
@@ -288,11 +289,11 @@ func forecast(t *testing.T, pool *pgxpool.Pool, from, p fact.Policy, now time.Ti
 		t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
 		return conn
 	}
-	all, err := billing.Check(t.Context(), connect(), billing.Scope{}, p, now, nil)
+	all, err := rebuild.Check(t.Context(), connect(), billing.Scope{}, p, now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	concerned, err := billing.CheckSwitch(t.Context(), connect(), from, p, now, nil)
+	concerned, err := rebuild.CheckRules(t.Context(), connect(), from, p, now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,10 +343,10 @@ func TestRefold_AnyTwoMeanings_AsByTheSecondFromTheStart(t *testing.T) {
 				deliverWith(t, healed, first, now, facts...)
 				deliverWith(t, twin, second, now, facts...)
 				comes, asked := forecast(t, healed, first, second, now), texts(t, healed, pricesAskedSQL)
-				hit := billing.Hits(comes.Differences)
+				hit := rebuild.Impacts(comes.Differences)
 				switchTo(t, healed, second)
 				for _, account := range hit {
-					if _, err := billing.Refold(t.Context(), healed, account.Scope, first, now, anew("meaning-1")); err != nil {
+					if _, err := rebuild.Account(t.Context(), healed, account.Scope, recompute(billing.CauseRules, "meaning-1", first, now)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -363,15 +364,15 @@ func TestRefold_AnyTwoMeanings_AsByTheSecondFromTheStart(t *testing.T) {
 				}
 				for _, account := range []string{"acme", "umbrella", "hooli", "cus_1", "cus_2"} {
 					of := billing.Scope{Mode: "live", Account: account}
-					got, err := billing.Rows(t.Context(), healed, of)
+					got, err := rebuild.Rows(t.Context(), healed, of)
 					if err != nil {
 						t.Fatal(err)
 					}
-					want, err := billing.Rows(t.Context(), twin, of)
+					want, err := rebuild.Rows(t.Context(), twin, of)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if differ, err := billing.Differing(got, want); err != nil || len(differ) > 0 {
+					if differ, err := rebuild.Compare(got, want); err != nil || len(differ) > 0 {
 						t.Errorf("seed %d: account %s differs from its twin: %v %v", seed+n, account, differ, err)
 					}
 				}
@@ -395,7 +396,7 @@ func TestRefold_PriceMappedLate_GainsAndIsToldQuietly(t *testing.T) {
 		created(0, "active", "new"), paid(1, 1, "new"), created(2, "active", "starter", of("sub_2", "umbrella", "cus_2")),
 		created(3, "active", "pro", of("sub_3", "hooli", "cus_3")), created(4, "active", "new", of("sub_4", "initech", "cus_4")),
 	}, false)...)
-	if got, want := forecast(t, pool, policy, newer, now).Tasks, []billing.TaskChange{
+	if got, want := forecast(t, pool, policy, newer, now).Tasks, []rebuild.TaskChange{
 		{Kind: "unknown_price", Reason: "price_new", Closes: 2, Money: map[string]int64{"usd": 1000}},
 	}; !reflect.DeepEqual(got, want) {
 		t.Errorf("tasks %+v, want %+v", got, want)
@@ -415,7 +416,7 @@ func TestRefold_PriceMappedLate_GainsAndIsToldQuietly(t *testing.T) {
 	}
 	switchTo(t, pool, newer)
 	for _, account := range []string{"acme", "initech", "umbrella"} {
-		if _, err := billing.Refold(t.Context(), pool, billing.Scope{Mode: "live", Account: account}, policy, now, anew("meaning-1")); err != nil {
+		if _, err := rebuild.Account(t.Context(), pool, billing.Scope{Mode: "live", Account: account}, recompute(billing.CauseRules, "meaning-1", policy, now)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -474,19 +475,19 @@ func TestHit_Overturns_WhatHadMeaning(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := billing.Check(t.Context(), conn, billing.Scope{}, newer, now, nil)
+		found, err := rebuild.Check(t.Context(), conn, billing.Scope{}, newer, now, nil)
 		if err = errors.Join(err, conn.Close(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		hits := billing.Hits(found)
-		if got := slices.ContainsFunc(hits, billing.Hit.Overturns); len(hits) == 0 || got != c.want {
+		hits := rebuild.Impacts(found)
+		if got := slices.ContainsFunc(hits, rebuild.Impact.Destructive); len(hits) == 0 || got != c.want {
 			t.Errorf("%s: overturns %v, want %v: %+v", name, got, c.want, hits)
 		}
 	}
 	// An account that is mapped anew may take objects from nobody.
-	moved := billing.Hit{Differences: []billing.Difference{{Table: "subscriptions", Is: map[string]any{"account": "acme"}, Folded: map[string]any{"account": "initech"}}}}
-	given := billing.Hit{Differences: []billing.Difference{{Table: "subscriptions", Is: map[string]any{"account": ""}, Folded: map[string]any{"account": "initech"}}}}
-	if !moved.Overturns() || given.Overturns() {
-		t.Errorf("a row that moves overturns %v, one that had no account %v", moved.Overturns(), given.Overturns())
+	moved := rebuild.Impact{Differences: []rebuild.Difference{{Table: "subscriptions", Stored: map[string]any{"account": "acme"}, Computed: map[string]any{"account": "initech"}}}}
+	given := rebuild.Impact{Differences: []rebuild.Difference{{Table: "subscriptions", Stored: map[string]any{"account": ""}, Computed: map[string]any{"account": "initech"}}}}
+	if !moved.Destructive() || given.Destructive() {
+		t.Errorf("a row that moves overturns %v, one that had no account %v", moved.Destructive(), given.Destructive())
 	}
 }

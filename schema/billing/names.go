@@ -89,7 +89,7 @@ select pg_advisory_xact_lock(hashtextextended(name, 0)) from (
 
 // relatedFactsSQL reads the facts of all named objects, of their customers, and of customer $6.
 const relatedFactsSQL = theNames + `
-select ` + factColumns + ` from current_facts
+select ` + FactColumns + ` from current_facts
  where object = any($6::text[] || (select array[payment, invoice, checkout, subscription,
          (select customer from objects where mode = $1 and id = named.payment and kind = 'payment'),
          (select customer from objects where mode = $1 and id = named.checkout and kind = 'checkout'),

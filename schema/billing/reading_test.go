@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -52,13 +53,13 @@ func TestCompareReadings(t *testing.T) {
 	} {
 		keeps := func(f fact.Fact) bool { return f.Invoice != nil && f.Invoice.Paid == 7 }
 		var got []string
-		for _, f := range billing.CompareReadings(c.was, c.now, c.version, keeps) {
-			if f.Is.Reader != c.version || f.Is.Origin != fact.FromReread {
-				t.Errorf("%s: is of version %d, origin %s", name, f.Is.Reader, f.Is.Origin)
+		for _, f := range rebuild.CompareFacts(c.was, c.now, c.version, keeps) {
+			if f.After.Reader != c.version || f.After.Origin != fact.FromReread {
+				t.Errorf("%s: is of version %d, origin %s", name, f.After.Reader, f.After.Origin)
 			}
-			says := fmt.Sprint(f.Is.Object, " ", f.Fields())
-			if f.Is.Invoice != nil {
-				says += fmt.Sprint(" ", len(f.Is.Invoice.Lines), " lines")
+			says := fmt.Sprint(f.After.Object, " ", f.Fields())
+			if f.After.Invoice != nil {
+				says += fmt.Sprint(" ", len(f.After.Invoice.Lines), " lines")
 			}
 			got = append(got, says)
 		}
@@ -69,14 +70,14 @@ func TestCompareReadings(t *testing.T) {
 }
 
 // appendReading appends facts as a reading, and returns the accounts that it is about.
-func appendReading(t *testing.T, pool *pgxpool.Pool, id string, facts ...billing.Reread) []billing.Scope {
+func appendReading(t *testing.T, pool *pgxpool.Pool, id string, facts ...rebuild.FactChange) []billing.Scope {
 	t.Helper()
-	count, _, err := billing.Readings(t.Context(), pool)
+	count, _, err := rebuild.Reparses(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var about []billing.Scope
-	r := billing.Rereading{ID: id, Reader: 2, Facts: facts, Before: count}
+	r := rebuild.Reparse{ID: id, Parser: 2, Facts: facts, Before: count}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
 		about, err = r.AppendIn(t.Context(), tx, "ada", "a fault")
 		return err
@@ -87,18 +88,18 @@ func appendReading(t *testing.T, pool *pgxpool.Pool, id string, facts ...billing
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := r.AppendIn(t.Context(), tx, "bob", "compared before")
 		return err
-	}); !errors.Is(err, billing.ErrReadAgain) {
+	}); !errors.Is(err, rebuild.ErrOutdated) {
 		t.Errorf("a reading that was compared before another one: %v", err)
 	}
 	return about
 }
 
 // rereadAs is a fact as another reading has it.
-func rereadAs(was fact.Fact, with func(*fact.Fact)) billing.Reread {
+func rereadAs(was fact.Fact, with func(*fact.Fact)) rebuild.FactChange {
 	is := was
 	is.Origin, is.Reader = fact.FromReread, 2
 	with(&is)
-	return billing.Reread{Was: was, Is: is}
+	return rebuild.FactChange{Before: was, After: is}
 }
 
 // Events are applied while a reading is appended and its accounts are folded, several times and side by side. The rows
@@ -123,7 +124,7 @@ func TestReading_BesideLiveEvents_RowsAsTheFactsSay(t *testing.T) {
 		later[i].EventID = fmt.Sprint("evt_later_", i)
 	}
 	deliver(t, pool, first, now)
-	var facts []billing.Reread
+	var facts []rebuild.FactChange
 	for i, f := range first {
 		account := fmt.Sprint("moved", i)
 		facts = append(facts, rereadAs(f, func(f *fact.Fact) {
@@ -148,7 +149,7 @@ func TestReading_BesideLiveEvents_RowsAsTheFactsSay(t *testing.T) {
 		for _, of := range about {
 			side.Go(func() {
 				for { // a job tries again what waits too long for a lock
-					_, err := billing.RefoldReread(t.Context(), pool, of, policy, now, anew("reread-1"))
+					_, err := rebuild.Account(t.Context(), pool, of, recompute(billing.CauseParser, "reread-1", policy, now))
 					if busy := (&pgconn.PgError{}); !errors.As(err, &busy) || busy.Code != "55P03" {
 						if err != nil {
 							t.Errorf("fold %v: %v", of, err)
@@ -179,7 +180,7 @@ func TestReading_ObjectNotToldAnyMore_GoneUntilUndone(t *testing.T) {
 	acme := billing.Scope{Mode: "live", Account: "acme"}
 	fold := func(want string) {
 		t.Helper()
-		if _, err := billing.RefoldReread(t.Context(), pool, acme, policy, now, anew("reread-1")); err != nil {
+		if _, err := rebuild.Account(t.Context(), pool, acme, recompute(billing.CauseParser, "reread-1", policy, now)); err != nil {
 			t.Fatal(err)
 		}
 		if left := check(t, pool, billing.Scope{}, now); len(left) > 0 {
@@ -191,25 +192,25 @@ func TestReading_ObjectNotToldAnyMore_GoneUntilUndone(t *testing.T) {
 			t.Errorf("got %q, %v; want %q", got, err, want)
 		}
 	}
-	var gone []billing.Reread
+	var gone []rebuild.FactChange
 	for _, f := range facts {
 		gone = append(gone, rereadAs(f, func(f *fact.Fact) { f.Data = fact.Data{} }))
 	}
 	appendReading(t, pool, "reread-1", gone...)
 	fold("suspended 0 0 0")
-	undo, err := billing.Undoing(t.Context(), pool, "reread-1")
+	undo, err := rebuild.Undo(t.Context(), pool, "reread-1")
 	if err != nil || len(undo.Facts) != len(facts) {
 		t.Fatalf("undoing: %+v, %v", undo, err)
 	}
 	appendReading(t, pool, "undo-1", undo.Facts...)
-	if _, err := billing.RefoldReread(t.Context(), pool, billing.Scope{Mode: "live"}, policy, now, anew("reread-1")); err != nil {
+	if _, err := rebuild.Account(t.Context(), pool, billing.Scope{Mode: "live"}, recompute(billing.CauseParser, "reread-1", policy, now)); err != nil {
 		t.Fatal(err)
 	}
 	fold("active 1 1 1")
-	if again, err := billing.Undoing(t.Context(), pool, "reread-1"); err != nil || len(again.Facts) > 0 {
+	if again, err := rebuild.Undo(t.Context(), pool, "reread-1"); err != nil || len(again.Facts) > 0 {
 		t.Errorf("undone twice: %+v, %v", again, err)
 	}
-	if _, err := billing.Undoing(t.Context(), pool, "reread-9"); !errors.Is(err, billing.ErrNoReading) {
+	if _, err := rebuild.Undo(t.Context(), pool, "reread-9"); !errors.Is(err, rebuild.ErrNoReparse) {
 		t.Errorf("of no reading: %v", err)
 	}
 }

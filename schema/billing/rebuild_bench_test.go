@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -164,8 +165,8 @@ func checkRare(b *testing.B, pool *pgxpool.Pool, accounts int) {
 	defer func() { _ = conn.Close(context.WithoutCancel(b.Context())) }()
 	from := mapped("price_rare", fact.Price{Plan: "pro"})
 	to := mapped("price_rare", fact.Price{Plan: "enterprise"})
-	found, err := billing.CheckSwitch(b.Context(), conn, from, to, at(14*month), nil)
-	if hits := billing.Hits(found.Differences); err != nil || len(hits) != accounts/100 {
+	found, err := rebuild.CheckRules(b.Context(), conn, from, to, at(14*month), nil)
+	if hits := rebuild.Impacts(found.Differences); err != nil || len(hits) != accounts/100 {
 		b.Fatalf("%d accounts are hit, want %d; %v: %.3v", len(hits), accounts/100, err, found.Differences)
 	}
 }
@@ -291,7 +292,7 @@ func BenchmarkCheck(b *testing.B) {
 	for b.Loop() {
 		conn := own(b, pool)
 		begin := time.Now()
-		found, err := billing.Check(b.Context(), conn, billing.Scope{}, policy, now, nil)
+		found, err := rebuild.Check(b.Context(), conn, billing.Scope{}, policy, now, nil)
 		if err != nil || len(found) > 0 {
 			b.Fatalf("%d differences, %v: %.3v", len(found), err, found)
 		}

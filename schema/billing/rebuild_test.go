@@ -13,6 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -29,7 +30,7 @@ func checkWith(t *testing.T, pool *pgxpool.Pool, of billing.Scope, p fact.Policy
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
-	found, err := billing.Check(t.Context(), conn, of, p, now, nil)
+	found, err := rebuild.Check(t.Context(), conn, of, p, now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestCheck_RowsThatDrifted_NamedAndRepaired(t *testing.T) {
 	want := []string{
 		"accounts acme (live): target_features, target_plan, target_quantity, target_state",
 		"grants sub_1 (live): is missing",
-		"grants sub_ghost (live): no fact tells of it",
+		"grants sub_ghost (live): has no facts",
 		"subscriptions sub_1 (live): plan, state.Plan",
 	}
 	slices.Sort(got)
@@ -91,13 +92,13 @@ func TestCheck_RowsThatDrifted_NamedAndRepaired(t *testing.T) {
 	if of := check(t, pool, acme, now); len(of) != 3 {
 		t.Errorf("of the account alone: %q", of)
 	}
-	if objects, err := billing.Repair(t.Context(), pool, acme, policy, now); err != nil || objects == 0 {
+	if objects, err := rebuild.Account(t.Context(), pool, acme, billing.Recompute{Cause: billing.CauseRows, Policy: policy, At: now}); err != nil || objects == 0 {
 		t.Errorf("Repair() = %d, %v", objects, err)
 	}
 	if of := check(t, pool, acme, now); len(of) != 0 {
 		t.Errorf("of the account alone, after the repair: %q", of)
 	}
-	if left := check(t, pool, billing.Scope{}, now); !slices.Equal(left, []string{"grants sub_ghost (live): no fact tells of it"}) {
+	if left := check(t, pool, billing.Scope{}, now); !slices.Equal(left, []string{"grants sub_ghost (live): has no facts"}) {
 		t.Errorf("after the repair: %q", left)
 	}
 	if n := count(t, pool, `select count(*) from outbox where type = 'access.changed'`); n <= before {
@@ -139,7 +140,7 @@ func TestRepair_RowsChangedOrDeleted_AsTheFactsSay(t *testing.T) {
 			t.Fatalf("%s: %v", sql, err)
 		}
 		found := check(t, pool, billing.Scope{}, now)
-		if _, err := billing.Repair(t.Context(), pool, acme, policy, now); err != nil {
+		if _, err := rebuild.Account(t.Context(), pool, acme, billing.Recompute{Cause: billing.CauseRows, Policy: policy, At: now}); err != nil {
 			t.Fatalf("%s: %v", sql, err)
 		}
 		if left := check(t, pool, billing.Scope{}, now); len(left) > 0 {
@@ -190,7 +191,7 @@ func TestCheck_DueAndNotRunYet_NoDifference(t *testing.T) {
 		}
 	}
 	got := check(t, pool, billing.Scope{}, at(end+hour))
-	if len(got) != 3 || !strings.HasSuffix(got[0], ": is missing") || !strings.HasSuffix(got[1], ": is missing") || !strings.HasSuffix(got[2], ": no fact tells of it") {
+	if len(got) != 3 || !strings.HasSuffix(got[0], ": is missing") || !strings.HasSuffix(got[1], ": is missing") || !strings.HasSuffix(got[2], ": has no facts") {
 		t.Errorf("got %q, want two steps of in_1 that are missing, and the one of nobody", got)
 	}
 }

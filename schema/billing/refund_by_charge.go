@@ -19,7 +19,7 @@ import (
 // change so that they are booked. Refunds of an unknown purchase wait. It runs before the account is locked, because
 // [Apply] locks the payment first.
 func (a *applyingDue) tellRefunds(ctx context.Context, account string) error {
-	charges, err := schema.Rows(ctx, a.tx, "read charges", scanFact, untoldSQL, a.subject.Mode, account, a.at)
+	charges, err := schema.Rows(ctx, a.tx, "read charges", ScanFact, untoldSQL, a.subject.Mode, account, a.at)
 	for _, f := range charges {
 		var change fold.Change
 		one := applying{tx: a.tx, policy: a.policy, key: a.key, at: a.at, facts: []fact.Fact{f}, settles: true}
@@ -47,7 +47,7 @@ func (a *applyingDue) tellRefunds(ctx context.Context, account string) error {
 
 // untoldSQL returns one charge of each payment that is due.
 const untoldSQL = `
-select ` + factColumns + `
+select ` + FactColumns + `
   from (select distinct object as due from due where mode = $1 and account = $2 and why = 'book' and at <= greatest($3, now())) d
  cross join lateral (
     select * from current_facts where object = due and mode = $1 and kind = 'payment_seen' and (data -> 'Payment' ->> 'ToldAlone')::bool

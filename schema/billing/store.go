@@ -68,12 +68,12 @@ func known[S any](ctx context.Context, db schema.Querier, sql, mode, id string) 
 
 // OfReceipt returns the facts of the event of a receipt.
 func (s *Store) OfReceipt(ctx context.Context, receiptID string) ([]fact.Fact, error) {
-	return schema.Rows(ctx, s.db, "read the facts of receipt "+receiptID, scanFact, factsOfReceiptSQL, receiptID)
+	return schema.Rows(ctx, s.db, "read the facts of receipt "+receiptID, ScanFact, factsOfReceiptSQL, receiptID)
 }
 
 // About returns the facts about an object in the scope of the subject.
 func (s *Store) About(ctx context.Context, of fact.Subject, object string) ([]fact.Fact, error) {
-	return schema.Rows(ctx, s.db, "read the facts about "+object, scanFact, factsSQL, []string{object}, of.Mode,
+	return schema.Rows(ctx, s.db, "read the facts about "+object, ScanFact, factsSQL, []string{object}, of.Mode,
 		of.Provider,
 		of.ProviderAccount)
 }
@@ -99,7 +99,8 @@ func (r accountRow) target() fold.Target {
 		Features: fact.Unique(r.Features)}
 }
 
-func scanFact(row pgx.CollectableRow) (fact.Fact, error) {
+// ScanFact reads a row of [FactColumns].
+func ScanFact(row pgx.CollectableRow) (fact.Fact, error) {
 	var f fact.Fact
 	err := row.Scan(&f.Provider, &f.ProviderAccount, &f.Mode, &f.Kind, &f.Object, &f.Customer,
 		&f.EventID, &f.EventType, &f.ReceiptID, &f.OccurredAt, &f.Rank, &f.Origin,
@@ -134,7 +135,9 @@ func orZero(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-const factColumns = `provider, provider_account, mode, kind, object, customer, event_id, event_type, receipt_id::text, occurred_at, rank, origin, reader, reading, data`
+// FactColumns are the columns of the table facts and of the view current_facts that [ScanFact] reads. The view contains
+// the newest facts of each event.
+const FactColumns = `provider, provider_account, mode, kind, object, customer, event_id, event_type, receipt_id::text, occurred_at, rank, origin, reader, reading, data`
 
 // appendFactSQL does not change an existing fact.
 const appendFactSQL = `
@@ -143,10 +146,10 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9::uuid, $10, $11, $12, $13, $14, $15)
     on conflict (object, event_id, kind, mode, provider, provider_account, reading) do nothing`
 
 const factsSQL = `
-select ` + factColumns + ` from current_facts
+select ` + FactColumns + ` from current_facts
  where object = any($1) and mode = $2 and provider = $3 and provider_account = $4`
 
-const factsOfReceiptSQL = `select ` + factColumns + ` from current_facts where receipt_id = $1::uuid and origin in ('event', 'reread') and kind <> 'withheld' order by id`
+const factsOfReceiptSQL = `select ` + FactColumns + ` from current_facts where receipt_id = $1::uuid and origin in ('event', 'reread') and kind <> 'withheld' order by id`
 
 const accountColumns = `id, target_version, target_state, target_plan, target_quantity, target_features, held, over_at, clock_timestamp() as now, (xmax = 0) as made`
 
@@ -179,7 +182,7 @@ const lapsedSQL = `update accounts set over_at = $3 where mode = $1 and id = $2`
 
 // holdsSQL reads the holds on an account for all of its customers.
 const holdsSQL = `
-select ` + factColumns + ` from current_facts
+select ` + FactColumns + ` from current_facts
  where object = $2 and mode = $1 and kind in ('held', 'released') and data->'Decision'->>'Account' = object`
 
 const holdSQL = `update accounts set held = $3, updated_at = now() where mode = $1 and id = $2 and held <> $3`

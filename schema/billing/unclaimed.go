@@ -93,7 +93,7 @@ func (s *Store) Claim(ctx context.Context, m Money, account, eventID string, at 
 		m.ID, m.Kind, m.Payment = m.Session, string(fold.KindCheckout), cmp.Or(m.Payment, m.ID)
 	}
 	rows, _ := s.db.Query(ctx, lastFactSQL, []string{m.ID, m.Payment}, m.Mode) // CollectExactlyOneRow returns its error
-	f, err := pgx.CollectExactlyOneRow(rows, scanFact)
+	f, err := pgx.CollectExactlyOneRow(rows, ScanFact)
 	if err != nil {
 		return f, fmt.Errorf("read what is known of %s: %w", m.ID, err)
 	}

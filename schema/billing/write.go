@@ -20,7 +20,7 @@ import (
 func (a *applying) write(ctx context.Context) error {
 	b := &pgx.Batch{}
 	for _, f := range a.told {
-		if err := appendFact(b, f); err != nil {
+		if err := AppendFact(b, f); err != nil {
 			return err
 		}
 	}
@@ -30,12 +30,12 @@ func (a *applying) write(ctx context.Context) error {
 		}
 	}
 	a.askForPrices(b)
-	if err := a.anew.askFor(ctx, a, b); err != nil {
+	if err := a.askForEntries(ctx, b); err != nil {
 		return err
 	}
 	a.writeGrants(b)
 	a.schedule(b)
-	a.anew.sendLetters(a, b)
+	sendLetters(a, b)
 	a.writeTargets(b)
 	a.note(b)
 	if err := a.tell(b); err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -730,12 +731,12 @@ func (r *rig) rebuild() (lines []string) {
 		r.Fatal(err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(r.Context())) }()
-	found, err := billing.Check(r.Context(), conn, billing.Scope{}, process.BillingPolicy(r.Config), time.Time{}, nil)
+	found, err := rebuild.Check(r.Context(), conn, billing.Scope{}, process.BillingPolicy(r.Config), time.Time{}, nil)
 	if err != nil {
 		r.Fatal(err)
 	}
 	for _, d := range found {
-		lines = append(lines, fmt.Sprintf("%s: %v, folded %v", d, d.Is, d.Folded))
+		lines = append(lines, fmt.Sprintf("%s: %v, folded %v", d, d.Stored, d.Computed))
 	}
 	return lines
 }

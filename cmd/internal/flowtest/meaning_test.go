@@ -24,6 +24,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -342,7 +343,7 @@ func TestMeaning_PricesMappedLate_AsInTheTwinWorld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(diff.Accounts) != d.unmapped+d.wrong || diff.Counts[billing.HitGains] != d.unmapped || diff.Counts[billing.HitPlan] != d.wrong || len(diff.Settings) != 2 {
+	if len(diff.Accounts) != d.unmapped+d.wrong || diff.Counts[rebuild.GainsAccess] != d.unmapped || diff.Counts[rebuild.ChangesPlan] != d.wrong || len(diff.Settings) != 2 {
 		t.Errorf("the switch hits %d accounts: %v, for %v", len(diff.Accounts), diff.Counts, diff.Settings)
 	}
 	if len(diff.Tasks) != 1 || diff.Tasks[0].Reason != "price_new" || diff.Tasks[0].Closes != d.unmapped || diff.Tasks[0].Money["usd"] == 0 {
@@ -371,7 +372,7 @@ func TestMeaning_PricesMappedLate_AsInTheTwinWorld(t *testing.T) {
 	}
 	// The way back would hit the same accounts.
 	back, err := operator.DiffMeaning(t.Context(), w.Pool, right, old.Hash(), nil)
-	if err != nil || len(back.Accounts) != d.unmapped+d.wrong || back.Counts[billing.HitLoses] != d.unmapped {
+	if err != nil || len(back.Accounts) != d.unmapped+d.wrong || back.Counts[rebuild.LosesAccess] != d.unmapped {
 		t.Errorf("the way back: %+v, %v", back.Counts, err)
 	}
 	if len(back.Tasks) != 1 || back.Tasks[0].Opens != d.unmapped {
@@ -381,7 +382,7 @@ func TestMeaning_PricesMappedLate_AsInTheTwinWorld(t *testing.T) {
 		t.Errorf("the job says of the first account %q", notes)
 	}
 	readBy := 0
-	found, err := operator.ReadAgain(t.Context(), w.Pool, right, nil, billing.KeptFilter{ReadBy: &readBy}, nil)
+	found, err := operator.ReadAgain(t.Context(), w.Pool, right, nil, rebuild.PayloadFilter{Parser: &readBy}, nil)
 	if err != nil || found.Read != 2*d.misread {
 		t.Fatalf("read %d events again, want %d: %v", found.Read, 2*d.misread, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -146,7 +147,7 @@ func TestReread_MisreadBodies_AsInTheTwinWorld(t *testing.T) {
 	w.exec(`delete from receipt_bodies where receipt_id in (select id from receipts where event_id like $1)`, "%-00%")
 	const others = `select from tasks where kind <> 'entry_differs'`
 	before := fmt.Sprint(w.done("finance"), w.done("email"), len(w.rows(others)))
-	again := func(filter billing.KeptFilter) *operator.Reread {
+	again := func(filter rebuild.PayloadFilter) *operator.Reread {
 		t.Helper()
 		found, err := operator.ReadAgain(t.Context(), w.Pool, policy, nil, filter, nil)
 		if err != nil {
@@ -155,14 +156,14 @@ func TestReread_MisreadBodies_AsInTheTwinWorld(t *testing.T) {
 		return found
 	}
 	zero, one := 0, 1
-	if found := again(billing.KeptFilter{ReadBy: &one}); len(found.Facts) > 0 || found.Read != 2 {
+	if found := again(rebuild.PayloadFilter{Parser: &one}); len(found.Facts) > 0 || found.Read != 2 {
 		t.Errorf("of what today's reader has read, %d facts of %d events come out differently", len(found.Facts), found.Read)
 	}
-	found := again(billing.KeptFilter{ReadBy: &zero})
+	found := again(rebuild.PayloadFilter{Parser: &zero})
 	if found.Read != 4*(len(misreadings)-1) || len(found.Gone) > 0 || len(found.Accounts) < 2*(len(misreadings)-1) {
 		t.Errorf("read %d, gone %v, hit %+v", found.Read, found.Gone, found.Counts)
 	}
-	if found := again(billing.KeptFilter{}); len(found.Gone) != 2 {
+	if found := again(rebuild.PayloadFilter{}); len(found.Gone) != 2 {
 		t.Errorf("gone are %v, want the two events whose bodies were deleted", found.Gone)
 	}
 	reading := w.reads(found, true)
@@ -188,7 +189,7 @@ func TestReread_MisreadBodies_AsInTheTwinWorld(t *testing.T) {
 		}
 	}
 	asked("after the reading", 4) // two of other accounts, two of another amount
-	if found := again(billing.KeptFilter{}); len(found.Facts) > 0 {
+	if found := again(rebuild.PayloadFilter{}); len(found.Facts) > 0 {
 		t.Errorf("read once more, these differ: %+v", found.Facts)
 	}
 	undo := func(of string) string {
@@ -202,7 +203,7 @@ func TestReread_MisreadBodies_AsInTheTwinWorld(t *testing.T) {
 	undone := undo(reading)
 	compare("after the undo", wrong)
 	asked("after the undo", 0)
-	if found := again(billing.KeptFilter{}); len(found.Facts) > 0 {
+	if found := again(rebuild.PayloadFilter{}); len(found.Facts) > 0 {
 		t.Errorf("what was undone is asked for again: %+v", found.Facts)
 	}
 	if found, err := operator.UndoReading(t.Context(), w.Pool, policy, reading, nil); err != nil || len(found.Facts) > 0 {
@@ -231,7 +232,7 @@ func TestReread_TaxAlone_AskedAndCorrected(t *testing.T) {
 	w.receive(misread)
 	w.status(misread, receipt.Processed)
 	w.keepTruth([]forge.Event{truth})
-	found, err := operator.ReadAgain(t.Context(), w.Pool, process.BillingPolicy(w.Config), nil, billing.KeptFilter{}, nil)
+	found, err := operator.ReadAgain(t.Context(), w.Pool, process.BillingPolicy(w.Config), nil, rebuild.PayloadFilter{}, nil)
 	if err != nil || len(found.Facts) != 1 || !slices.Equal(found.Facts[0].Fields, []string{"Invoice.Tax"}) {
 		t.Fatalf("read again: %+v, %v; want the tax alone", found, err)
 	}
@@ -269,7 +270,7 @@ func TestReread_TaxAlone_AskedAndCorrected(t *testing.T) {
 	if open := w.rows(`select title from tasks where state = 'open'`); len(open) > 0 {
 		t.Errorf("people are still asked %q", open)
 	}
-	if again, err := operator.ReadAgain(t.Context(), w.Pool, process.BillingPolicy(w.Config), nil, billing.KeptFilter{}, nil); err != nil || len(again.Facts) > 0 {
+	if again, err := operator.ReadAgain(t.Context(), w.Pool, process.BillingPolicy(w.Config), nil, rebuild.PayloadFilter{}, nil); err != nil || len(again.Facts) > 0 {
 		t.Errorf("read once more: %+v, %v", again, err)
 	}
 }

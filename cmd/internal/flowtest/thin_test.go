@@ -16,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/process"
-	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -228,7 +228,7 @@ func TestThinEvents_WaitForTheNameOfTheirAccount(t *testing.T) {
 	if diff := differs(x.relative(r.sight(judgedSQL)[0]), want); diff != "" {
 		t.Error(diff)
 	}
-	found, err := operator.ReadAgain(t.Context(), r.Pool, process.BillingPolicy(r.Config), nil, billing.KeptFilter{}, nil)
+	found, err := operator.ReadAgain(t.Context(), r.Pool, process.BillingPolicy(r.Config), nil, rebuild.PayloadFilter{}, nil)
 	if err != nil || found.Read != 1 || len(found.Thin) != 2 || len(found.Unreadable) > 0 || len(found.Facts) > 0 {
 		t.Errorf("read again: %+v, %v; want the session read, and two thin events named", found, err)
 	}

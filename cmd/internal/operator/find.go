@@ -54,7 +54,7 @@ func (f *Events) resolve(ctx context.Context, db timeline.DB) (err error) {
 	}
 	objects := []string{}
 	for _, name := range names {
-		of, err := billing.Scope{Mode: name.Mode, Account: name.ID}.Objects(ctx, db)
+		of, err := billing.ObjectsOf(ctx, db, name.Mode, name.ID)
 		if err != nil {
 			return err
 		}

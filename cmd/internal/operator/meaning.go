@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -35,10 +36,10 @@ type MeaningDiff struct {
 	to fact.Policy
 }
 
-// DiffMeaning compares the meaning with the hash with the meaning in force, see [billing.CheckSwitch]. If hash is
+// DiffMeaning compares the meaning with the hash with the meaning in force, see [rebuild.CheckRules]. If hash is
 // empty, it uses own. It changes nothing.
 func DiffMeaning(ctx context.Context, pool *pgxpool.Pool, own fact.Policy, hash string,
-	told billing.Progress) (*MeaningDiff, error) {
+	told rebuild.Progress) (*MeaningDiff, error) {
 	to, err := billing.WithLinks(ctx, pool, own)
 	if hash != "" {
 		if to, err = billing.Named(ctx, pool, hash); errors.Is(err, billing.ErrNoMeaning) {
@@ -59,7 +60,7 @@ func (d *MeaningDiff) Propose(ctx context.Context, pool *pgxpool.Pool, by string
 
 // DiffLink compares the meaning in force with itself plus a link from a connected account to one of our accounts.
 func DiffLink(ctx context.Context, pool *pgxpool.Pool, own fact.Policy, of fact.Connected, account string,
-	told billing.Progress) (*MeaningDiff, error) {
+	told rebuild.Progress) (*MeaningDiff, error) {
 	switch ours, mapped := own.Accounts[of]; {
 	case mapped:
 		return nil, fmt.Errorf("the configuration maps %s to %s: change it there, or remove it and link", of.ID, ours)
@@ -75,7 +76,7 @@ func DiffLink(ctx context.Context, pool *pgxpool.Pool, own fact.Policy, of fact.
 }
 
 // diffTo compares the meaning with the meaning in force.
-func diffTo(ctx context.Context, pool *pgxpool.Pool, to fact.Policy, told billing.Progress) (*MeaningDiff, error) {
+func diffTo(ctx context.Context, pool *pgxpool.Pool, to fact.Policy, told rebuild.Progress) (*MeaningDiff, error) {
 	d := &MeaningDiff{to: to.Sealed(), Reach: newReach(), Settings: []fact.Setting{}, Letters: map[string]int{}}
 	var err error
 	if d.InForce, err = billing.HashInForce(ctx, pool); err != nil {
@@ -89,8 +90,8 @@ func diffTo(ctx context.Context, pool *pgxpool.Pool, to fact.Policy, told billin
 	if d.To == d.InForce {
 		return d, nil
 	}
-	if err := d.foresee(ctx, pool, func(conn *pgx.Conn) (billing.Forecast, error) {
-		return billing.CheckSwitch(ctx, conn, now, d.to, d.At, told)
+	if err := d.foresee(ctx, pool, func(conn *pgx.Conn) (rebuild.Forecast, error) {
+		return rebuild.CheckRules(ctx, conn, now, d.to, d.At, told)
 	}); err != nil {
 		return nil, err
 	}
@@ -104,7 +105,7 @@ func diffTo(ctx context.Context, pool *pgxpool.Pool, to fact.Policy, told billin
 	}
 	for _, of := range asked {
 		if slices.Contains(mapped(d.Settings), of) {
-			d.Tasks = append(d.Tasks, billing.TaskChange{Kind: billing.TaskAccount, Reason: of.ID, Closes: 1})
+			d.Tasks = append(d.Tasks, rebuild.TaskChange{Kind: billing.TaskAccount, Reason: of.ID, Closes: 1})
 		}
 	}
 	for _, hit := range d.Accounts {
@@ -174,14 +175,14 @@ var refoldRule = rule[billing.Scope, *RebuildResult]{
 		if err := r.read(r.Before, &before); err != nil {
 			return "", nil, err
 		}
-		fold, how := billing.Refold, billing.Anew{Job: d.Request, Money: stripe.Money}
+		how := billing.Recompute{Cause: billing.CauseRules, Policy: d.o.Policy, Job: d.Request, Money: stripe.Money}
 		if d.Verb == job.Reread {
-			fold = billing.RefoldReread
+			how.Cause = billing.CauseParser
 		}
 		if j, ok := d.Found.(*job.Job); ok {
 			how.Job, how.Letters = j.ID, lettersOf(j)
 		}
-		n, err := fold(ctx, d.o.DB, of, d.o.Policy, time.Time{}, how) // the database's time
+		n, err := rebuild.Account(ctx, d.o.DB, of, how)
 		if err != nil {
 			return "", nil, err
 		}

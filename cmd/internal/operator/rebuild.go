@@ -10,14 +10,15 @@ import (
 
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 )
 
 // CheckRows folds the facts by the meaning in force and returns the differences to the rows. It uses p if no meaning is
 // in force. It returns an error if the account does not exist.
 func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p fact.Policy,
-	told billing.Progress) (found []billing.Difference, err error) {
+	told rebuild.Progress) (found []rebuild.Difference, err error) {
 	if of != (billing.Scope{}) {
-		objects, err := of.Objects(ctx, pool)
+		objects, err := billing.ObjectsOf(ctx, pool, of.Mode, of.Account)
 		if err != nil {
 			return nil, err
 		}
@@ -29,7 +30,7 @@ func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p fact
 		return nil, err
 	}
 	err = foldAnew(ctx, pool, func(conn *pgx.Conn) (err error) {
-		found, err = billing.Check(ctx, conn, of, p, time.Time{}, told)
+		found, err = rebuild.Check(ctx, conn, of, p, time.Time{}, told)
 		return err
 	})
 	return found, err
@@ -48,25 +49,25 @@ func foldAnew(ctx context.Context, pool *pgxpool.Pool, fold func(*pgx.Conn) erro
 // Reach lists the accounts and tasks that change if accounts are folded by other rules or facts.
 type Reach struct {
 	// Counts counts the accounts by kind of change.
-	Counts   map[billing.HitChange]int `json:"counts"`
-	Accounts []billing.Hit             `json:"accounts"`
+	Counts   map[rebuild.Change]int `json:"counts"`
+	Accounts []rebuild.Impact       `json:"accounts"`
 	// Tasks lists the tasks that would be opened or closed.
-	Tasks []billing.TaskChange `json:"tasks"`
+	Tasks []rebuild.TaskChange `json:"tasks"`
 }
 
 func newReach() Reach {
-	return Reach{map[billing.HitChange]int{}, []billing.Hit{}, []billing.TaskChange{}}
+	return Reach{map[rebuild.Change]int{}, []rebuild.Impact{}, []rebuild.TaskChange{}}
 }
 
 // foresee adds the changes that fold forecasts.
-func (r *Reach) foresee(ctx context.Context, pool *pgxpool.Pool, fold func(*pgx.Conn) (billing.Forecast, error)) error {
-	var found billing.Forecast
+func (r *Reach) foresee(ctx context.Context, pool *pgxpool.Pool, fold func(*pgx.Conn) (rebuild.Forecast, error)) error {
+	var found rebuild.Forecast
 	err := foldAnew(ctx, pool, func(conn *pgx.Conn) (err error) {
 		found, err = fold(conn)
 		return err
 	})
 	r.Tasks = append(r.Tasks, found.Tasks...)
-	r.Accounts = append(r.Accounts, billing.Hits(found.Differences)...)
+	r.Accounts = append(r.Accounts, rebuild.Impacts(found.Differences)...)
 	for _, hit := range r.Accounts {
 		r.Counts[hit.Change]++
 	}
@@ -76,7 +77,7 @@ func (r *Reach) foresee(ctx context.Context, pool *pgxpool.Pool, fold func(*pgx.
 // Drift lists the differences between the rows of an account and its facts.
 type Drift struct {
 	Scope       billing.Scope
-	Differences []billing.Difference
+	Differences []rebuild.Difference
 }
 
 // RebuildResult is the result of a rebuild.
@@ -100,7 +101,8 @@ var rebuildRule = rule[*Drift, *RebuildResult]{
 		}, nil
 	},
 	answer: func(ctx context.Context, d *Decision, drift *Drift, _ recorded) (string, *RebuildResult, error) {
-		n, err := billing.Repair(ctx, d.o.DB, drift.Scope, d.o.Policy, time.Time{}) // the database's time
+		n, err := rebuild.Account(ctx, d.o.DB, drift.Scope,
+			billing.Recompute{Cause: billing.CauseRows, Policy: d.o.Policy})
 		return fmt.Sprintf("%d objects are folded anew", n), &RebuildResult{n}, err
 	},
 }

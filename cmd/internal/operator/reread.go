@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/job"
 )
 
@@ -35,7 +36,7 @@ type Reread struct {
 	Facts []RereadFact `json:"facts"`
 	Reach
 
-	found billing.Rereading
+	found rebuild.Reparse
 }
 
 // RereadFact is a fact that differs.
@@ -58,9 +59,9 @@ func (r *Reread) Failed() bool { return len(r.Facts) > 0 }
 // ReadAgain parses the stored payloads that match the filter with the current parser, and folds the result by the
 // meaning in force. If accounts is not empty, it reads only the payloads about these accounts. It changes nothing.
 func ReadAgain(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, accounts []billing.Scope,
-	filter billing.KeptFilter, told billing.Progress) (*Reread, error) {
+	filter rebuild.PayloadFilter, told rebuild.Progress) (*Reread, error) {
 	r := newReread(stripe.ReaderVersion)
-	before, undos, err := billing.Readings(ctx, pool)
+	before, undos, err := rebuild.Reparses(ctx, pool)
 	if err != nil {
 		return nil, err
 	}
@@ -69,18 +70,18 @@ func ReadAgain(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, accounts 
 	keeps := func(f fact.Fact) bool {
 		return f.Reader == stripe.ReaderVersion && slices.Contains(undos, f.Reading)
 	}
-	read := func(k billing.Kept) error { return r.read(k, keeps) }
+	read := func(k rebuild.Payload) error { return r.read(k, keeps) }
 	for _, of := range accounts {
-		if filter.Objects, err = of.Told(ctx, pool); err != nil {
+		if filter.Objects, err = rebuild.Objects(ctx, pool, of); err != nil {
 			return nil, err
 		}
 		filter.Mode = of.Mode
-		if err := billing.EachKept(ctx, pool, "stripe", filter, read); err != nil {
+		if err := rebuild.EachPayload(ctx, pool, "stripe", filter, read); err != nil {
 			return nil, err
 		}
 	}
 	if len(accounts) == 0 {
-		if err := billing.EachKept(ctx, pool, "stripe", filter, read); err != nil {
+		if err := rebuild.EachPayload(ctx, pool, "stripe", filter, read); err != nil {
 			return nil, err
 		}
 	}
@@ -89,26 +90,26 @@ func ReadAgain(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, accounts 
 
 // UndoReading returns the changes that undo a reading.
 func UndoReading(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, reading string,
-	told billing.Progress) (*Reread, error) {
-	found, err := billing.Undoing(ctx, pool, reading)
-	if errors.Is(err, billing.ErrNoReading) {
+	told rebuild.Progress) (*Reread, error) {
+	found, err := rebuild.Undo(ctx, pool, reading)
+	if errors.Is(err, rebuild.ErrNoReparse) {
 		return nil, fmt.Errorf("no reading %q: pawl jobs list shows the job of each", reading)
 	}
 	if err != nil {
 		return nil, err
 	}
-	r := newReread(found.Reader)
+	r := newReread(found.Parser)
 	r.Undoes, r.found = reading, found
 	return r, r.foresee(ctx, pool, p, told)
 }
 
 func newReread(version int) *Reread {
 	return &Reread{At: time.Now(), Reader: version, Gone: []string{}, Thin: []string{}, Unreadable: []string{},
-		Facts: []RereadFact{}, Reach: newReach(), found: billing.Rereading{Reader: version}}
+		Facts: []RereadFact{}, Reach: newReach(), found: rebuild.Reparse{Parser: version}}
 }
 
 // read parses one payload and adds the facts that differ.
-func (r *Reread) read(k billing.Kept, keeps func(fact.Fact) bool) error {
+func (r *Reread) read(k rebuild.Payload, keeps func(fact.Fact) bool) error {
 	if k.Body == nil {
 		r.Gone = append(r.Gone, k.EventID)
 		return nil
@@ -127,9 +128,10 @@ func (r *Reread) read(k billing.Kept, keeps func(fact.Fact) bool) error {
 		r.Unreadable = append(r.Unreadable, k.EventID)
 		return nil
 	}
-	for _, f := range billing.CompareReadings(k.Facts, facts, stripe.ReaderVersion, keeps) {
-		known := func(o billing.Reread) bool {
-			return o.Is.EventID == f.Is.EventID && o.Is.Kind == f.Is.Kind && o.Is.Object == f.Is.Object
+	for _, f := range rebuild.CompareFacts(k.Facts, facts, stripe.ReaderVersion, keeps) {
+		known := func(o rebuild.FactChange) bool {
+			a, b := o.After, f.After
+			return a.EventID == b.EventID && a.Kind == b.Kind && a.Object == b.Object
 		}
 		if !slices.ContainsFunc(r.found.Facts, known) { // two accounts can have the same event
 			r.found.Facts = append(r.found.Facts, f)
@@ -139,11 +141,11 @@ func (r *Reread) read(k billing.Kept, keeps func(fact.Fact) bool) error {
 }
 
 // foresee adds the changes to the rows.
-func (r *Reread) foresee(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, told billing.Progress) error {
+func (r *Reread) foresee(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, told rebuild.Progress) error {
 	for _, f := range r.found.Facts {
 		r.Facts = append(r.Facts, RereadFact{
-			EventID: f.Is.EventID, Kind: f.Is.Kind, Object: f.Is.Object, ReadBy: f.Was.Reader, Fields: f.Fields(),
-			New: f.Was.Data == fact.Data{}, Gone: f.Is.Data == fact.Data{},
+			EventID: f.After.EventID, Kind: f.After.Kind, Object: f.After.Object, ReadBy: f.Before.Reader,
+			Fields: f.Fields(), New: f.Before.Data == fact.Data{}, Gone: f.After.Data == fact.Data{},
 		})
 	}
 	if len(r.Facts) == 0 {
@@ -154,8 +156,8 @@ func (r *Reread) foresee(ctx context.Context, pool *pgxpool.Pool, p fact.Policy,
 	if err != nil {
 		return err
 	}
-	return r.Reach.foresee(ctx, pool, func(conn *pgx.Conn) (billing.Forecast, error) {
-		return billing.Foresee(ctx, conn, r.found, p, r.At, told)
+	return r.Reach.foresee(ctx, pool, func(conn *pgx.Conn) (rebuild.Forecast, error) {
+		return rebuild.CheckReparse(ctx, conn, r.found, p, r.At, told)
 	})
 }
 
@@ -197,7 +199,7 @@ var applyReadingRule = rule[*RereadDecision, *job.Job]{
 func (r *RereadDecision) apply(ctx context.Context, tx pgx.Tx, d *Decision) error {
 	r.found.ID = d.Request
 	about, err := r.found.AppendIn(ctx, tx, d.Who, d.Why)
-	if errors.Is(err, billing.ErrReadAgain) {
+	if errors.Is(err, rebuild.ErrOutdated) {
 		return d.refuse("was compared before bodies were read again: compare once more")
 	}
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 )
 
 // ownMeaning holds the billing rules in the worker's file.
@@ -95,7 +96,7 @@ func (m *ownMeaning) complete(ctx context.Context) error {
 	defer cancel()
 	diff, err := operator.DiffMeaning(comparing, m.DB, own, "", nil)
 	if err != nil || diff.InForce != before.Hash() || len(diff.Accounts) > most ||
-		slices.ContainsFunc(diff.Accounts, billing.Hit.Overturns) {
+		slices.ContainsFunc(diff.Accounts, rebuild.Impact.Destructive) {
 		return err
 	}
 	var names []string

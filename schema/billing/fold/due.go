@@ -211,3 +211,27 @@ func Latest(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// LettersOf returns the emails that a change of an object requires if no event reports the change. lost is set if the
+// account has lost its access with the change.
+func LettersOf(was, is Object, lost bool) (list []Why) {
+	switch o := is.(type) {
+	case *Subscription:
+		before, _ := was.(*Subscription)
+		if before != nil && before.Granting() && o.Granting() && o.ChangedFrom(before) && o.Given().Plan != "" {
+			list = append(list, DueChanged)
+		}
+		switch {
+		case !lost:
+		case o.Ended() && o.EverGranted:
+			list = append(list, DueEnded)
+		case !o.Ended() && o.Taken() != "":
+			list = append(list, DueTaken)
+		}
+	case interface{ Order() Order }:
+		if order := o.Order(); lost && order.Sold() && order.Taken() != "" {
+			list = append(list, DueTaken)
+		}
+	}
+	return list
+}

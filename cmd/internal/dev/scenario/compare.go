@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -49,7 +50,7 @@ func Compare(ctx context.Context, db *pgxpool.Pool, got, want Laid, dir string) 
 	if err != nil {
 		return nil, err
 	}
-	rows, err := billing.Differing(is.rows, should.rows)
+	rows, err := rebuild.Compare(is.rows, should.rows)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func Compare(ctx context.Context, db *pgxpool.Pool, got, want Laid, dir string) 
 			continue
 		}
 		differences = append(differences,
-			fmt.Sprintf("%s, where it should be %s", describe(d, d.Is), describe(d, d.Folded)))
+			fmt.Sprintf("%s, where it should be %s", describe(d, d.Stored), describe(d, d.Computed)))
 	}
 	count := maps.Clone(is.lines)
 	for line, n := range should.lines {
@@ -82,14 +83,14 @@ var refundMoves = []string{"state.SucceededBy", "state.SucceededAt", "state.Fail
 var reversedAt = regexp.MustCompile(`("kind":"refund_reversal".*)"occurred_at":"[^"]*",`)
 
 // onlyFetched reports whether the sides differ only in the deciding fact and one side fetched that fact from the API.
-func onlyFetched(d billing.Difference) bool {
+func onlyFetched(d rebuild.Difference) bool {
 	fetched := false
 	for _, column := range d.Columns {
 		// Only the deciding fact and the times of a refund may differ. A fetched object has the time of the request.
 		if !strings.HasSuffix(column, "ecause") && !slices.Contains(refundMoves, column) {
 			return false
 		}
-		for _, side := range []map[string]any{d.Is, d.Folded} {
+		for _, side := range []map[string]any{d.Stored, d.Computed} {
 			fetched = fetched || strings.Contains(fmt.Sprint(side[column]), "fetched:")
 		}
 	}
@@ -97,7 +98,7 @@ func onlyFetched(d billing.Difference) bool {
 }
 
 // describe formats one side of a row that differs.
-func describe(d billing.Difference, side map[string]any) string {
+func describe(d rebuild.Difference, side map[string]any) string {
 	if side == nil {
 		return "no row " + d.Table + " " + d.Row
 	}
@@ -110,7 +111,7 @@ func describe(d billing.Difference, side map[string]any) string {
 
 // end is the final state of an account. Its names match the names of another account with the same story.
 type end struct {
-	rows []billing.Row
+	rows []rebuild.Row
 	// lines counts effects, published events, tasks and so on. Each line starts with the name of its list.
 	lines    map[string]int
 	repeated []string
@@ -123,7 +124,7 @@ func read(ctx context.Context, db *pgxpool.Pool, l, as Laid, dir string) (*end, 
 	if err != nil {
 		return nil, err
 	}
-	if e.rows, err = billing.Rows(ctx, db, billing.Scope{Mode: l.Mode, Account: l.Account}); err != nil {
+	if e.rows, err = rebuild.Rows(ctx, db, billing.Scope{Mode: l.Mode, Account: l.Account}); err != nil {
 		return nil, err
 	}
 	for i := range e.rows {

@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev/scenario"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -32,12 +33,12 @@ func TestScenarios(t *testing.T) {
 	now := time.Now().Add(ahead)
 	t.Run("all", func(t *testing.T) { playAll(t, r, seeds, now) })
 	// What the stories have left is what their facts come to.
-	differences, err := billing.Check(t.Context(), connect(t, r.pool), billing.Scope{}, process.BillingPolicy(r.cfg), time.Time{}, nil)
+	differences, err := rebuild.Check(t.Context(), connect(t, r.pool), billing.Scope{}, process.BillingPolicy(r.cfg), time.Time{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range differences {
-		t.Errorf("rebuild: %s %v, and by its facts %v", d, d.Is, d.Folded)
+		t.Errorf("rebuild: %s %v, and by its facts %v", d, d.Stored, d.Computed)
 	}
 }
 

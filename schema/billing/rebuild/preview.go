@@ -1,0 +1,258 @@
+package rebuild
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+)
+
+// preview is a recomputation in temporary tables.
+type preview struct {
+	tx       pgx.Tx
+	policy   fact.Policy
+	at       time.Time
+	progress Progress
+	// compareTasks is set if tasks are compared as well.
+	compareTasks bool
+	// yields is set if the fold pauses for as long as it works, so that deliveries have half of the database's time.
+	yields bool
+	// home is the schema of the stored tables, path its search path.
+	home, path string
+	// scopes are the accounts that are folded; nil means all.
+	scopes map[billing.Scope]bool
+	// objects are objects by mode that are folded besides the objects of the accounts. folded has all objects that were
+	// found.
+	objects map[string][]string
+	folded  map[string]bool
+}
+
+// run folds the accounts that pick returns, or all accounts if it returns nil, and rolls the transaction back.
+func run(ctx context.Context, conn *pgx.Conn, rules fact.Policy, at time.Time, progress Progress,
+	pick func(*preview) ([]billing.Scope, error)) (is Forecast, err error) {
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err == nil && at.IsZero() {
+		err = tx.QueryRow(ctx, snapshotTimeSQL).Scan(&at)
+	}
+	if err == nil {
+		p := &preview{tx: tx, policy: rules, at: at, progress: progress, objects: map[string][]string{},
+			folded: map[string]bool{}}
+		is, err = p.forecast(ctx, pick)
+		err = cmp.Or(err, tx.Rollback(ctx))
+	}
+	if err != nil {
+		return is, fmt.Errorf("preview a recomputation: %w", err)
+	}
+	return is, nil
+}
+
+// snapshotTimeSQL takes the snapshot of its transaction. All visible commits happened before the returned time.
+const snapshotTimeSQL = `select clock_timestamp()`
+
+func (p *preview) forecast(ctx context.Context, pick func(*preview) ([]billing.Scope, error)) (is Forecast, err error) {
+	scopes, err := pick(p)
+	if err != nil {
+		return is, err
+	}
+	if scopes != nil {
+		p.scopes = map[billing.Scope]bool{}
+	}
+	facts, err := p.facts(ctx, scopes) // before the temporary tables hide the rows with the objects of an account
+	if err == nil {
+		err = p.hideTables(ctx)
+	}
+	for err == nil && len(facts) > 0 {
+		if err = p.fold(ctx, facts); err == nil {
+			facts, err = p.reached(ctx)
+		}
+	}
+	for _, table := range projections {
+		if err == nil {
+			var found []Difference
+			found, err = p.compare(ctx, table)
+			is.Differences = append(is.Differences, slices.DeleteFunc(found, Difference.empty)...)
+		}
+	}
+	if err == nil && p.compareTasks {
+		is.Tasks, err = p.tasks(ctx, is.Differences)
+	}
+	return is, err
+}
+
+// facts returns one fact of each object of the accounts that is not folded yet.
+func (p *preview) facts(ctx context.Context, scopes []billing.Scope) ([]fact.Fact, error) {
+	if p.scopes == nil {
+		return schema.Rows(ctx, p.tx, "read facts", billing.ScanFact, factOfAllSQL)
+	}
+	byMode := map[string][]string{}
+	for _, of := range scopes {
+		p.scopes[of] = true
+		byMode[of.Mode] = append(byMode[of.Mode], of.Account)
+	}
+	var all []fact.Fact
+	for mode, accounts := range byMode {
+		facts, err := factsOf(ctx, p.tx, mode, accounts, p.objects[mode])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, facts...)
+	}
+	p.objects = nil
+	return slices.DeleteFunc(all, func(f fact.Fact) bool {
+		object := strings.Join([]string{f.Mode, f.Provider, f.ProviderAccount, f.Object}, "/")
+		known := p.folded[object]
+		p.folded[object] = true
+		return known
+	}), nil
+}
+
+// hideTables creates an empty temporary table for each table that Apply writes. Postgres finds temporary tables first.
+func (p *preview) hideTables(ctx context.Context) error {
+	const sql = `select current_schema(), current_setting('search_path')`
+	if err := p.tx.QueryRow(ctx, sql).Scan(&p.home, &p.path); err != nil {
+		return err
+	}
+	names := []string{"outbox", "tasks"} // Apply writes them, but facts do not determine their rows
+	for _, table := range projections {
+		names = append(names, table.name)
+	}
+	for _, name := range names {
+		like := pgx.Identifier{p.home, name}.Sanitize()
+		if _, err := p.tx.Exec(ctx, `create temporary table `+pgx.Identifier{name}.Sanitize()+` (like `+like+
+			` including all) on commit drop`); err != nil {
+			return fmt.Errorf("make a temporary table of %s (the role needs TEMPORARY on the database): %w", name, err)
+		}
+	}
+	return nil
+}
+
+// fold applies the facts to the temporary tables.
+func (p *preview) fold(ctx context.Context, facts []fact.Fact) error {
+	if err := p.tx.Conn().DeallocateAll(ctx); err != nil { // they were prepared with the stored tables
+		return err
+	}
+	scratch := billing.Recompute{Cause: billing.CauseRows, Policy: p.policy, At: p.at, Scratch: true}
+	for i, next := range facts {
+		if p.progress != nil && i%1000 == 0 {
+			p.progress(i, len(facts))
+		}
+		begin := time.Now()
+		if err := scratch.Apply(ctx, p.tx, next); err != nil {
+			return err
+		}
+		if p.yields {
+			select {
+			case <-time.After(time.Since(begin)):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	if p.progress != nil {
+		p.progress(len(facts), len(facts))
+	}
+	return nil
+}
+
+// reached returns the facts of accounts that own a folded object and are not folded yet.
+func (p *preview) reached(ctx context.Context) ([]fact.Fact, error) {
+	if p.scopes == nil {
+		return nil, nil
+	}
+	found, err := schema.Rows(ctx, p.tx, "read accounts", pgx.RowToStructByPos[billing.Scope], reachedSQL)
+	found = slices.DeleteFunc(found, func(of billing.Scope) bool { return p.scopes[of] })
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	const searchSQL = `select set_config('search_path', $1, true)`
+	if _, err := p.tx.Exec(ctx, searchSQL, p.path+", pg_temp"); err != nil { // the stored tables come first
+		return nil, err
+	}
+	if err := p.tx.Conn().DeallocateAll(ctx); err != nil {
+		return nil, err
+	}
+	facts, err := p.facts(ctx, found)
+	if err == nil {
+		_, err = p.tx.Exec(ctx, searchSQL, p.path)
+	}
+	return facts, err
+}
+
+// reachedSQL reads the accounts of folded objects from the temporary tables.
+const reachedSQL = `
+select mode, account from subscriptions where account <> '' union select mode, account from invoices where account <> ''
+union select mode, account from objects where account <> '' union select mode, account from grants where account <> ''`
+
+// compare returns the rows of a table that differ from the temporary table. It compares the folded objects and all rows
+// of the folded accounts.
+func (p *preview) compare(ctx context.Context, table projection) ([]Difference, error) {
+	var modes, accounts []string // null means all
+	if p.scopes != nil {
+		modes, accounts = []string{}, []string{}
+	}
+	for of := range p.scopes {
+		if of.Account != "" {
+			modes, accounts = append(modes, of.Mode), append(accounts, of.Account)
+		}
+	}
+	except := slices.Concat(alwaysExcept, table.except)
+	return schema.Rows(ctx, p.tx, "compare "+table.name, func(row pgx.CollectableRow) (Difference, error) {
+		d := Difference{Table: table.name}
+		var stored, computed []byte
+		if err := row.Scan(&d.Mode, &d.Row, &stored, &computed); err != nil {
+			return d, err
+		}
+		var err error
+		d.letters, err = table.letters(stored, computed)
+		err = errors.Join(err, unmarshal(stored, &d.Stored), unmarshal(computed, &d.Computed))
+		for _, side := range []map[string]any{d.Computed, d.Stored} {
+			if account, ok := side[table.account()].(string); ok && account != "" {
+				d.Account = account
+			}
+		}
+		d.Columns = d.narrow()
+		return d, err
+	}, table.compareSQL(p.home), except, modes, accounts, p.at)
+}
+
+// compareSQL compares the table in schema home with its temporary table: without columns $1, of accounts $3 in modes
+// $2, at time $4.
+func (p projection) compareSQL(home string) string {
+	stored, computed := pgx.Identifier{home, p.name}, pgx.Identifier{"pg_temp", p.name}
+	where := " where $4::timestamptz is not null"
+	if p.where != "" {
+		where += " and " + p.where
+	}
+	if p.follows {
+		where += ` and (t.mode, t.` + p.account() + `) not in
+			(select mode, account from ` + pgx.Identifier{home, "due"}.Sanitize() + ` where at <= $4 and why in ('end', 'grace', 'one_off'))`
+	}
+	concerned := ` and ($2::text[] is null
+		or (t.mode, t.` + p.account() + `) in (select * from unnest($2::text[], $3::text[]))
+		or (t.mode, ` + p.key + `) in (select mode, ` + p.key + ` from ` + computed.Sanitize() + `))`
+	side := func(table pgx.Identifier, where string) string {
+		return `(select mode, ` + p.key + ` as key, (` + cmp.Or(p.data, "to_jsonb(t)") + `) - $1::text[] as data, ` +
+			cmp.Or(p.clock, "false") + ` as clock from ` +
+			table.Sanitize() + ` t` + where + `)`
+	}
+	return `select mode, key, l.data, f.data
+  from ` + side(stored, where+concerned) + ` l full join ` + side(computed, where) + ` f using (mode, key)
+ where l.data is distinct from f.data and not (l.data is null and f.clock) order by mode, key`
+}
+
+func unmarshal(data []byte, into *map[string]any) error {
+	if data == nil {
+		return nil
+	}
+	return json.Unmarshal(data, into)
+}
