@@ -52,7 +52,7 @@ var (
 	tools = []string{".ci", "cmd/internal/dev", "cmd/pawlbench", "docs", "schema/localpg"}
 	kits  = []string{"activities/activitiestest", "cmd/internal/e2e", "cmd/internal/flowtest",
 		"cmd/internal/operator/operatortest", "ingress/webhook/webhooktest",
-		"schema/failpoint", "schema/schematest"}
+		"schema/billing/billingtest", "schema/failpoint", "schema/schematest"}
 )
 
 // house collects the sizes of packages, and the methods of types by package and name.

@@ -176,6 +176,7 @@ func TestProductionBinary_WithoutWhatOnlyDevelopmentNeeds(t *testing.T) {
 			"github.com/fergusstrange/embedded-postgres", "github.com/lib/pq", "github.com/xi2/xz", "github.com/cloudevents/", "go.uber.org/zap",
 			"github.com/json-iterator/", "github.com/Masterminds/",
 			module + "/cmd/internal/dev", module + "/cmd/pawlbench", module + "/schema/localpg", module + "/schema/schematest",
+			module + "/schema/billing/billingtest",
 		} {
 			if strings.HasPrefix(dependency, unwanted) {
 				t.Errorf("%s is in the binary", strings.TrimSpace(dependency))

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
@@ -301,20 +300,6 @@ func TestApply_WhatAPersonMustMend_Task(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-	}
-}
-
-// applyPatiently applies an event in a transaction of its own. Whoever has waited for a lock for too long steps back, and is
-// tried again.
-func applyPatiently(ctx context.Context, pool *pgxpool.Pool, f fact.Fact) error {
-	for {
-		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, err := billing.Apply(ctx, tx, []fact.Fact{f}, policy, "apply:"+f.EventID, at(1000))
-			return err
-		})
-		if busy := (&pgconn.PgError{}); !errors.As(err, &busy) || busy.Code != "55P03" {
-			return err
-		}
 	}
 }
 

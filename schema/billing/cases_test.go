@@ -33,12 +33,6 @@ func (c workedCase) terms() (fact.Policy, time.Time) {
 	return p, at(now)
 }
 
-const (
-	month  = 30 * 24 * 3600
-	hour   = 3600
-	proHas = "api,projects"
-)
-
 var cases = []workedCase{
 	{name: "1, 2 created, paid and updated within a second",
 		facts: []fact.Fact{
@@ -437,9 +431,6 @@ func checkout(id string, second int, account, subscription string) fact.Fact {
 		Mode: "subscription", Status: "complete", PaymentStatus: "paid", Subscription: subscription, Account: account, Currency: "usd",
 	}})
 }
-
-// connected makes a fact one of a connected account that is umbrella.
-func connected(f *fact.Fact) { f.ProviderAccount = "acct_9" }
 
 func TestCases_EveryOrder_SameEnd(t *testing.T) {
 	t.Parallel()

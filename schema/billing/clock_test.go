@@ -101,11 +101,7 @@ func (c *clock) announced() (types []string) {
 
 const (
 	proActive = "acme: active pro 1 api,projects"
-	aDay      = 24 * hour
 )
-
-// years lie ahead of the database's own time, which the clock never stays behind.
-func years(second int) int { return second + int(time.Since(begin)/time.Second) + aDay }
 
 func TestApplyDue_Case13_GraceEnds_ThenPaid(t *testing.T) {
 	passing(t, func(c *clock) {

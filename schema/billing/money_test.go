@@ -21,21 +21,6 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// nobody takes the customer off a fact: refunds, disputes and what ties a payment to its invoice name none.
-func nobody(f *fact.Fact) { f.Customer = "" }
-
-func changed(f fact.Fact, changes ...change) fact.Fact {
-	for _, c := range changes {
-		c(&f)
-	}
-	return f
-}
-
-// tie is what ties the charge to an invoice since 2025-03-31.basil; basil is a charge of such a version, which names none.
-func tie(second int, invoice string) fact.Fact {
-	return makeFact(fact.PaymentSeen, "ch_1", second, fact.RankEnd, fact.Data{Payment: &fact.Payment{Status: "succeeded", Invoice: invoice, Amount: 1000, Currency: "usd"}}, nobody)
-}
-
 func basil(second int, refunded int64) fact.Fact {
 	f := charge(second, refunded)
 	f.Payment.Invoice = ""
@@ -47,30 +32,6 @@ func ofNone(second int) fact.Fact {
 	f := basil(second, 0)
 	f.Payment.NoInvoice = true
 	return f
-}
-
-func refunded(id string, second int, status string, amount int64) fact.Fact {
-	return changed(refund(id, second, status, amount), nobody)
-}
-
-func disputed(second int, rank fact.Rank, status string, movements ...fact.Movement) fact.Fact {
-	return changed(dispute(second, rank, status, movements...), nobody)
-}
-
-func credited(second int, status string) fact.Fact {
-	return makeFact(fact.CreditSeen, "cn_1", second, fact.RankChange, fact.Data{Credit: &fact.Credit{Status: status, Invoice: "in_1", Amount: 300, Currency: "usd"}})
-}
-
-func warned(second int, actionable bool) fact.Fact {
-	return makeFact(fact.WarningSeen, "issfr_1", second, fact.RankChange, fact.Data{Warning: &fact.Warning{Charge: "ch_1", Type: "misc", Actionable: actionable}}, nobody)
-}
-
-// sale is a session of something that is bought once: a month of pro for 1000, paid with charge ch_1.
-func sale(second int, status, payment string, changes ...change) fact.Fact {
-	return makeFact(fact.CheckoutSeen, "cs_1", second, fact.RankEnd, fact.Data{Checkout: &fact.Checkout{
-		Mode: "payment", Status: status, PaymentStatus: payment, PaymentIntent: "ch_1", Account: "acme", Amount: 1000, Currency: "usd",
-		Lines: []fact.Line{{Price: once("pro", 30*day), Quantity: 1, Amount: 1000}},
-	}}, changes...)
 }
 
 // authorised is the charge of a payment that is not captured yet, captured the same charge afterwards.
@@ -96,13 +57,6 @@ func partOf(second int, amount int64) fact.Fact {
 // paidSoFar sets the paid part of an invoice.
 func paidSoFar(amount int64) change {
 	return func(f *fact.Fact) { f.Invoice.Paid, f.Invoice.Remaining = amount, f.Invoice.Due-amount }
-}
-
-// by makes a session another one, of another account.
-func by(session, account string) change {
-	return func(f *fact.Fact) {
-		f.Object, f.Checkout.Account, f.Checkout.PaymentIntent = session, account, "ch_"+session
-	}
 }
 
 func taxed(f *fact.Fact) { f.Invoice.Tax = 160 }
@@ -491,19 +445,6 @@ func moneyRows(t *testing.T, tx ledger.Tx) []string {
 	)
 	slices.Sort(lines)
 	return lines
-}
-
-func texts(t *testing.T, tx ledger.Tx, sql string) []string {
-	t.Helper()
-	rows, err := tx.Query(t.Context(), sql)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
 }
 
 // What names one payment comes to many workers at once, by different names: a refund names no customer, a tie no charge.

@@ -18,20 +18,6 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-func refund(id string, second int, status string, amount int64) fact.Fact {
-	return makeFact(fact.RefundSeen, id, second, fact.RankChange, fact.Data{Refund: &fact.Refund{Status: status, Charge: "ch_1", Amount: amount, Currency: "usd"}})
-}
-
-func charge(second int, refunded int64) fact.Fact {
-	return makeFact(fact.PaymentSeen, "ch_1", second, fact.RankChange, fact.Data{Payment: &fact.Payment{
-		Status: "succeeded", Charge: "ch_1", Invoice: "in_1", Amount: 100, Currency: "usd", Refunded: &refunded,
-	}})
-}
-
-func dispute(second int, rank fact.Rank, status string, movements ...fact.Movement) fact.Fact {
-	return makeFact(fact.DisputeSeen, "dp_1", second, rank, fact.Data{Dispute: &fact.Dispute{Status: status, Charge: "ch_1", Amount: 100, Currency: "usd", Movements: movements}})
-}
-
 // Case 14: a refund that succeeded and then failed is both.
 func TestFoldRefund_SucceededThenFailed_EveryOrder(t *testing.T) {
 	t.Parallel()

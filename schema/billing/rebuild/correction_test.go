@@ -1,8 +1,7 @@
-package billing_test
+package rebuild_test
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -17,12 +16,6 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
-
-// recompute is the recomputation of a job.
-func recompute(cause billing.Cause, job string, p fact.Policy, now time.Time) billing.Recompute {
-	return billing.Recompute{Cause: cause, Policy: p, At: now, Job: job,
-		Money: func(amount int64, currency string) string { return fmt.Sprint(amount, " ", currency) }}
-}
 
 // booksOf books an entry of an object, as finance would have taken it.
 func booksOf(t *testing.T, pool *pgxpool.Pool, key, kind, object, account string, amount int64) {

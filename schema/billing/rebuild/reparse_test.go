@@ -1,4 +1,4 @@
-package billing_test
+package rebuild_test
 
 import (
 	"errors"

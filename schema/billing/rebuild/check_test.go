@@ -1,14 +1,12 @@
-package billing_test
+package rebuild_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
@@ -16,44 +14,6 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
-
-// check folds everything anew, on a connection of its own, and says what differs.
-func check(t *testing.T, pool *pgxpool.Pool, of billing.Scope, now time.Time) []string {
-	t.Helper()
-	return checkWith(t, pool, of, policy, now)
-}
-
-func checkWith(t *testing.T, pool *pgxpool.Pool, of billing.Scope, p fact.Policy, now time.Time) []string {
-	t.Helper()
-	conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
-	found, err := rebuild.Check(t.Context(), conn, of, p, now, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := []string{}
-	for _, d := range found {
-		lines = append(lines, d.String())
-	}
-	return lines
-}
-
-// deliver applies facts for good, an event each.
-func deliver(t *testing.T, pool *pgxpool.Pool, facts []fact.Fact, now time.Time) {
-	t.Helper()
-	for _, f := range facts {
-		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := billing.Apply(t.Context(), tx, append(fact.LinksOf(f), f), policy, "apply", now)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 func TestCheck_RowsThatDrifted_NamedAndRepaired(t *testing.T) {
 	t.Parallel()
@@ -194,14 +154,6 @@ func TestCheck_DueAndNotRunYet_NoDifference(t *testing.T) {
 	if len(got) != 3 || !strings.HasSuffix(got[0], ": is missing") || !strings.HasSuffix(got[1], ": is missing") || !strings.HasSuffix(got[2], ": has no facts") {
 		t.Errorf("got %q, want two steps of in_1 that are missing, and the one of nobody", got)
 	}
-}
-
-func count(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
-	t.Helper()
-	if err := pool.QueryRow(t.Context(), sql).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // The clock ends a plan while a check begins. The check has the time of its snapshot, which shows what the clock has done.

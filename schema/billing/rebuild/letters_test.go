@@ -1,4 +1,4 @@
-package billing_test
+package rebuild_test
 
 import (
 	"fmt"
@@ -44,7 +44,7 @@ func TestRefold_Letters_AsShownAndChosen(t *testing.T) {
 				created(6, "active", "pro", of("sub_5", "globex", "cus_5")),         // stays
 			}, false)...)
 			shown := map[string]fold.Why{}
-			for _, hit := range hits(t, pool, old, newer, now) {
+			for _, hit := range rebuild.Impacts(forecast(t, pool, old, newer, now).Differences) {
 				for _, why := range hit.Letters {
 					shown[hit.Account] = why
 				}

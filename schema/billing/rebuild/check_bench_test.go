@@ -1,4 +1,4 @@
-package billing_test
+package rebuild_test
 
 import (
 	"cmp"
@@ -120,9 +120,9 @@ func accountsOf(b *testing.B, facts, months int) (pool *pgxpool.Pool, one []fact
 	return pool, one, rows
 }
 
-// BenchmarkCheckSwitch compares two meanings that differ in one price, which one account of a hundred has. PAWL_ACCOUNTS
+// BenchmarkCheckRules compares two meanings that differ in one price, which one account of a hundred has. PAWL_ACCOUNTS
 // says how many accounts there are; they are a month old.
-func BenchmarkCheckSwitch(b *testing.B) {
+func BenchmarkCheckRules(b *testing.B) {
 	accounts, err := strconv.Atoi(cmp.Or(os.Getenv("PAWL_ACCOUNTS"), "1000"))
 	if err != nil {
 		b.Fatal(err)
@@ -171,10 +171,10 @@ func checkRare(b *testing.B, pool *pgxpool.Pool, accounts int) {
 	}
 }
 
-// BenchmarkCheckSwitch_BesideIntake says what deliveries feel of a comparison: receipts are committed at half of the
+// BenchmarkCheckRules_BesideIntake says what deliveries feel of a comparison: receipts are committed at half of the
 // rate that the database takes, alone for as long as the comparison lasts, and beside it. Figures are medians of the
 // turns, whose number is that of -benchtime.
-func BenchmarkCheckSwitch_BesideIntake(b *testing.B) {
+func BenchmarkCheckRules_BesideIntake(b *testing.B) {
 	accounts, err := strconv.Atoi(cmp.Or(os.Getenv("PAWL_ACCOUNTS"), "1000"))
 	if err != nil {
 		b.Fatal(err)
@@ -209,7 +209,7 @@ func BenchmarkCheckSwitch_BesideIntake(b *testing.B) {
 // checkElsewhere is checkRare in a process of its own, as a command is one beside the ingress.
 func checkElsewhere(b *testing.B, pool *pgxpool.Pool) (lasts time.Duration) {
 	begin := time.Now()
-	command := exec.CommandContext(b.Context(), os.Args[0], "-test.run=^$", "-test.bench=^BenchmarkCheckSwitch$",
+	command := exec.CommandContext(b.Context(), os.Args[0], "-test.run=^$", "-test.bench=^BenchmarkCheckRules$",
 		"-test.benchtime=1x")
 	command.Env = append(os.Environ(), "PAWL_RARELY_PRICED="+pool.Config().ConnString())
 	if out, err := command.CombinedOutput(); err != nil {

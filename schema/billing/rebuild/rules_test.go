@@ -1,0 +1,186 @@
+package rebuild_test
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/rebuild"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// What a price was taken to mean stands in no fact. Once it is mapped to another plan, a check says what that changes, and
+// a repair brings the rows and the target there.
+func TestRepair_PricesMappedAnew_AsTheNewMapSays(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	now := at(3 * aDay)
+	before, after := policy, policy
+	after.Prices = prices("starter", "pro", "enterprise")
+	after.Prices["price_new"], after.Prices["price_pro"] = fact.Price{Plan: "pro"}, fact.Price{Plan: "enterprise"}
+	after.Accounts = map[fact.Connected]string{{Mode: "live", ID: "acct_9"}: "initech"}
+	apply := func(p fact.Policy, facts ...fact.Fact) {
+		t.Helper()
+		for _, f := range facts {
+			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+				_, err := billing.Apply(t.Context(), tx, []fact.Fact{f}, p, "apply", now)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	facts := events([]fact.Fact{
+		created(0, "active", "new"), paid(1, 1, "new"), created(0, "active", "pro", of("sub_2", "umbrella", "cus_2")),
+		created(0, "active", "starter", of("sub_3", "", "cus_3"), connected), decided(fact.Withheld, "sub_2", 10, "pro", 1),
+		sale(20, "complete", "paid", of("cs_1", "", "cus_2"), func(f *fact.Fact) {
+			f.Checkout.Account, f.Checkout.Lines, f.Checkout.Price = "umbrella", nil, "once_new"
+		}),
+	}, false)
+	apply(before, facts...)
+	rows := func() []string {
+		t.Helper()
+		list, _ := pool.Query(t.Context(), `select id || ' ' || target_plan || ' ' || target_state from accounts where target_state <> '' order by id`)
+		got, err := pgx.CollectRows(list, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := rows(); !slices.Equal(got, []string{"umbrella starter active"}) {
+		t.Fatalf("before: %q", got)
+	}
+	after.Prices["once_new"] = fact.Price{Plan: "starter", For: 60 * day}
+	if found := checkWith(t, pool, billing.Scope{}, after, now); len(found) == 0 {
+		t.Error("a check with the new map finds no difference")
+	}
+	for _, account := range []string{"acme", "umbrella"} {
+		if _, err := rebuild.Account(t.Context(), pool, billing.Scope{Mode: "live", Account: account}, billing.Recompute{Cause: billing.CauseRows, Policy: after, At: now}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := checkWith(t, pool, billing.Scope{}, after, now); len(left) > 0 {
+		t.Errorf("after the repair: %q", left)
+	}
+	// The plan of what is withheld is another one by now, its prices and quantities are the same.
+	if got, want := rows(), []string{"acme pro active", "initech starter active", "umbrella starter active"}; !slices.Equal(got, want) {
+		t.Errorf("after the repair: %q, want %q", got, want)
+	}
+}
+
+// A switch is shown by what it means for each account, and the news say that no event was the cause. The clock is to
+// bring the workspace there.
+func TestRefold_PriceMappedLate_GainsAndIsToldQuietly(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	now := at(100)
+	newer := mapped("price_new", fact.Price{Plan: "pro"})
+	newer.Prices["price_starter"] = fact.Price{Plan: "enterprise"}
+	newer = newer.Sealed()
+	propose(t, pool, policy)
+	propose(t, pool, newer)
+	deliverWith(t, pool, policy, now, events([]fact.Fact{
+		created(0, "active", "new"), paid(1, 1, "new"), created(2, "active", "starter", of("sub_2", "umbrella", "cus_2")),
+		created(3, "active", "pro", of("sub_3", "hooli", "cus_3")), created(4, "active", "new", of("sub_4", "initech", "cus_4")),
+	}, false)...)
+	if got, want := forecast(t, pool, policy, newer, now).Tasks, []rebuild.TaskChange{
+		{Kind: "unknown_price", Reason: "price_new", Closes: 2, Money: map[string]int64{"usd": 1000}},
+	}; !reflect.DeepEqual(got, want) {
+		t.Errorf("tasks %+v, want %+v", got, want)
+	}
+	var got []string
+	for _, h := range rebuild.Impacts(forecast(t, pool, policy, newer, now).Differences) {
+		got = append(got, h.Account+": "+string(h.Change)+": "+h.Says)
+	}
+	if want := []string{"acme: gains access: gains pro", "initech: gains access: gains pro", "umbrella: another plan: starter becomes enterprise"}; !slices.Equal(got, want) {
+		t.Errorf("hit: %q, want %q", got, want)
+	}
+	if n := count(t, pool, `select count(*) from tasks where kind = 'unknown_price' and state = 'open'`); n != 2 {
+		t.Errorf("%d open tasks to map a price, want 2", n)
+	}
+	if _, err := pool.Exec(t.Context(), `delete from outbox`); err != nil {
+		t.Fatal(err)
+	}
+	switchTo(t, pool, newer)
+	for _, account := range []string{"acme", "initech", "umbrella"} {
+		if _, err := rebuild.Account(t.Context(), pool, billing.Scope{Mode: "live", Account: account}, recompute(billing.CauseRules, "meaning-1", policy, now)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for sql, want := range map[string]int{
+		`select count(*) from outbox where type = 'access.changed' and data ->> 'cause' = 'meaning'`:              3,
+		`select count(*) from outbox where type not in ('access.changed', 'subscription.changed', 'task.closed')`: 0,
+		`select count(*) from due where why = 'refold'`:                                                           3,
+		`select count(*) from tasks where kind = 'unknown_price' and state = 'cancelled'`:                         2,
+		`select count(*) from tasks where state = 'open'`:                                                         0,
+	} {
+		if n := count(t, pool, sql); n != want {
+			t.Errorf("%s: %d, want %d", sql, n, want)
+		}
+	}
+}
+
+// A meaning that only adds overturns nothing where nothing had told what a price means. It does where metadata or a
+// product had told it, and where an account loses what it had.
+func TestHit_Overturns_WhatHadMeaning(t *testing.T) {
+	t.Parallel()
+	items := func(named string, items ...fact.Item) change {
+		return with(func(s *fact.Subscription) { s.Plan, s.Items = named, items })
+	}
+	old := mapped("prod_e", fact.Price{Plan: "enterprise"})
+	before := fact.Price{Plan: "pro"}
+	for name, c := range map[string]struct {
+		facts []fact.Fact
+		means fact.Price
+		want  bool
+	}{
+		"unknown":                {facts: []fact.Fact{created(0, "active", "new")}, means: before},
+		"unknown, seats":         {facts: []fact.Fact{created(0, "active", "", items("", fact.Item{Price: "price_new", Quantity: 5}))}, means: before},
+		"before it a lower plan": {facts: []fact.Fact{created(0, "active", "starter"), updated(50, "active", "new")}, means: before},
+		"before it a higher plan": {facts: []fact.Fact{created(0, "active", "enterprise"), updated(50, "active", "new")}, means: before,
+			want: true},
+		"named by metadata": {facts: []fact.Fact{created(0, "active", "", items("starter", fact.Item{Price: "price_new", Quantity: 1}))}, means: before,
+			want: true},
+		"known by its product": {facts: []fact.Fact{created(0, "active", "", items("", fact.Item{Price: "price_new", Product: "prod_e", Quantity: 1}))}, means: before,
+			want: true},
+		"beside another plan": {facts: []fact.Fact{created(0, "active", "", items("", fact.Item{Price: "price_pro", Quantity: 1}, fact.Item{Price: "price_new", Quantity: 1}))},
+			means: fact.Price{Plan: "enterprise"}, want: true},
+		"features beside a plan": {facts: []fact.Fact{created(0, "active", "", items("", fact.Item{Price: "price_pro", Quantity: 1}, fact.Item{Price: "price_new", Quantity: 1}))},
+			means: fact.Price{AddOn: []string{"sso"}}},
+	} {
+		pool, now := schematest.New(t), at(100)
+		newer := old
+		newer.Prices = maps.Clone(old.Prices)
+		newer.Prices["price_new"] = c.means
+		newer = newer.Sealed()
+		if !newer.Completes(old) || old.Completes(newer) {
+			t.Fatalf("%s: a price more completes %v, a price less %v", name, newer.Completes(old), old.Completes(newer))
+		}
+		propose(t, pool, old)
+		deliverWith(t, pool, old, now, events(c.facts, false)...)
+		conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := rebuild.Check(t.Context(), conn, billing.Scope{}, newer, now, nil)
+		if err = errors.Join(err, conn.Close(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		hits := rebuild.Impacts(found)
+		if got := slices.ContainsFunc(hits, rebuild.Impact.Destructive); len(hits) == 0 || got != c.want {
+			t.Errorf("%s: overturns %v, want %v: %+v", name, got, c.want, hits)
+		}
+	}
+	// An account that is mapped anew may take objects from nobody.
+	moved := rebuild.Impact{Differences: []rebuild.Difference{{Table: "subscriptions", Stored: map[string]any{"account": "acme"}, Computed: map[string]any{"account": "initech"}}}}
+	given := rebuild.Impact{Differences: []rebuild.Difference{{Table: "subscriptions", Stored: map[string]any{"account": ""}, Computed: map[string]any{"account": "initech"}}}}
+	if !moved.Destructive() || given.Destructive() {
+		t.Errorf("a row that moves overturns %v, one that had no account %v", moved.Destructive(), given.Destructive())
+	}
+}
