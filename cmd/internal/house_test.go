@@ -43,7 +43,6 @@ var oversize = map[string]size{
 	"cmd/internal/config":   {3500, 29},
 	"cmd/internal/operator": {8300, 56},
 	"cmd/pawl":              {5900, 44},
-	"schema/billing/fold":   {3500, 27},
 	"workflows":             {4900, 48},
 }
 

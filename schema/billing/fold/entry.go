@@ -1,5 +1,10 @@
 package fold
 
+import (
+	"math/bits"
+	"time"
+)
+
 // Entry is a finance entry. ProviderAccount is the connected account; it is empty for the platform account.
 type Entry struct {
 	Mode, Account, ProviderAccount, Object, Invoice, Kind string
@@ -37,4 +42,32 @@ func (s *Settlement) Reversed() *Settlement {
 		return nil
 	}
 	return Settled(-s.Amount, -s.Fee, s.Currency)
+}
+
+// Correction is a booked difference that a person decided about.
+type Correction struct {
+	// Key is the key of the correcting effect, Corrects the key of the corrected entry.
+	Key, Corrects string
+	Account       string
+	// ProviderAccount, Object and Invoice are the fields of the entry.
+	ProviderAccount, Object, Invoice string
+	// Amount and Tax are in minor units of Currency. They are negative if too much was booked.
+	Amount, Tax int64
+	Currency    string
+	At          time.Time
+}
+
+// TaxOf returns the tax in a part of an amount in proportion to the tax in the whole, rounded down. The tax of a part
+// is never larger than the tax of the whole. It is 0 for a part of 0, and for a negative whole: an invoice that credits
+// more than it bills.
+func TaxOf(part, whole, tax int64) int64 {
+	if part <= 0 {
+		return 0
+	}
+	if part >= whole || tax <= 0 {
+		return tax
+	}
+	high, low := bits.Mul64(uint64(part), uint64(tax)) // the product may not fit into 64 bits
+	share, _ := bits.Div64(high, low, uint64(whole))
+	return int64(share)
 }

@@ -1,8 +1,9 @@
-package billing_test
+package fold_test
 
 import (
 	"testing"
 
+	"github.com/pawlhq/pawl/schema/billing/billingtest"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
@@ -14,7 +15,7 @@ func TestTarget_After_VersionCountsChanges(t *testing.T) {
 		for _, plan := range plans {
 			grants = append(grants, fold.Grant{Object: "sub_" + plan, Plan: plan, Quantity: 1})
 		}
-		return fold.TargetOf(grants, begin, policy)
+		return fold.TargetOf(grants, billingtest.Begin, billingtest.Policy)
 	}
 	var last fold.Target
 	for _, step := range []struct {
@@ -25,7 +26,7 @@ func TestTarget_After_VersionCountsChanges(t *testing.T) {
 		{"nothing was ever granted", target(), 0}, {"granted", target("pro"), 1}, {"the same again", target("pro"), 1},
 		{"a lower plan beside it", target("pro", "starter"), 1}, {"a higher one", target("pro", "enterprise"), 2},
 		{"nothing", target(), 3}, {"still nothing", target(), 3}, {"granted again", target("pro"), 4},
-		{"an add-on alone", fold.TargetOf([]fold.Grant{{Object: "sub_1", AddOns: []string{"sso"}}}, begin, policy), 5},
+		{"an add-on alone", fold.TargetOf([]fold.Grant{{Object: "sub_1", AddOns: []string{"sso"}}}, billingtest.Begin, billingtest.Policy), 5},
 	} {
 		last = step.target.After(last)
 		if (last.Version == 0) != (last.State == "") {

@@ -1,4 +1,4 @@
-package billing
+package fold_test
 
 import (
 	"reflect"
