@@ -117,7 +117,9 @@ func checkNews(t *testing.T, tx ledger.Tx) {
 
 // ofFacts leaves out what is due of the workspace: whether there ever was one is history.
 func ofFacts(due []string) []string {
-	return slices.DeleteFunc(slices.Clone(due), func(line string) bool { return strings.HasPrefix(line, "keep ") || strings.HasPrefix(line, "hold ") })
+	return slices.DeleteFunc(slices.Clone(due), func(line string) bool {
+		return slices.Contains([]string{"keep", "hold", "refold"}, strings.Fields(line)[0])
+	})
 }
 
 // rows says what the rows hold, in the words of [world.lines]. Accounts that nothing belongs to are left out: that they

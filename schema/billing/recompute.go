@@ -171,8 +171,8 @@ func (r Recompute) askForEntry(ctx context.Context, db schema.Querier, b *pgx.Ba
 	return nil
 }
 
-// sendLetters schedules the emails that the change requires and the job allows.
-func sendLetters(a *applying, b *pgx.Batch) {
+// sendLetters schedules the emails of the given kinds that the change requires.
+func sendLetters(a *applying, b *pgx.Batch, kinds []fold.Why) {
 	before, after := a.change.Before.Access.Target, a.change.After.Access
 	lost := before.State == fold.WorkspaceActive && after.Target.State == fold.WorkspaceSuspended
 	for _, o := range a.touched() {
@@ -181,7 +181,7 @@ func sendLetters(a *applying, b *pgx.Batch) {
 			continue
 		}
 		for _, why := range fold.LettersOf(a.before[fold.KeyOf(o)], o, lost) {
-			if slices.Contains(a.again.Letters, why) {
+			if slices.Contains(kinds, why) {
 				await(b, a.subject.Mode, ref.ID+" letters", ref.Account,
 					fold.Due{At: a.at, Why: why, Object: ref.ID, Cause: fact.CauseOf(a.facts[0])})
 			}

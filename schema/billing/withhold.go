@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/outbox"
@@ -143,3 +144,75 @@ const releaseTaskSQL = wasTask + `
 insert into tasks as t (mode, kind, object, account, state, title, effect_key, due_by, amount, currency)
 values ($1, $2, $3, $4, 'open', $5, $6, $7, $8, $9)
     on conflict (mode, kind, object) do nothing` + taskWritten
+
+// Order is a subscription or a one-off purchase. Its grant can be withheld.
+type Order struct {
+	Mode string    `json:"mode"`
+	Kind fold.Kind `json:"kind"`
+	ID   string    `json:"id"`
+	// Account is the account of the order, and Plan its plan.
+	Account string `json:"account"`
+	Plan    string `json:"plan,omitempty"`
+	// Amount is the money that is not paid back, in minor units of Currency.
+	Amount   int64  `json:"amount"`
+	Currency string `json:"currency,omitempty"`
+	// Withheld is set while the grant is withheld.
+	Withheld bool `json:"withheld"`
+	// UpdatedAt is the last change of the order.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// Orders returns the orders with an ID. An empty mode means both modes.
+func Orders(ctx context.Context, db schema.Querier, mode, id string) ([]Order, error) {
+	return schema.Rows(ctx, db, "read order "+id, pgx.RowToStructByPos[Order], ordersSQL, id, mode)
+}
+
+// Regrant returns the fact of a person who grants a withheld order again. The fact follows the last known fact of the
+// order and belongs to its receipt.
+func (o Order) Regrant(ctx context.Context, db schema.Querier, by fact.Decision, eventID string,
+	at time.Time) (fact.Fact, error) {
+	rows, _ := db.Query(ctx, lastFactSQL, []string{o.ID}, o.Mode) // CollectExactlyOneRow returns its error
+	f, err := pgx.CollectExactlyOneRow(rows, ScanFact)
+	if err != nil {
+		return f, fmt.Errorf("read the facts of %s: %w", o.ID, err)
+	}
+	switch o.Kind {
+	case fold.KindInvoice:
+		by.Invoice = o.ID
+	case fold.KindCheckout:
+		by.Checkout = o.ID
+	}
+	f.Kind, f.Rank, f.Origin, f.Reader, f.Reading = fact.Reopened, fact.RankChange, fact.FromOperator, 0, ""
+	f.EventType, f.EventID, f.OccurredAt = "", eventID, at
+	f.Data = fact.Data{Decision: &by}
+	return f, nil
+}
+
+// followRegrant schedules the actions after a person has granted an order again: the workspace of the account follows,
+// and the customer of a changed subscription receives the email about the change.
+func followRegrant(a *applying, b *pgx.Batch) {
+	f := a.facts[0]
+	if f.Kind != fact.Reopened || a.how != normal {
+		return
+	}
+	account, cause := a.change.After.Access.Account, fact.CauseOf(f)
+	if a.change.Before.Access.Target.Version != a.change.After.Access.Target.Version {
+		await(b, a.subject.Mode, account, account,
+			fold.Due{At: a.at, Why: fold.DueRefold, Object: account, Cause: cause})
+	}
+	sendLetters(a, b, []fold.Why{fold.DueChanged})
+}
+
+const ordersSQL = `
+select mode, 'subscription', id, account, coalesce(state->'RefusedSale'->>'Plan', plan), coalesce((state->'Owed'->>'Amount')::bigint, 0),
+       coalesce(state->'Owed'->>'Currency', ''), state ? 'Refused', updated_at
+  from subscriptions where id = $1 and ($2 = '' or mode = $2)
+union all
+select mode, 'invoice', id, account, coalesce(state->>'Plan', ''), coalesce((state->'Owed'->>'Amount')::bigint, 0),
+       coalesce(state->'Owed'->>'Currency', ''), state ? 'Withheld', updated_at
+  from invoices where id = $1 and subscription = '' and ($2 = '' or mode = $2)
+union all
+select mode, 'checkout', id, account, coalesce(state->>'Plan', ''), coalesce((state->'Owed'->>'Amount')::bigint, 0),
+       coalesce(state->'Owed'->>'Currency', ''), state ? 'Withheld', updated_at
+  from objects where id = $1 and kind = 'checkout' and state->>'Mode' = 'payment' and ($2 = '' or mode = $2)
+ order by 1`

@@ -35,8 +35,9 @@ func (a *applying) write(ctx context.Context) error {
 	}
 	a.writeGrants(b)
 	a.schedule(b)
-	sendLetters(a, b)
+	sendLetters(a, b, a.again.Letters)
 	a.writeTargets(b)
+	followRegrant(a, b)
 	a.note(b)
 	if err := a.tell(b); err != nil {
 		return err

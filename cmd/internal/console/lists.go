@@ -114,10 +114,12 @@ func (s *Server) task(v *visit) error {
 				shown.Choices = append(shown.Choices, button{Label: strings.TrimPrefix(verb.Command, "tasks "),
 					Does: verb.Short, Verb: name, Href: decideHref(d)})
 			}
-			if t.Kind == billing.TaskEntry {
-				verb := operator.VerbNamed(operator.VerbCorrect)
-				d := operator.Decision{Verb: verb.Name, Target: t.Object, Args: operator.Args{Mode: t.Mode}}
-				shown.Choices = append(shown.Choices, button{Label: "correct", Does: verb.Short, Verb: verb.Name,
+			answers := map[string]string{billing.TaskEntry: operator.VerbCorrect,
+				fold.TaskCorrection: operator.VerbRegrant}
+			if name := answers[t.Kind]; name != "" {
+				verb := operator.VerbNamed(name)
+				d := operator.Decision{Verb: name, Target: t.Object, Args: operator.Args{Mode: t.Mode}}
+				shown.Choices = append(shown.Choices, button{Label: name, Does: verb.Short, Verb: name,
 					Href: decideHref(d)})
 			}
 		}

@@ -29,6 +29,7 @@ const (
 	VerbNoteTask  = "note-task"
 	VerbClaim     = "claim"
 	VerbCorrect   = "correct"
+	VerbRegrant   = "regrant"
 	VerbCloseTask = job.CloseTask
 	VerbAdmit     = "admit"
 	VerbReveal    = "reveal"
@@ -243,6 +244,18 @@ after a claim for the wrong account. The audit trail contains your name and the 
 			Long: `Book the difference between what is booked of an object and what its facts say. A task entry_differs
 asks for that where bodies were read again, or another meaning came into force. The entry is a correction, dated today,
 and finance gets it within seconds. pawl tasks close lets things stand instead. The audit trail has who and why.`,
+		},
+		{
+			Name: VerbRegrant, Judges: true, Needs: role.RightMoney, Command: "money regrant", Target: "ID",
+			Short: "Grant a withheld order again", rule: regrantRule, Flags: []Flag{flagMode}, Previews: true,
+			Long: `Grant an order again that is withheld, because your workspace API refused it or a person rejected its review. ID is the
+subscription, the one-off invoice or the checkout session. Remove the cause of the refusal first: if the workspace API
+refuses the order again, the run of the scheduled action is parked.
+
+The workspace of the account follows within seconds. The customer receives an e-mail only if the plan or the seats of a
+subscription change. Entries stay as they are: if the payment was reversed, book it in your finance system.
+
+pawl tasks list --kind correction lists the withheld orders. The audit trail contains your name and the reason.`,
 		},
 		{
 			Name: VerbCloseTask, Judges: true, Needs: role.RightTasks, Command: "tasks close", Target: "OBJECT",

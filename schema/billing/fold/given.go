@@ -135,9 +135,9 @@ func (s *Subscription) Tasks() []Task {
 // correction returns the task about a withheld order. It is cancelled if the order is settled.
 func correction(about Ref, owed Money, settled bool, title string) []Task {
 	if owed.Amount > 0 {
-		title += ": refund the payment, or remove the cause of the refusal and grant it again"
+		title += ": refund the payment, or remove the cause and grant it again with pawl money regrant " + about.ID
 	} else {
-		title += ": remove the cause of the refusal and grant it again"
+		title += ": remove the cause and grant it again with pawl money regrant " + about.ID
 	}
 	t := taskWhile(!settled, TaskCorrection, about, title)
 	t.Money = owed
