@@ -77,7 +77,7 @@ var stories = map[string][]string{
 	"refused-upgrade": {
 		begin,
 		"5: active starter by customer.subscription.updated | finance-export, provision-workspace, provision-workspace failed, receipt-email, withhold-grant | access.changed, access.changed, invoice.paid, subscription.changed, subscription.changed | correction",
-		"7: active starter by customer.subscription.updated | fetch-object, refund-entry | refund.succeeded | ",
+		"7: active starter by customer.subscription.updated | fetch-object, refund-entry | refund.succeeded | correction cancelled",
 		"8: active starter by customer.subscription.updated |  |  | ",
 	},
 	// One workspace, under the account that the session names, though its event is the last.
