@@ -2,7 +2,6 @@ package fold
 
 import (
 	"cmp"
-	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -157,25 +156,6 @@ const (
 	KindCredit       Kind = "credit_note"
 )
 
-// KindOf describes a kind of object. None is an object without content. Fold folds the object with an ID; it returns
-// nil if no fact is about the object.
-type KindOf struct {
-	None Object
-	Fold func(id string, with Related) Object
-}
-
-// Kinds lists all kinds in the order of folding: a kind comes before the kinds that need it.
-var Kinds = []KindOf{
-	{&Refund{}, func(id string, with Related) Object { return RefundOf(id, with.Facts[id]) }},
-	{&Dispute{}, func(id string, with Related) Object { return DisputeOf(id, with.Facts[id]) }},
-	{&Warning{}, func(id string, with Related) Object { return WarningOf(id, with.Facts[id]) }},
-	{&Credit{}, func(id string, with Related) Object { return CreditOf(id, with.Facts[id]) }},
-	{&Checkout{}, foldCheckout},
-	{&Payment{}, foldPayment},
-	{&Invoice{}, foldInvoice},
-	{&Subscription{}, foldSubscription},
-}
-
 // listed is the order in which objects are written and their events are published.
 var listed = []Kind{KindInvoice, KindSubscription, KindPayment, KindRefund, KindDispute, KindCheckout, KindCredit,
 	KindWarning}
@@ -253,19 +233,6 @@ type Key struct {
 
 // KeyOf returns the key of an object.
 func KeyOf(o Object) Key { return Key{o.Kind(), o.Reference().ID} }
-
-// Add adds an object.
-func (o Objects) Add(of Kind, state []byte) error {
-	for _, k := range Kinds {
-		if k.None.Kind() == of {
-			is := Copy(k.None)
-			err := json.Unmarshal(state, is)
-			o[KeyOf(is)] = is
-			return err
-		}
-	}
-	return nil
-}
 
 // List returns all objects in the order of listed, then by ID.
 func (o Objects) List() (list []Object) {
