@@ -110,7 +110,7 @@ func periodOver(change func(*fold.Subscription)) fold.Due {
 	return fold.Due{Why: fold.DueEnd, Object: "sub_1", Subscription: &s}
 }
 
-// smaller is what a subscription was before an upgrade.
+// smaller turns a subscription into its state before an upgrade.
 func smaller(s *fold.Subscription) { s.Plan, s.Version = "starter", 0 }
 
 func ofType(eventType string) func(*fold.Change) {

@@ -107,7 +107,7 @@ func TestConnections_Full_WhoGoes(t *testing.T) {
 			for i := range 2 {
 				c[i].Requested(netip.MustParseAddrPort([]string{a, b}[i]).Addr())
 			}
-			time.Sleep(time.Second) //nolint:forbidigo // what stands still for a second is stalled
+			time.Sleep(time.Second) //nolint:forbidigo // a connection without progress for a second is stalled
 			c[1].Requested(netip.MustParseAddr("192.0.2.2"))
 			c[2].Requested(netip.MustParseAddr("192.0.2.2"))
 			c[3].Requested(netip.MustParseAddr("192.0.2.2"))
@@ -115,7 +115,7 @@ func TestConnections_Full_WhoGoes(t *testing.T) {
 		"stalled before young, though it delivers": {from: []string{a, far, far, far}, do: func(_ *throttle.Connections, c []*throttle.Conn) {
 			c[0].Delivered()
 			c[0].Requested(netip.MustParseAddr("192.0.2.1"))
-			time.Sleep(time.Second) //nolint:forbidigo // what stands still for a second is stalled
+			time.Sleep(time.Second) //nolint:forbidigo // a connection without progress for a second is stalled
 			for _, young := range c[1:] {
 				young.Requested(netip.MustParseAddr("198.51.100.1"))
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 )
 
-// findPage lists the results of a search with several results or none.
+// findPage is the page of a search that has several results, or none. A single result redirects to its own page.
 type findPage struct {
 	Query  string
 	Events *shownTable

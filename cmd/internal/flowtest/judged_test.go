@@ -22,14 +22,14 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A judged case is a story as Stripe tells it, and its end by the billing model. Each is delivered in the given order and
-// shuffled, with an event that comes twice. The first of a test, each with storm, and each in the long form is also
-// delivered in reverse and all at once. Every telling has its own version of Stripe's API: see [judged.tellings]. The end
-// is the same in each.
+// judged is a billing story: the events that Stripe sends, and the state after them by the billing model. A test delivers
+// each story in order and shuffled, with one event sent twice. It also delivers the first story of a test, every story
+// with storm, and in the long form every story, in reverse and all at once. Each delivery uses another version of
+// Stripe's API: see [judged.tellings]. All deliveries must end in the same state.
 type judged struct {
-	// name is the story, and the rule that decides it.
+	// name names the story and the rule that decides it.
 	name string
-	// ago is how long ago the story began; 20 days where it is 0.
+	// ago is the time since the story began. 0 means 20 days.
 	ago    time.Duration
 	events []happening
 	// want is what the rows hold, what was done once, and the tasks that are there.

@@ -359,7 +359,7 @@ func (s *season) judge(sum *refereed) {
 		}
 		inOrder := !s.mode.named && x.how == "in order" && s.mode.thin == s.mode.live
 		wrong := x.judgeLetters(letters[i], inOrder, s.mode.settle > time.Second && settled[i] != nil)
-		if x.deleted && !inOrder { // its end may come before what it is owed a letter about
+		if x.deleted && !inOrder { // the customer can be deleted before the event that causes a letter
 			want = slices.DeleteFunc(want, func(line string) bool { return strings.HasPrefix(line, "mailed ") && !slices.Contains(got[i], line) })
 		}
 		has := slices.DeleteFunc(got[i], func(line string) bool { return x.refuses && strings.HasPrefix(line, "failed provision-workspace:") })
