@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
-// cloudEvent returns the headers of an event in the binary mode of the CloudEvents HTTP binding 1.0.2. The event's
-// data is the body. Headers with empty values are omitted by the caller.
+// cloudEvent returns the headers of an event in the binary mode of the CloudEvents HTTP binding 1.0.2. The body of the
+// request is the event's data. The caller omits headers with empty values.
 func cloudEvent(e outbox.Event, api string) map[string]string {
 	return map[string]string{
 		"Ce-Specversion":   "1.0",
@@ -25,14 +25,14 @@ func cloudEvent(e outbox.Event, api string) map[string]string {
 	}
 }
 
-// resource returns the API URL of an event's subject: the tasks of an object, an invoice, or the access of an
-// account. It returns "" without an API, and for an event without an account.
+// resource returns the API URL of an event's subject: the tasks of an object, an invoice, or the access of an account.
+// It returns "" if api is "" or if the event has no account.
 func resource(api string, e outbox.Event) string {
 	if api == "" || e.Account == "" {
 		return ""
 	}
 	var data struct{ Invoice string }
-	_ = json.Unmarshal(e.Data, &data) // data that cannot be decoded has no invoice
+	_ = json.Unmarshal(e.Data, &data) // if this fails, the invoice is ""
 	switch noun, _, _ := strings.Cut(e.Type, "."); {
 	case noun == "task":
 		return api + "/tasks/" + url.PathEscape(e.Account)

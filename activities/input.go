@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// EffectInput is the input of an effect's activity: the call, and the request in the terms of the outside system.
-// Workflow histories contain it: fields can be added, and none holds personal data.
+// EffectInput is the input of an effect's activity: the call, and the data of the request to the outside system.
+// Workflow histories contain it, so fields can only be added, and must not contain personal data.
 type EffectInput[N any] struct {
 	Effect effect.Call
 	For    N
@@ -27,7 +27,7 @@ type SinkSettings struct {
 
 var errNotConfigured = &effect.NotWanted{Reason: "not configured"}
 
-// leaveOut records an effect as skipped because its sink is not configured.
+// leaveOut records that an effect is skipped because its sink is not configured.
 func leaveOut(ctx context.Context, effects *effect.Runner, c effect.Call) (effect.Result, error) {
 	policy := effect.Policy{Timeout: time.Second, Marks: true}
 	return effects.Do(ctx, c, policy, nil,

@@ -13,18 +13,18 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// SignalSettled informs a parked run that other runs have settled all of its effects. It has no payload: the run
-// reads the ledger.
+// SignalSettled is the signal to a parked run that other runs have settled all of its effects. It has no payload,
+// because the run reads the ledger.
 const SignalSettled = "settled"
 
-// SignalTryAgain informs a waiting run that its sink has recovered or that an earlier effect is settled. It has no
-// payload and decides nothing: the run tries again.
+// SignalTryAgain is the signal to a waiting run that its sink has recovered or that another effect is settled. The run
+// then tries its effect again. The signal has no payload.
 const SignalTryAgain = "try-again"
 
-// DoneMeanwhile returns a message that names the event that has settled every effect of a parked run, done or
-// skipped. A decision about such a run is too late, because the run ends by itself. DoneMeanwhile returns "" if an
-// effect is open, if keys is empty, or if the run's own event has settled one: its run then lost a decision with its
-// worker and executes it again.
+// DoneMeanwhile returns a message if the runs of other events have settled every effect of a parked run. The message
+// names one of these events. A decision about such a run is too late, because the run ends by itself. DoneMeanwhile
+// returns "" if an effect is open or if keys is empty. It also returns "" if the run's own event has settled an effect:
+// the worker died while it executed a decision, and the run executes the decision again.
 func DoneMeanwhile(eventID string, keys []string, states map[string]effect.Standing) string {
 	var by string
 	for _, key := range keys {
@@ -58,8 +58,8 @@ type WakeWaitingInput struct {
 // WakeWaitingResult is empty.
 type WakeWaitingResult struct{}
 
-// WakeWaiting signals parked runs of other events without open effects, and runs with effects that come after the
-// settled ones.
+// WakeWaiting signals the parked runs of other events that have no open effects now. It also signals the runs with
+// effects that wait for the settled effects.
 func (r *Runs) WakeWaiting(ctx context.Context, in WakeWaitingInput) (WakeWaitingResult, error) {
 	if _, err := r.own(ctx, in.Ref); err != nil {
 		return WakeWaitingResult{}, err
@@ -76,7 +76,7 @@ func (r *Runs) WakeWaiting(ctx context.Context, in WakeWaitingInput) (WakeWaitin
 	return WakeWaitingResult{}, wakeNext(ctx, r.Ledger, in.Keys)
 }
 
-// wakeNext signals the runs with effects that come after the settled ones.
+// wakeNext signals the runs with effects that wait for the settled effects.
 func wakeNext(ctx context.Context, book *ledger.Store, settled []string) error {
 	waiting, err := book.Waiting(ctx, settled)
 	for _, workflowID := range waiting {

@@ -10,7 +10,8 @@ import (
 	"github.com/pawlhq/pawl/schema/event"
 )
 
-// A sender can make up types and API versions. Those without a flow are one label, and there are 16 versions at most.
+// A sender can invent types and API versions. All types without a flow share one label, and at most 16 versions have a
+// label.
 func TestMeasures_TypesAndVersions_Bounded(t *testing.T) {
 	t.Parallel()
 	reader := sdkmetric.NewManualReader()

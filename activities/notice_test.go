@@ -16,10 +16,10 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// known is when letters are sent.
+// known is the time when e-mails are sent.
 var known = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 
-// apply makes facts known.
+// apply applies facts.
 func (b *bundle) apply(facts ...fact.Fact) {
 	b.Helper()
 	for _, f := range facts {
@@ -42,7 +42,7 @@ func makeFact(kind fact.Kind, object string, second int, data fact.Data) fact.Fa
 	}
 }
 
-// subscription is sub_1 as it was at a second. On trial, the trial ends an hour after known.
+// subscription returns sub_1 at a second. If it is on trial, the trial ends an hour after known.
 func subscription(second int, status string) fact.Fact {
 	s := &fact.Subscription{Status: status, Account: "acme", Items: []fact.Item{{ID: "si_1", Price: "price_pro", Quantity: 1}}}
 	if status == "trialing" {
@@ -56,14 +56,14 @@ func seats(f fact.Fact, n int64) fact.Fact {
 	return f
 }
 
-// unpaid is in_1 with a number of attempts that failed.
+// unpaid returns in_1 with a number of failed attempts.
 func unpaid(second, attempts int) fact.Fact {
 	return makeFact(fact.InvoiceSeen, "in_1", second, fact.Data{Invoice: &fact.Invoice{
 		Status: "open", Due: 4900, Remaining: 4900, Currency: "usd", Subscription: "sub_1", Account: "acme", Attempts: attempts, Failed: true,
 	}})
 }
 
-// dueAt gives an open invoice without a failed attempt a due date.
+// dueAt sets the due date of an open invoice without a failed attempt.
 func dueAt(f fact.Fact, at time.Time) fact.Fact {
 	f.Invoice.Failed, f.Invoice.DueAt = false, at
 	return f
@@ -75,7 +75,7 @@ func paidInvoice(second int) fact.Fact {
 	return f
 }
 
-// A notice goes out while it is true, and is asked when it is sent: not when it was planned.
+// A notice is sent only while it is true, which is checked at the time of sending and not at the time of planning.
 func TestSendLetter_Notices_WhileTrue(t *testing.T) {
 	attempt := func(n int) activities.Notice {
 		return activities.Notice{While: activities.WhileUnpaid, Invoice: "in_1", Subscription: "sub_1", Attempt: n}
@@ -91,7 +91,7 @@ func TestSendLetter_Notices_WhileTrue(t *testing.T) {
 		name    string
 		facts   []fact.Fact
 		notice  activities.Notice
-		skipped string // "" where it is sent
+		skipped string // "" if it is sent
 	}{
 		{"the attempt is the newest", []fact.Fact{unpaid(10, 1), unpaid(20, 2)}, attempt(2), ""},
 		{"a later attempt has failed", []fact.Fact{unpaid(10, 1), unpaid(20, 2)}, attempt(1), "attempt 2 has failed since"},
@@ -133,7 +133,7 @@ func TestSendLetter_Notices_WhileTrue(t *testing.T) {
 	}
 }
 
-// A credit that came after a letter was planned reduces the amount that the letter asks for.
+// A credit that arrived after an e-mail was planned reduces the requested amount.
 func TestSendLetter_CreditedSincePlanned_OpenAmount(t *testing.T) {
 	b := setup(t)
 	box := activitiestest.NewMailbox(t, false)
@@ -149,7 +149,7 @@ func TestSendLetter_CreditedSincePlanned_OpenAmount(t *testing.T) {
 	}
 }
 
-// A deleted customer gets no letter.
+// A deleted customer gets no e-mail.
 func TestSendLetter_CustomerDeleted_Skipped(t *testing.T) {
 	b := setup(t)
 	box := activitiestest.NewMailbox(t, false)
@@ -166,7 +166,7 @@ func TestSendLetter_CustomerDeleted_Skipped(t *testing.T) {
 	}
 }
 
-// foresee previews a letter.
+// foresee previews an e-mail.
 func (b *bundle) foresee(m *activities.Mail, in activities.EffectInput[activities.Letter]) activities.Forecast {
 	b.Helper()
 	outlook, err := (&activities.Outlooks{DB: b.pool, Mail: m}).Open(b.Context())
@@ -181,8 +181,8 @@ func (b *bundle) foresee(m *activities.Mail, in activities.EffectInput[activitie
 	return forecast
 }
 
-// A letter that tells a state waits, with nothing claimed, and is judged when it has: a switch to another subscription
-// is two events, and the end came first.
+// An e-mail about a state waits without a claim, and its content is checked afterwards: a switch to another
+// subscription is two events, and the end may arrive first.
 func TestSendLetter_TellsAState_WaitsAndIsJudgedThen(t *testing.T) {
 	ended := &activities.Notice{While: activities.WhileWithoutAccess, Subscription: "sub_1"}
 	another := subscription(21, "active")
@@ -247,8 +247,8 @@ func TestSendLetter_TellsAState_WaitsAndIsJudgedThen(t *testing.T) {
 	}
 }
 
-// One letter a day asks for the payment of an invoice: the first, even if nobody knows whether it arrived. Another
-// invoice has its own.
+// One e-mail per day requests the payment of an invoice: the first, even if it is uncertain. Another invoice has its
+// own.
 func TestSendLetter_Series_OneADay(t *testing.T) {
 	const attempts, reminders = "action-required-notice:stripe:live:in_1:", "dunning-notice:stripe:live:in_1:"
 	for _, tt := range []struct {
@@ -290,7 +290,7 @@ func TestSendLetter_Series_OneADay(t *testing.T) {
 	}
 }
 
-// The letter has the page of the invoice, also when no body is held.
+// The e-mail contains the URL of the invoice page, even if no payload is stored.
 func TestSendLetter_ActionRequired_ShowsWhereToPay(t *testing.T) {
 	b := setup(t)
 	box := activitiestest.NewMailbox(t, false)
@@ -308,7 +308,7 @@ func TestSendLetter_ActionRequired_ShowsWhereToPay(t *testing.T) {
 	}
 }
 
-// Two attempts' letters, sent by two workers at the same time: never the older one after the newer.
+// Two workers send the e-mails of two attempts concurrently: the older one is never sent after the newer one.
 func TestSendLetter_TwoAttempts_OneAfterTheOther(t *testing.T) {
 	b := setup(t)
 	box := activitiestest.NewMailbox(t, false)

@@ -48,7 +48,7 @@ type (
 
 // Replay records who requested a replay, and why.
 type Replay struct {
-	// Request is the ID of the request. The run is started once per request.
+	// Request is the ID of the request. Each request starts one run.
 	Request  string
 	Who, Why string
 	// Previous is the previous run, or "" if unknown.
@@ -57,7 +57,8 @@ type Replay struct {
 	Release bool `json:",omitempty"`
 }
 
-// lineage returns why a run exists: a reset, a replay, a scheduled run, or "" for an original.
+// lineage returns the kind of a run: a reset, a replay, a scheduled run, or "" for an original run. For a replay, it
+// also returns who requested it, why, and the previous run.
 func lineage(resetOf string, replay *Replay, due bool) (kind run.Kind, who, why, previous string) {
 	switch {
 	case resetOf != "":
@@ -93,7 +94,7 @@ type ParkRunResult struct {
 	Settled bool `json:",omitempty"`
 }
 
-// logState logs the state of a run.
+// logState logs a message with the attributes of a run.
 func (r *Runs) logState(ctx context.Context, level slog.Level, message string, of event.Ref, more ...any) {
 	run := activity.GetInfo(ctx).WorkflowExecution
 	//nolint:sloglint // the callers' messages are constants
@@ -111,15 +112,16 @@ func (r *Runs) own(ctx context.Context, of event.Ref) (receipt.Receipt, error) {
 
 // checkRef returns an error if the event contradicts the receipt.
 func checkRef(of event.Ref, held receipt.Receipt) error {
-	of.Correlation = held.CorrelationID // it can change, and identifies nothing
+	of.Correlation = held.CorrelationID // it can change, and does not identify the event
 	if of != held.Ref() {
 		return effect.Foreign(of, nil)
 	}
 	return nil
 }
 
-// ParkRun shows on the receipt that its run waits for a person, and why. It also records the run, because the process
-// that started the run may have died before it could. Decisions are sent to the run that the receipt names.
+// ParkRun stores on the receipt that its run waits for a person, and the reason. It also records the run, because the
+// process that started the run may have died before it recorded the start. Decisions are sent to the run on the
+// receipt.
 func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, error) {
 	held, err := r.own(ctx, in.Ref)
 	if err != nil {
@@ -138,8 +140,8 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 	code, _, _ := strings.Cut(in.Reason, ":")
 	r.Measures.leaves(ctx, in.Ref, held.APIVersion, in.Status)
 	r.logState(ctx, slog.LevelWarn, "run parked", in.Ref, "status", in.Status, "reason", code)
-	// Read the ledger only after the park is committed. A run that settles an effect looks for parked runs after it has
-	// settled it, so one of the two sees the other.
+	// Read the ledger only after the park is committed. A run that settles an effect reads the parked runs after it has
+	// settled the effect. So either this run finds the settled effect, or the other run finds this parked run.
 	keys := in.Waits.Keys()
 	found, err := r.Ledger.Read(ctx, keys)
 	if err != nil {
@@ -151,14 +153,14 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 // RecordCancellationInput names the receipt of a run that was cancelled.
 type RecordCancellationInput struct{ event.Ref }
 
-// RecordCancellationResult describes who cancelled the run and why, as far as Temporal knows.
+// RecordCancellationResult describes who cancelled the run and why, if Temporal has recorded that.
 type RecordCancellationResult struct{ Words string }
 
-// readingHistory bounds the reading of a run's history.
+// readingHistory is the timeout for reading a run's history.
 const readingHistory = 5 * time.Second
 
-// RecordCancellation records who cancelled the run, and why. Temporal does not pass this to the run, so it is read
-// from the history. If that fails, the cancellation is recorded without it.
+// RecordCancellation records who cancelled the run, and why. A run does not get this information, so RecordCancellation
+// reads it from the history. If that fails, it records the cancellation without a person and a reason.
 func (r *Runs) RecordCancellation(ctx context.Context, in RecordCancellationInput) (RecordCancellationResult, error) {
 	if _, err := r.own(ctx, in.Ref); err != nil {
 		return RecordCancellationResult{}, err
@@ -185,7 +187,7 @@ type FinishRunInput struct {
 	// Reason explains an outcome other than processed.
 	Reason string
 	Flow   string
-	// Open lists the keys of effects that stay open. Nothing will execute them.
+	// Open lists the keys of effects that are not done and that no run will execute.
 	Open []string `json:",omitempty"`
 	// ResetOf is the run that this one was reset from, or "" for an original. Replay is set for a replay.
 	ResetOf string
@@ -224,9 +226,9 @@ func (r *Runs) FinishRun(ctx context.Context, in FinishRunInput) (FinishRunResul
 	return FinishRunResult{}, nil
 }
 
-// settledOtherwise reports whether a status was rejected for good. Either the transition is not allowed, because an
-// operator dismissed the receipt in the meantime; the run is closed anyway. Or a later workflow task has written
-// another status; Temporal then rejects everything else from this task, too.
+// settledOtherwise reports whether a status was permanently rejected. There are two reasons. The transition is not
+// allowed, because an operator has dismissed the receipt; the run is closed anyway. Or a later workflow task has
+// written another status; Temporal then also rejects the result of this task.
 func settledOtherwise(err error) bool {
 	var refused *receipt.TransitionError
 	return errors.As(err, &refused) || errors.Is(err, receipt.ErrOutrun)
@@ -241,7 +243,7 @@ type ReadEffectsInput struct {
 	Undos []string
 }
 
-// ReadEffectsResult contains the work of other runs for the same fact.
+// ReadEffectsResult contains the effects that other runs for the same fact have settled.
 type ReadEffectsResult struct {
 	// Settled holds the settled effects, by key.
 	Settled map[string]effect.Result `json:",omitempty"`

@@ -12,8 +12,8 @@ import (
 
 // Kinds of tasks.
 const (
-	TaskOnboarding = billing.TaskOnboarding // welcome an account on its plan
-	TaskReview     = billing.TaskReview     // review a case that no rule decides
+	TaskOnboarding = billing.TaskOnboarding // welcome a customer who got a plan
+	TaskReview     = billing.TaskReview     // review a case for which there is no rule
 	TaskReconcile  = billing.TaskReconcile  // compare an object with the provider's data
 	TaskRelease    = billing.TaskRelease    // release a workspace without access
 )
@@ -25,11 +25,11 @@ type Task struct {
 	Account string
 	// Object is the ID of the task's object. There is one task per kind and object.
 	Object string
-	// Subscription is the subscription that cancels the task when it ends, or "".
+	// Subscription is the ID of a subscription. If it ends, the task is cancelled. It may be "".
 	Subscription string `json:",omitempty"`
-	// Plan is the plan of an onboarding task. The task is cancelled while the subscription does not grant the plan.
+	// Plan is the plan of an onboarding task. If the subscription no longer grants the plan, the task is cancelled.
 	Plan string `json:",omitempty"`
-	// While is the state that the task depends on. The task is cancelled if an event changes the state.
+	// While is the state in which the task is necessary. If an event changes the state, the task is cancelled.
 	While billing.While `json:",omitempty"`
 	Title string
 }
@@ -50,16 +50,16 @@ func (t *Tasks) CloseTask(ctx context.Context, in EffectInput[Task]) (effect.Res
 	return t.write(ctx, in, billing.CloseTask(row(in), fold.TaskDone))
 }
 
-// CancelTask cancels an open task. A task that is done stays done.
+// CancelTask cancels an open task. It does not change a task that is done.
 func (t *Tasks) CancelTask(ctx context.Context, in EffectInput[Task]) (effect.Result, error) {
 	return t.write(ctx, in, billing.CloseTask(row(in), fold.TaskCancelled))
 }
 
-// taskTimeout bounds an effect that writes a single row.
+// taskTimeout is the timeout of an effect that writes a single row.
 const taskTimeout = 2 * time.Second
 
-// write adds a statement to the transaction that records the effect as done. Effects share such transactions, so a
-// task does not wait for a commit of its own. An expired claim has written nothing.
+// write adds a statement to the transaction that records the effect as done. Such transactions are grouped, so a task
+// needs no commit of its own. If the claim has expired, nothing is written.
 func (t *Tasks) write(ctx context.Context, in EffectInput[Task], s ledger.Statement) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err

@@ -13,7 +13,7 @@ import (
 // Withholding identifies a grant to withhold.
 type Withholding struct {
 	fact.Subject
-	// Account is the account of the adopting company.
+	// Account is the account of the customer at the company that uses pawl.
 	Account string
 	// Object is the subscription, the one-off invoice or the checkout session that was paid.
 	Object  string
@@ -21,11 +21,11 @@ type Withholding struct {
 	Invoice string
 	// Checkout is the checkout session, or "" for another object.
 	Checkout string `json:",omitempty"`
-	// Change is set if a change of the subscription was refused: its current plan and quantity.
+	// Change is set if a change of the subscription was refused. It contains the refused plan and quantity.
 	Change string `json:",omitempty"`
 }
 
-// WithholdingOf returns the withholding of the grants of a change.
+// WithholdingOf returns the Withholding for the grants of a change.
 func WithholdingOf(c fold.Change) Withholding {
 	w := Withholding{Subject: c.Subject, Account: c.After.Access.Account}
 	if o := c.After.Checkout; o != nil && o.Sells() {
@@ -40,7 +40,7 @@ func WithholdingOf(c fold.Change) Withholding {
 	return w
 }
 
-// WithholdingOfChange returns the withholding of a change to a subscription with an earlier grant.
+// WithholdingOfChange returns the Withholding for a change to a subscription that has an earlier grant.
 func WithholdingOfChange(c fold.Change) Withholding {
 	w := WithholdingOf(c)
 	is := c.After.Subscription.Given()
@@ -49,8 +49,8 @@ func WithholdingOfChange(c fold.Change) Withholding {
 }
 
 // WithholdGrant withholds the grant of a subscription or an order as long as its prices and quantities stay the same.
-// It stores a fact and folds the access of the account again. The fold opens the task about the customer's money. The
-// result's Value is a fold.Change.
+// It stores a fact and computes the access of the account again. The same transaction opens a task about the customer's
+// money. The result's Value is a fold.Change.
 func (b *Billing) WithholdGrant(ctx context.Context, in EffectInput[Withholding]) (effect.Result, error) {
 	w := in.For
 	if w.Object == "" { // nothing was granted

@@ -24,8 +24,8 @@ type Workspace struct {
 	Features []string `json:"features"`
 	// State is active, suspended or released.
 	State string `json:"state"`
-	// Version increases with each change of the account's target. The request with the highest version wins, in any
-	// order of arrival.
+	// Version increases with each change of the account's target. The sink must ignore a request if it has already
+	// applied a request with a higher version.
 	Version int64 `json:"version"`
 }
 
@@ -54,7 +54,7 @@ type Targets interface {
 type Workspaces struct {
 	Effects *effect.Runner
 	Targets Targets
-	// Sinks are the workspace APIs by mode. Without an API for the mode, the effects are skipped.
+	// Sinks are the workspace APIs by mode. If the mode has no API, the effects are skipped.
 	Sinks map[string]Sink
 }
 
@@ -64,7 +64,7 @@ type WorkspaceRef struct {
 	Account string
 }
 
-// AlignWorkspace sends the current target to a workspace, independent of earlier requests.
+// AlignWorkspace sends the current target to a workspace, even if it was sent before.
 func (w *Workspaces) AlignWorkspace(ctx context.Context, in EffectInput[WorkspaceRef]) (effect.Result, error) {
 	newest, err := w.Targets.Target(ctx, in.For.Mode, in.For.Account)
 	if err != nil {
@@ -74,9 +74,9 @@ func (w *Workspaces) AlignWorkspace(ctx context.Context, in EffectInput[Workspac
 		EffectInput[Workspace]{in.Effect, WorkspaceOf(in.For.Mode, in.For.Account, newest)})
 }
 
-// ProvisionWorkspace brings an account's workspace to a target. Only one effect at a time uses a workspace. It skips
-// a target that is older than the account's current one, so an older target never lands after a newer one. The result
-// reports whether an earlier attempt got no response. Such an attempt may still arrive, and
+// ProvisionWorkspace brings an account's workspace to a target. Only one effect at a time uses a workspace. It skips a
+// target that is older than the account's current target, so it never sends an older target after a newer one. The
+// result reports whether an earlier attempt got no response. The sink may still apply such an attempt later;
 // [Workspaces.AlignWorkspace] repairs that.
 func (w *Workspaces) ProvisionWorkspace(ctx context.Context, in EffectInput[Workspace]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
@@ -119,7 +119,7 @@ func (w *Workspaces) ProvisionWorkspace(ctx context.Context, in EffectInput[Work
 	})
 }
 
-// current returns an error if sent is no longer the account's newest target.
+// current returns an [effect.NotWanted] if sent is no longer the newest target of the account.
 func (w *Workspaces) current(ctx context.Context, sent Workspace) error {
 	newest, err := w.Targets.Target(ctx, sent.Mode, sent.Account)
 	if err != nil {

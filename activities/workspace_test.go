@@ -31,7 +31,7 @@ func (b *bundle) workspaces(url string, newest targets) *activities.Workspaces {
 	return &activities.Workspaces{Effects: b.effects, Targets: newest, Sinks: map[string]activities.Sink{"live": sink(url), "test": sink(url + "/staging")}}
 }
 
-// target is the effect that brings acme's workspace to a version of its target.
+// target returns the effect that provisions acme's workspace with a version of its target.
 func target(version int64, plan string) activities.EffectInput[activities.Workspace] {
 	in := activities.EffectInput[activities.Workspace]{Effect: call("provision-workspace", fmt.Sprintf("acme:v%d", version)), For: activities.Workspace{
 		Account: "acme", Mode: "live", Plan: plan, Quantity: 3, Features: []string{"api", "projects"}, State: fold.WorkspaceActive, Version: version,
@@ -83,7 +83,8 @@ func TestProvisionWorkspace_AccountInPath_Escaped(t *testing.T) {
 	}
 }
 
-// An older target is not sent, nor sent again. What was sent of it without an answer stays known: it may land late.
+// An older target is not sent, and not sent again. An unanswered attempt of it is reported, because it may be applied
+// late.
 func TestProvisionWorkspace_NewerTarget_Skipped(t *testing.T) {
 	b := setup(t)
 	stale := b.stale()
@@ -112,7 +113,7 @@ func TestProvisionWorkspace_NewerTarget_Skipped(t *testing.T) {
 	}
 }
 
-// A workspace that may have got an older target late is told the newest once more.
+// A workspace that may have received an older target late gets the newest target once more.
 func TestAlignWorkspace_NewestTarget(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
@@ -125,7 +126,7 @@ func TestAlignWorkspace_NewestTarget(t *testing.T) {
 	if got := s.Applied(); len(got) != 1 || got[0].Body != `{"account":"acme","mode":"live","plan":"pro","quantity":2,"features":["api"],"state":"active","version":8}` {
 		t.Errorf("applied %+v", got)
 	}
-	// Each try sends the bytes of the first. Where these are out of date by now, none does.
+	// Each attempt sends the bytes of the first. If these are out of date, no attempt is made.
 	s.Next(activitiestest.Cue{Status: 503})
 	_, err := do(b, w.AlignWorkspace, align("acme:v8"))
 	wantAgain(t, err)
@@ -136,7 +137,7 @@ func TestAlignWorkspace_NewestTarget(t *testing.T) {
 	}
 }
 
-// Two targets of one account: their requests never overlap, so that none overtakes another.
+// Two targets of one account: their requests never overlap, so that neither overtakes the other.
 func TestProvisionWorkspace_OneAccount_OneAtATime(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)

@@ -28,8 +28,8 @@ func (s *summary) add(o receipt.Outcome) {
 	}
 }
 
-// outcome returns the outcome that represents the delivery: the first of accepted, parked, duplicate and ignored that
-// occurred.
+// outcome returns the outcome of the whole delivery: the first of accepted, parked, duplicate and ignored that one of
+// its events has.
 func (s *summary) outcome() outcome {
 	switch {
 	case s.fresh > 0:
@@ -44,7 +44,7 @@ func (s *summary) outcome() outcome {
 	return handshake
 }
 
-// status returns 202 if an event was committed that will run or that a person reviews, else 200.
+// status returns 202 if a committed event runs or is parked for review, and 200 otherwise.
 func (s *summary) status() int {
 	if s.fresh+s.parked > 0 {
 		return http.StatusAccepted
@@ -85,8 +85,8 @@ func (d *delivery) confirm(sum summary, outcomes []receipt.Outcome) error {
 	return d.c.JSON(sum.status(), many{true, sum.events, sum.duplicates})
 }
 
-// acknowledgement returns the answer to an authentic delivery that the source's settings or its provider require. A
-// zero status means the default answer.
+// acknowledgement returns the answer to an authentic delivery that the settings of the source or its provider require.
+// A zero status means the default answer.
 func (s *Source) acknowledgement() webhook.Answer {
 	if acknowledger, ok := s.Verifier.(webhook.Acknowledger); ok {
 		if a := acknowledger.Acknowledge(); a.Status != 0 {
@@ -96,8 +96,8 @@ func (s *Source) acknowledgement() webhook.Answer {
 	return s.Provider.Contract.Acknowledge
 }
 
-// reply writes a provider's own answer. The answer may repeat bytes from the request, so nosniff stops a browser from
-// rendering it as a page.
+// reply writes the special answer that a provider requires. The answer may repeat bytes from the request, so the header
+// nosniff prevents that a browser renders it as a page.
 func reply(c echo.Context, a webhook.Answer) error {
 	h := c.Response().Header()
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -124,7 +124,7 @@ type many struct {
 	Duplicates int  `json:"duplicates"`
 }
 
-// retryAfter is the Retry-After of a 503.
+// retryAfter is the value of Retry-After in a 503 answer.
 const retryAfter = 2 * time.Second
 
 func unavailable(c echo.Context, class string) error {

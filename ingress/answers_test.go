@@ -27,7 +27,7 @@ import (
 
 const providerSecret = "0123456789abcdef0123456789abcdef"
 
-// at starts a server whose source "shop" is a real provider's.
+// at starts a server with the source "shop" of a real provider.
 func at(t *testing.T, p webhook.Provider, s webhook.Settings, change ...func(*ingress.Config, *ingress.Source)) *bench {
 	t.Helper()
 	if len(s.Secrets) == 0 {
@@ -43,7 +43,7 @@ func at(t *testing.T, p webhook.Provider, s webhook.Settings, change ...func(*in
 	}}, change...)...)
 }
 
-// send posts what p signs.
+// send posts a request that p has signed.
 func (b *bench) send(t *testing.T, p webhook.Provider, in webhook.SignInput) reply {
 	t.Helper()
 	if in.Secret == "" {
@@ -155,7 +155,7 @@ func TestAnswer_Pings(t *testing.T) {
 	}
 }
 
-// Intercom takes an endpoint's URL only when it answers a HEAD, which is not signed.
+// Intercom accepts an endpoint's URL only if it answers an unsigned HEAD request.
 func TestAnswer_Intercom_Head(t *testing.T) {
 	t.Parallel()
 	b := at(t, intercom.Provider, webhook.Settings{})
@@ -176,7 +176,7 @@ func TestAnswer_Intercom_Head(t *testing.T) {
 	}
 }
 
-// WooCommerce asks with an unsigned form whether a URL can be called. Nothing else gets in by looking like it.
+// WooCommerce checks a URL with an unsigned form. No other request is accepted because it looks like this form.
 func TestAnswer_WooCommerce_Ping(t *testing.T) {
 	t.Parallel()
 	b := at(t, hmacscheme.WooCommerce, webhook.Settings{})
@@ -208,7 +208,7 @@ func TestAnswer_WooCommerce_Ping(t *testing.T) {
 	}
 }
 
-// Linear and Paddle count exactly 200 as success, also for what is new.
+// Linear and Paddle count only 200 as success, also for a new event.
 func TestAnswer_Exactly200(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -234,8 +234,8 @@ func TestAnswer_Exactly200(t *testing.T) {
 	}
 }
 
-// Where the source's own template signs the ID, equal bytes under another ID are another event: a sender that only
-// says "look again" says it in the same words each time. An ID that nothing signs may be a replay's.
+// If the source's template signs the ID, equal bytes under another ID are another event, because a sender that only
+// signals a change sends the same text each time. With an unsigned ID they may be a replay.
 func TestDeliver_ConfiguredSender_IDSignedOrNot(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -263,7 +263,7 @@ func TestDeliver_ConfiguredSender_IDSignedOrNot(t *testing.T) {
 	}
 }
 
-// A sender that takes only one status for success gets it, for a new event and for a duplicate.
+// A sender that requires one status as success gets it, for a new event and for a duplicate.
 func TestAnswer_Acknowledge_OfTheSource(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[string]int{"200": http.StatusOK, "204": http.StatusNoContent} {
@@ -284,7 +284,7 @@ func TestAnswer_Acknowledge_OfTheSource(t *testing.T) {
 	}
 }
 
-// A callback that Twilio sends as GET is kept with its query as a form. A GET without a query is no delivery.
+// A callback that Twilio sends as GET is stored with its query as a form. A GET without a query is not a delivery.
 func TestDeliver_TwilioByGET_Kept(t *testing.T) {
 	t.Parallel()
 	b := at(t, twilio.Provider, webhook.Settings{})

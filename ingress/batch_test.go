@@ -15,8 +15,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A delivery with many events is one transaction with a receipt each; a provider that retries it cuts
-// it differently, and each item is still known.
+// A delivery with many events is one transaction with one receipt each. If the provider retries it divided differently,
+// each item is a duplicate.
 func TestBatch_RecutBatches_DedupePerItem(t *testing.T) {
 	t.Parallel()
 	keys, err := sendgrid.Provider.Sample.NewKeys()
@@ -71,7 +71,7 @@ func TestBatch_RecutBatches_DedupePerItem(t *testing.T) {
 				transactions                 int
 			}{
 				{[]int{1, 2, 3, 4, 5}, http.StatusAccepted, 5, 0, 1},
-				{[]int{4, 5, 6}, http.StatusAccepted, 6, 2, 2}, // cut differently, with one more
+				{[]int{4, 5, 6}, http.StatusAccepted, 6, 2, 2}, // divided differently, with one more
 				{[]int{1}, http.StatusOK, 6, 3, 2},
 				{[]int{7, 7, 8}, http.StatusAccepted, 8, 4, 3}, // one item twice in a batch
 			} {
@@ -84,7 +84,7 @@ func TestBatch_RecutBatches_DedupePerItem(t *testing.T) {
 				if n := b.count(t, `select sum(duplicates) from receipts`); n != step.duplicates {
 					t.Errorf("%v: %d duplicates, want %d", step.items, n, step.duplicates)
 				}
-				// Bodies are never updated, so their xmin still names the transaction that wrote them.
+				// Bodies are never updated, so their xmin is the transaction that inserted them.
 				if n := b.count(t, `select count(distinct xmin::text) from receipt_bodies`); n != step.transactions {
 					t.Errorf("%v: written in %d transactions, want %d", step.items, n, step.transactions)
 				}
@@ -98,8 +98,8 @@ func TestBatch_RecutBatches_DedupePerItem(t *testing.T) {
 	}
 }
 
-// A batch that no single transaction could hold is taken within the server's real deadlines, and one that nobody
-// sends is kept whole for a person. The provider is never asked to send either again.
+// A batch that is too large for one transaction is accepted within the server's real deadlines. A batch larger than any
+// provider sends is stored whole and parked. The provider need not repeat either.
 func TestBatch_Huge_TakenOrParked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// smallBody is the size up to which a body has its own buffer. Most deliveries are smaller. The small bodies of all
-	// connections together take 16 MiB.
+	// smallBody is the maximum size of a body that is read into a buffer of the connection. Most deliveries are
+	// smaller. All these buffers together occupy 16 MiB.
 	smallBody = 8 << 10
-	// stride is how many bytes of a larger body are admitted at once.
+	// stride is how many bytes of a larger body are reserved at once.
 	stride = 64 << 10
-	// slowest is the minimum rate of a body after the first [Limits.Read], in bytes per second.
+	// slowest is the minimum rate in bytes per second at which a body must arrive after [Limits.Read] has passed.
 	slowest = 256 << 10
 )
 
-// shedError ends the reading of a body to free memory or a connection for another delivery. Its text is the class that
-// is counted.
+// shedError means that the reading of a body was stopped to free memory or a connection for another delivery. Its text
+// is the class in the metrics.
 type shedError string
 
 func (e shedError) Error() string { return "shed: " + string(e) }
@@ -34,8 +34,8 @@ const (
 	shedConnection shedError = "connections"
 )
 
-// reader reads one body. It reads a body over smallBody into memory outside of Go's heap: on the heap, refused and shed
-// bodies would be garbage and take several times the limit of all bodies.
+// reader reads one body. It reads a body over smallBody into memory outside of Go's heap. On the heap, refused and shed
+// bodies would stay as garbage, and occupy several times the limit of all bodies.
 type reader struct {
 	*delivery
 	limit int64
@@ -48,7 +48,7 @@ type reader struct {
 
 // read reads the body into r. Its error is an *[webhook.Error] or a shedError.
 //
-// read decompresses no body: no supported provider compresses, and a signature covers the bytes as sent.
+// read does not decompress bodies: no supported provider compresses bodies, and a signature covers the bytes as sent.
 func (b *reader) read() error {
 	for _, encoding := range b.r.Header.Values("Content-Encoding") {
 		if encoding != "" && !strings.EqualFold(strings.TrimSpace(encoding), "identity") {
@@ -59,7 +59,7 @@ func (b *reader) read() error {
 	if length > b.limit {
 		return b.tooLarge()
 	}
-	// One byte more than the limit detects the end of the body, and a body that is too large.
+	// Reading one byte more than the limit detects a body that is too large.
 	most := b.limit + 1
 	if length >= 0 {
 		most = length + 1
@@ -76,7 +76,7 @@ func (b *reader) read() error {
 		buf = buf[:len(buf)+n]
 		b.r.Body = buf
 		switch {
-		case int64(len(buf)) > b.limit: // counted on the bytes read: a chunked body announces no length
+		case int64(len(buf)) > b.limit: // a chunked body has no Content-Length, so count the bytes
 			b.r.Body = buf[:b.limit]
 			return b.tooLarge()
 		case errors.Is(err, io.EOF) && b.share.Whole():
@@ -90,7 +90,7 @@ func (b *reader) read() error {
 // grow returns buf with room for another stride, up to most bytes.
 func (b *reader) grow(buf []byte, most int64) ([]byte, error) {
 	if b.share == nil {
-		// Reserving the announced length takes no memory: a page takes memory when it is first written.
+		// A region of the announced length occupies no memory yet: each page occupies memory when it is first written.
 		region, err := newRegion(most)
 		if err != nil {
 			return buf, shedBody
@@ -109,13 +109,13 @@ func (b *reader) grow(buf []byte, most int64) ([]byte, error) {
 		return buf, shedBody
 	}
 	b.earn(n)
-	if b.share.Shed() { // the new read deadline may have replaced the deadline that ends a shed body
+	if b.share.Shed() { // the new read deadline may have overwritten the deadline that stops a shed body
 		return buf, shedBody
 	}
 	return b.region[:n:next], nil
 }
 
-// keep copies a verified body to the heap, where it outlives the request.
+// keep copies a verified body to the heap, so that it is valid after the request.
 func (b *reader) keep() {
 	if b.region != nil {
 		b.r.Body = bytes.Clone(b.r.Body)
@@ -145,10 +145,10 @@ func (b *reader) unsigned() error {
 	return nil
 }
 
-// earn extends the deadlines of a body by the time that its first n bytes take at the minimum rate.
+// earn extends the deadlines of a body by the time that n bytes take at the minimum rate.
 func (b *reader) earn(n int64) {
 	more := time.Duration(n) * time.Second / slowest
-	// The response of a test may support no deadlines.
+	// The ResponseWriter of a test may not support deadlines.
 	_ = b.control.SetReadDeadline(b.began.Add(b.s.cfg.Limits.Read + more))
 	_ = b.control.SetWriteDeadline(b.began.Add(b.s.cfg.Limits.Total + more))
 	b.conn.Progressed()

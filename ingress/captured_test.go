@@ -23,7 +23,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/zendesk"
 )
 
-// forgedStream is nothing that Twilio sent; hashOf is what bodySHA256 says of a body.
+// forgedStream was not sent by Twilio; hashOf is the value of bodySHA256 for a body.
 const forgedStream = `[{"specversion":"1.0","id":"EZ9","type":"forged","time":"2026-03-01T12:00:00Z"}]`
 
 func hashOf(body string) string {
@@ -31,8 +31,8 @@ func hashOf(body string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Whoever holds an authentic delivery may send it again with everything changed that its signature does not cover,
-// and what it covers cut otherwise. The event has run, and none runs again.
+// An attacker with an authentic delivery sends it again and changes everything that the signature does not cover, and
+// divides the covered bytes differently. The event has run, and does not run again.
 func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 	t.Parallel()
 	keys, err := sendgrid.Provider.Sample.NewKeys()
@@ -45,13 +45,13 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 		settings webhook.Settings
 		query    string
 		in       webhook.SignInput
-		// bothModes leaves it to the events to say their mode.
+		// bothModes means that the event contains its mode.
 		bothModes bool
-		// again says that a second attempt, which is signed a second later, is the captured one.
+		// again means that the captured delivery is a second attempt, signed a second later.
 		again bool
-		// change turns the captured delivery into the one that is sent after it.
+		// change turns the captured delivery into the delivery that is sent after it.
 		change func(out *webhook.SignOutput)
-		// wants is the status that this one is answered with; 0 is any.
+		// wants is the status of the answer; 0 means any.
 		wants int
 	}{
 		"gethook, without the header of its ID": {

@@ -24,7 +24,7 @@ import (
 
 var closing = []string{"close"}
 
-// delivery is one request and the state of its processing.
+// delivery holds one request and the state of its processing.
 type delivery struct {
 	label
 	s      *Server
@@ -41,8 +41,8 @@ func (s *Server) deliver(c echo.Context) (err error) {
 		r: &webhook.Request{Method: c.Request().Method, Header: c.Request().Header, ReceivedAt: s.cfg.Now()}}
 	defer d.finish(&err)
 
-	// A connection stays open after its answer only if the request brought a new event: anybody can repeat a captured
-	// delivery. The rest of an unread body is not read before the answer is sent.
+	// The connection is closed after the answer unless the request contained a new event, because anybody can replay a
+	// captured delivery. net/http does not read the rest of the body before it answers.
 	c.Response().Header()["Connection"] = closing
 	source, ok := s.cfg.Sources[c.Param("source")]
 	if !ok {
@@ -86,7 +86,7 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	body.keep()
 	d.conn.Verified()
 	s.tally.count(source.Name, receipt.Admitted, match.Secret, d.r.ReceivedAt)
-	// A panic leaves the label's first outcome.
+	// After a panic, the label still has its first outcome.
 	defer func() { s.tally.answered(source.Name, d.outcome != unfinished && d.outcome != refused, d.r.ReceivedAt) }()
 	return d.keep(match)
 }
@@ -106,15 +106,15 @@ func (d *delivery) finish(err *error) {
 	d.s.metrics.delivery(d.c.Request().Context(), d.label, d.s.cfg.Now().Sub(d.r.ReceivedAt))
 }
 
-// shed answers a delivery for which the server has no capacity.
+// shed answers 503, because the server has no capacity for the delivery.
 func (d *delivery) shed(class string) error {
 	d.outcome, d.class = shed, class
 	return unavailable(d.c, "busy")
 }
 
-// keepsAlive reports whether the connection of r, which brought an event, stays open after the answer. It closes the
-// connection after a chunked request: net/http hides a Content-Length beside it, and a proxy could disagree about the
-// start of the next request.
+// keepsAlive reports whether the connection of r stays open after the answer. r contained a new event. keepsAlive
+// returns false for a chunked request: such a request may also have a Content-Length, and a proxy could disagree about
+// the start of the next request.
 func (s *Server) keepsAlive(r *http.Request) bool {
 	return len(r.TransferEncoding) == 0 && !s.connections.Crowded() && !s.cfg.Leaving()
 }
@@ -125,7 +125,8 @@ func (s *Source) delivers(r *webhook.Request) bool {
 		r.Method == http.MethodGet && s.Provider.Contract.DeliversByGET && r.Query() != ""
 }
 
-// pinged reports whether r, refused with err, is the provider's unsigned ping. A ping is not stored.
+// pinged reports whether r, which was refused with err, is the unsigned ping of the provider. The server does not store
+// pings.
 func (s *Source) pinged(r *webhook.Request, err error) bool {
 	number, found := bytes.CutPrefix(r.Body, []byte(s.Provider.Contract.Ping))
 	class, _ := webhook.ClassOf(err)
@@ -133,8 +134,8 @@ func (s *Source) pinged(r *webhook.Request, err error) bool {
 	return s.Provider.Contract.Ping != "" && found && class == webhook.MissingHeader && notANumber == nil
 }
 
-// greet answers a request that is not a delivery: the provider's handshake if the verifier admits it, or a HEAD if the
-// provider checks URLs by HEAD. Any other request gets 405.
+// greet answers a request that is not a delivery. It answers the handshake of the provider if the verifier admits it,
+// and a HEAD request if the provider checks URLs with HEAD. Any other request gets 405.
 func (d *delivery) greet() error {
 	asked := d.r.Method == http.MethodHead && d.source.Provider.Contract.AsksWithHead
 	answerer, ok := d.source.Verifier.(webhook.Answerer)
@@ -172,7 +173,7 @@ func (d *delivery) admit() bool {
 		_ = answer(d.c, http.StatusForbidden, d.class)
 		return false
 	}
-	// The limit per address comes first, so that one address does not use up the tokens of the source.
+	// The limit per address is checked first, so that one address cannot use up the tokens of the source.
 	if !d.s.perAddr.Allow(throttle.Network(d.from), now) || !d.s.perSource.Allow(d.source.Name, now) {
 		_ = d.shed("rate")
 		return false
@@ -180,13 +181,12 @@ func (d *delivery) admit() bool {
 	return true
 }
 
-// refuse answers a request after a failure to read or verify it. It counts the rejection and
-// passes it to Config.Refused. If err is not a *[webhook.Error], the verifier could not decide, and the answer is a
-// 503.
+// refuse answers a request that could not be read or verified. It counts the rejection and passes the request to
+// Config.Refused. If err is not a *[webhook.Error], the request could not be verified now, and the answer is 503.
 func (d *delivery) refuse(err error) error {
 	rejection, ok := errors.AsType[*webhook.Error](err)
 	if !ok {
-		// The verifier lacks something, such as a certificate. The provider should send the delivery again.
+		// The verifier could not get something that it needs, such as a certificate. After a 503, the provider retries.
 		d.s.unverified.Do(func() {
 			d.s.cfg.Log.Error("deliveries cannot be verified now", "source", d.source.Name, "provider", d.provider,
 				"error", err)
@@ -200,17 +200,17 @@ func (d *delivery) refuse(err error) error {
 	return answer(d.c, d.source.statusOf(rejection.Class), d.class)
 }
 
-// keep commits the events of the request and answers. It hands them to the dispatcher after the answer is decided, so
-// that a failure there cannot change a 2xx.
+// keep commits the events of the request and answers. It passes the events to the dispatcher only after it has chosen
+// the answer, so that a failure of the dispatcher cannot change a 2xx.
 func (d *delivery) keep(match webhook.Match) error {
 	s := d.s
 	rows := d.source.delivery(d.r, match, "")
-	// The provider may have closed the connection. The delivery is authentic and is committed anyway, because some
-	// providers (GitHub) never send it again.
+	// Commit the authentic delivery even if the provider has closed the connection, because some providers (GitHub)
+	// never retry.
 	within := s.cfg.Limits.Ack + rows.CommitTime()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.c.Request().Context()), within)
 	defer cancel()
-	if within > time.Second { // a large delivery may be answered late
+	if within > time.Second { // a large delivery may get a late answer
 		_ = http.NewResponseController(d.c.Response()).SetWriteDeadline(time.Now().Add(within + s.cfg.Limits.Total))
 	}
 	traceparent := event.TraceOf(ctx)
@@ -218,7 +218,7 @@ func (d *delivery) keep(match webhook.Match) error {
 	case traceparent != "":
 		rows.Header.Set(traceHeader, traceparent)
 	case s.cfg.Tracer != nil:
-		rows.Header.Del(traceHeader) // the sender's trace is not continued
+		rows.Header.Del(traceHeader) // pawl does not continue the sender's trace
 	}
 	outcomes, err := s.cfg.Receipts.Insert(ctx, rows)
 	if err != nil {
@@ -248,7 +248,8 @@ func (d *delivery) keep(match webhook.Match) error {
 	if news {
 		d.conn.Delivered()
 	}
-	// A duplicate proves nothing about the sender if its ID is not signed: it may be one captured request, sent again.
+	// A duplicate does not show that the sender is the provider if its ID is unsigned: an attacker may replay a
+	// captured request.
 	if (news || slices.ContainsFunc(rows.Events, func(e receipt.New) bool { return e.Identity == receipt.ByID })) &&
 		s.keepsAlive(d.c.Request()) {
 		d.c.Response().Header().Del("Connection")
@@ -258,7 +259,7 @@ func (d *delivery) keep(match webhook.Match) error {
 	return err
 }
 
-// handOver logs each event and hands the events that run to the dispatcher. traceparent is the trace of the delivery,
+// handOver logs each event, and passes the events that run to the dispatcher. traceparent is the trace of the delivery,
 // or "".
 func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []receipt.Outcome, traceparent string) {
 	var pending []receipt.Pending
@@ -285,12 +286,12 @@ func (s *Server) handOver(ctx context.Context, d *receipt.Delivery, outcomes []r
 	}
 }
 
-// claims returns the ID and type of the first event in a refused request, as log attributes. They are unverified, and
-// their keys start with "claimed_".
+// claims returns log attributes with the ID and type of the first event in a refused request. The values are
+// unverified, so the keys start with "claimed_".
 func (s *Source) claims(r *webhook.Request, why *webhook.Error) (claimed []any) {
 	defer func() {
 		if recover() != nil {
-			claimed = nil // the bytes are unverified; the request stays refused
+			claimed = nil // the unverified bytes caused a panic
 		}
 	}()
 	if why.Class.Incomplete() {

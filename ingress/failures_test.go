@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// failing is a store whose inserts end as the letters say: f fails, p panics, and any other commits.
+// failing is a store whose inserts fail for f, panic for p, and commit for any other letter.
 type failing struct {
 	ingress.Receipts
 	ends string
@@ -30,7 +30,7 @@ func (f *failing) Insert(ctx context.Context, d receipt.Delivery) ([]receipt.Out
 	return f.Receipts.Insert(ctx, d)
 }
 
-// Our own failures are counted since the last delivery that was taken. What a stranger is refused counts for nothing.
+// pawl's own failures are counted since the last accepted delivery. Rejections of unsigned requests do not count.
 func TestTally_OwnFailures_CountedInARow(t *testing.T) {
 	t.Parallel()
 	for ends, want := range map[string]string{"ok": "", "fofp": "2", "ffo": "0", "fff": "3"} {

@@ -21,11 +21,11 @@ const roundTrip = 40 * time.Millisecond
 
 // deliverSlowly sends a valid delivery on conn, with a round trip before its head and before its body.
 func deliverSlowly(conn net.Conn, body string, roundTrip time.Duration) (status int, closed bool, err error) {
-	time.Sleep(roundTrip) //nolint:forbidigo // it is the network's delay
+	time.Sleep(roundTrip) //nolint:forbidigo // simulates the network's delay
 	if _, err := fmt.Fprintf(conn, "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: %s\r\nContent-Length: %d\r\n\r\n", sign([]byte(body)), len(body)); err != nil {
 		return 0, false, err
 	}
-	time.Sleep(roundTrip) //nolint:forbidigo // it is the network's delay
+	time.Sleep(roundTrip) //nolint:forbidigo // simulates the network's delay
 	if _, err := io.WriteString(conn, body); err != nil {
 		return 0, false, err
 	}
@@ -38,8 +38,8 @@ func deliverSlowly(conn net.Conn, body string, roundTrip time.Duration) (status 
 	return resp.StatusCode, resp.Close, nil
 }
 
-// deliverAndStay sends n valid deliveries, each on a connection of its own that stays open for as long as the server
-// lets it. It returns how many were taken, and how many answers have left the connection open.
+// deliverAndStay sends n valid deliveries, each on its own connection, which stays open as long as the server permits.
+// It returns the number of accepted deliveries, and of answers that left the connection open.
 func (b *bench) deliverAndStay(t *testing.T, name string, n, atOnce int) (taken, left int64) {
 	t.Helper()
 	var next, ok, open atomic.Int64
@@ -63,7 +63,7 @@ func (b *bench) deliverAndStay(t *testing.T, name string, n, atOnce int) (taken,
 	return ok.Load(), open.Load()
 }
 
-// Senders leave their connections open: none of these costs a delivery that is on its way.
+// Senders keep their connections open: this loses no delivery in progress.
 func TestSenders_ConnectionsLeftOpen_EachDeliveryTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Connections = 64 })
@@ -76,7 +76,7 @@ func TestSenders_ConnectionsLeftOpen_EachDeliveryTaken(t *testing.T) {
 	}
 }
 
-// Connections that were left open before all places were taken go before a delivery that is on its way.
+// Connections that were kept open before all slots were taken are closed before a delivery in progress.
 func TestSenders_IdleBesideStalled_EachDeliveryTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Connections = 64 })
@@ -89,8 +89,8 @@ func TestSenders_IdleBesideStalled_EachDeliveryTaken(t *testing.T) {
 	}
 }
 
-// A captured delivery that is replayed, on many connections at once and again and again, costs no delivery of others. The
-// replays take their time: they hold the places all along, and leave the processors to the server.
+// A captured delivery that is replayed on many connections, repeatedly, loses no delivery of others. The replays are
+// slow: they hold the slots all the time, and leave the CPU to the server.
 func TestSenders_Replays_EachDeliveryTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Connections = 64 })

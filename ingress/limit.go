@@ -10,25 +10,26 @@ import (
 
 // Limits bounds the resources of the server. The zero value means the defaults below and no rate limits.
 type Limits struct {
-	// Ack bounds the commit of one delivery. Default 900 ms, so that a 503 leaves within a second.
+	// Ack is the timeout of the commit of one delivery. Default 900 ms, so that a 503 is sent within a second.
 	Ack time.Duration
-	// Body is the largest body in bytes if neither source nor provider sets a limit. Default 1 MiB.
+	// Body is the maximum size of a body in bytes, unless the source or the provider sets a limit. Default 1 MiB.
 	Body int64
-	// Header, Read and Total bound the time of a request: from its first byte to the end of its headers, from its first
-	// byte to the end of its body, and from the end of its headers to the end of the answer. Defaults 5 s, 10 s and 15
-	// s. A body earns another second for each 256 KiB. Go sets no such bounds by default: a client that stops sending
-	// would hold a connection for ever.
+	// Header is the maximum time from the first byte of a request to the end of its headers, default 5 s. Read is the
+	// maximum time from the first byte to the end of the body, default 10 s. Total is the maximum time from the end of
+	// the headers to the end of the answer, default 15 s. Each 256 KiB of a body extends Read and Total by a second.
+	// net/http has no such limits by default, so a client that stops sending would occupy a connection forever.
 	Header, Read, Total time.Duration
-	// Connections is how many connections may be open. Default 2048. [throttle.Connections] divides them among senders.
+	// Connections is the maximum number of open connections. Default 2048. [throttle.Connections] divides them among
+	// senders.
 	Connections int
-	// Bodies bounds the bytes of all bodies over 8 KiB in memory. Default 64 MiB. [throttle.Memory] divides them among
-	// senders. With only the limit per body, a thousand senders could occupy a thousand times that limit.
+	// Bodies is the maximum size of all bodies over 8 KiB in memory together, in bytes. Default 64 MiB.
+	// [throttle.Memory] divides the bytes among senders.
 	Bodies int64
-	// InFlight is how many deliveries are verified and committed at once. Default 1024. [throttle.Slots] divides them
-	// among senders.
+	// InFlight is the maximum number of deliveries that are verified and committed at once. Default 1024.
+	// [throttle.Slots] divides them among senders.
 	InFlight int
-	// PerSource and PerAddress bound the deliveries per second of one source and of one remote address (an IPv6 /64).
-	// Zero means unbounded.
+	// PerSource and PerAddress limit the deliveries per second to one source, and from one remote address (an IPv6
+	// /64). Zero means no limit.
 	PerSource, PerAddress throttle.Rate
 	// TrustedProxies lists the networks of proxies that set X-Forwarded-For.
 	TrustedProxies []netip.Prefix
@@ -41,5 +42,5 @@ func (l *Limits) setDefaults() {
 	l.Connections, l.InFlight = cmp.Or(l.Connections, 2048), cmp.Or(l.InFlight, 1024)
 }
 
-// keysRemembered is how many senders and sources a rate limit remembers.
+// keysRemembered is the maximum number of senders or sources with a token bucket.
 const keysRemembered = 8192

@@ -17,10 +17,10 @@ import (
 
 const mib = 1 << 20
 
-// What bodies take is what is counted, and not several times as much: three that stall after 20 MB each, by senders that
-// cannot sign, fill the 60 MiB that there are for large ones.
+// The memory of bodies is the counted memory, and not several times as much: three unsigned bodies that stall after 20
+// MB each fill the budget of 60 MiB for large bodies.
 //
-// It is not parallel: it measures the memory of its process.
+// The test is not parallel, because it measures the memory of its process.
 func TestBody_Stalled_TakesWhatIsCounted(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	b := setup(t, func(c *ingress.Config, s *ingress.Source) {
@@ -30,13 +30,13 @@ func TestBody_Stalled_TakesWhatIsCounted(t *testing.T) {
 	})
 	const bodies, size = 3, 20_000_000
 	chunk := bytes.Repeat([]byte("x"), 64<<10)
-	debug.FreeOSMemory() // what tests before this one have left would be given back meanwhile
+	debug.FreeOSMemory() // memory of earlier tests would otherwise be released during the measurement
 	before, most := resident(t), 0
 	for i := range bodies {
 		conn := b.dialFrom(t, fmt.Sprintf("127.0.0.%d", 2+i), "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: 00\r\nContent-Length: 24000000\r\n\r\n")
 		go func() {
 			for sent := 0; sent < size; sent += len(chunk) {
-				_, _ = conn.Write(chunk) // what did not come is not held, and the test says so
+				_, _ = conn.Write(chunk) // a write can fail; the test then fails because the memory is missing
 			}
 		}()
 	}

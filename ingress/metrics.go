@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// outcome is the outcome of a delivery, as counted.
+// outcome is the outcome of a delivery in the metrics.
 type outcome string
 
 const (
@@ -22,7 +22,7 @@ const (
 	duplicate  outcome = "duplicate"
 	ignored    outcome = "ignored"
 	parked     outcome = "parked"
-	refused    outcome = "refused" // with the class of the rejection
+	refused    outcome = "refused" // the label class contains the class of the rejection
 	handshake  outcome = "handshake"
 	shed       outcome = "shed"
 	unfinished outcome = "unavailable" // not committed: 503
@@ -38,10 +38,10 @@ type metrics struct {
 
 	versions event.Versions
 
-	attributes sync.Map // labels -> metric.MeasurementOption; a set is built once
+	attributes sync.Map // caches a metric.MeasurementOption for each labels
 }
 
-// labels alternates names and values.
+// labels contains names and values in turn.
 type labels [8]string
 
 type label struct {
@@ -98,7 +98,7 @@ func (m *metrics) delivery(ctx context.Context, l label, took time.Duration) {
 	m.accept.Record(ctx, took.Seconds(), o)
 }
 
-// option returns the attributes of l. It builds each set once.
+// option returns the attributes of l from the cache.
 func (m *metrics) option(l labels) metric.MeasurementOption {
 	option, ok := m.attributes.Load(l)
 	if !ok {
@@ -111,8 +111,8 @@ func (m *metrics) option(l labels) metric.MeasurementOption {
 	return option.(metric.MeasurementOption)
 }
 
-// event counts a new event. A type without a flow counts as "other", because the holder of a secret can invent any
-// number of types.
+// event counts a new event. It counts a type without a flow as "other", because a sender can invent any number of
+// types.
 func (m *metrics) event(ctx context.Context, d *receipt.Delivery, e *receipt.New, status receipt.Status, written bool) {
 	eventType, version := "other", "other"
 	if written {

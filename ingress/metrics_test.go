@@ -13,8 +13,8 @@ import (
 	"github.com/pawlhq/pawl/ingress"
 )
 
-// How much of what is shared out is taken shows before somebody is shed: connections by whether they are proven, those
-// that lost their places, and the memory of bodies.
+// The use of shared resources is visible before requests are rejected: connections by state, closed connections, and
+// the memory of bodies.
 func TestMetrics_WhatIsSharedOut(t *testing.T) {
 	t.Parallel()
 	reader := sdkmetric.NewManualReader()
@@ -46,14 +46,14 @@ func TestMetrics_WhatIsSharedOut(t *testing.T) {
 	for range 12 {
 		b.dialFrom(t, "127.0.0.3", "")
 	}
-	// Idle connections go first, the longest idle before the others: the proven one, then five of the new ones.
+	// Idle connections are closed first, the longest idle before the others: the proven one, then five of the new ones.
 	seen("pawl_connections_displaced", "", 6, 6)
 	seen("pawl_connections", "unproven", 8, 8)
 	seen("pawl_connections", "verified", 0, 0)
 }
 
-// prove sends a signed delivery on a connection that stays open, and again, as a provider does, while it is not taken: on
-// a busy machine a commit may come too late.
+// prove sends a signed delivery on a connection that stays open, and repeats it until it is accepted, like a provider:
+// on a busy machine a commit may be too late.
 func (b *bench) prove(t *testing.T, from, body string) {
 	t.Helper()
 	for {
@@ -77,7 +77,7 @@ func signedRequest(body string) string {
 	return "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: " + sign([]byte(body)) + "\r\nContent-Length: 11\r\n\r\n" + body
 }
 
-// measured returns what an instrument shows for a state.
+// measured returns the value of an instrument for a state.
 func measured(t *testing.T, reader *sdkmetric.ManualReader, name, state string) int64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics

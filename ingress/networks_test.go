@@ -19,13 +19,13 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A network that has not delivered before is served while two other networks hold 1,100 stalled connections each and open
-// a new one for each that is closed. Their deliveries before that give them no right to all places, and after a restart,
-// when no network has delivered yet, it is the same.
+// A network that has not delivered before is served while two other networks hold 1,100 stalled connections each and
+// replace each closed one. Their earlier deliveries do not give them all slots. The same applies after a restart,
+// before any network has delivered.
 //
-// No stalled request ends by itself here: its deadline is later than the end of the test. The 2,200 connections keep the
-// 2,048 places taken, so each answer comes while they are. The test logs how long the slowest delivery took. It is not
-// parallel: it holds thousands of connections.
+// No stalled request ends by itself here, because its deadline is after the end of the test. The 2,200 connections keep
+// all 2,048 slots in use, so each answer arrives meanwhile. The test logs the time of the slowest delivery. It is not
+// parallel, because it holds thousands of connections.
 func TestNetworks_TwoHoldAllPlaces_ThirdServed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thousands of connections take ten seconds")
@@ -43,7 +43,7 @@ func TestNetworks_TwoHoldAllPlaces_ThirdServed(t *testing.T) {
 				release := b.hold(t, 1100, first, second)
 				var slowest time.Duration
 				for n := range 10 {
-					from := fmt.Sprintf("127.3%d.%d.1", i, n) // a network of its own for each delivery
+					from := fmt.Sprintf("127.3%d.%d.1", i, n) // a different network for each delivery
 					took, status := b.deliverFar(t, from, fmt.Sprintf(`{"id":"far%d","type":"paid"}`, n), roundTrip)
 					if status != http.StatusAccepted {
 						t.Errorf("delivery %d: got %d after %s, want 202", n, status, took)
@@ -60,13 +60,13 @@ func TestNetworks_TwoHoldAllPlaces_ThirdServed(t *testing.T) {
 	}
 }
 
-// hold keeps n connections of each address open, each with a request whose body never comes, until release is called.
-// It returns once every place is taken.
+// hold keeps n connections of each address open, each with a request without a body, until release is called. It
+// returns when every slot is in use.
 func (b *bench) hold(t *testing.T, n int, addresses ...string) (release func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var holders, opened sync.WaitGroup
-	again := rate.NewLimiter(500, n*len(addresses)) // the machine's two cores are the server's, too
+	again := rate.NewLimiter(500, n*len(addresses)) // the server shares the machine's two cores
 	for _, from := range addresses {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 		for range n {
@@ -96,8 +96,8 @@ func (b *bench) hold(t *testing.T, n int, addresses ...string) (release func()) 
 	}
 }
 
-// deliverFar sends a valid delivery as a client does that is a round trip away: its request leaves one round trip
-// after it has opened the connection. It returns the status, 0 if the connection was closed without an answer.
+// deliverFar sends a valid delivery like a client that is a round trip away: its request leaves one round trip after it
+// has opened the connection. It returns the status, or 0 if the connection was closed without an answer.
 func (b *bench) deliverFar(t *testing.T, from, body string, roundTrip time.Duration) (took time.Duration, status int) {
 	t.Helper()
 	began := time.Now()

@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
-// sender returns the address that sent r. It warns once if a proxy that is not trusted hides it.
+// sender returns the address that sent r. It logs a warning, once, if r came through an untrusted proxy.
 func (s *Server) sender(r *http.Request) netip.Addr {
 	trusted := s.cfg.Limits.TrustedProxies
 	if throttle.Forwarded(r, trusted) {

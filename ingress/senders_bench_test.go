@@ -14,11 +14,10 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// BenchmarkSenders measures what valid deliveries of 1 KB feel of others: with nobody else, with 500 hostile
-// connections, beside batches of 10,000 events, and beside bodies of 24 MiB. The others share the process and its cores
-// with the server.
+// BenchmarkSenders measures valid deliveries of 1 KB: alone, beside 500 hostile connections, beside batches of 10,000
+// events, and beside bodies of 24 MiB. The other senders share the process and its cores with the server.
 //
-//	go test ./ingress -run '^$' -bench Senders -benchtime 2000x
+// go test ./ingress -run '^$' -bench Senders -benchtime 2000x
 func BenchmarkSenders(b *testing.B) {
 	for _, c := range []struct {
 		name   string
@@ -71,7 +70,7 @@ func BenchmarkSenders(b *testing.B) {
 	}
 }
 
-// meanwhile delivers what body makes, one after the other, until stop is called. It wants a 2xx for each.
+// meanwhile delivers bodies one after the other until stop is called. Each must be answered with 2xx.
 func (b *bench) meanwhile(t testing.TB, body func(n int) string) (stop func()) {
 	t.Helper()
 	var ended atomic.Bool

@@ -26,7 +26,7 @@ import (
 
 // Receipts stores deliveries; a *receipt.Store.
 type Receipts interface {
-	// Insert returns nil only when every event of d is committed.
+	// Insert commits every event of d, or returns an error.
 	Insert(ctx context.Context, d receipt.Delivery) ([]receipt.Outcome, error)
 	CountSources(ctx context.Context, counts []receipt.SourceCount) error
 	CountAnswers(ctx context.Context, answers []receipt.Answers) error
@@ -37,13 +37,14 @@ type Config struct {
 	// Sources maps names to sources.
 	Sources  map[string]Source
 	Receipts Receipts
-	// Dispatch receives committed events that wait for their workflow. It must not block. The sweep finds the events
-	// that it drops.
+	// Dispatch receives committed events, to start their workflows. It must not block. The sweep of the dispatcher
+	// starts the events that Dispatch drops.
 	Dispatch func([]receipt.Pending)
 	// Refused, when set, receives each refused request, to store and diagnose it. It must not block or change r. It
 	// must copy the body to keep it, because the body is freed when Refused returns.
 	Refused func(source string, r *webhook.Request, err *webhook.Error, remoteAddr string)
-	// Written, when set, reports whether an event type of a provider has a flow. Metrics name only these types.
+	// Written, when set, reports whether an event type of a provider has a flow. Metrics contain only types with a
+	// flow.
 	Written func(provider, eventType string) bool
 	// Leaving, when set, reports whether the server is about to shut down. Each answer then closes its connection, so
 	// that clients connect to another server.
@@ -66,15 +67,16 @@ type Server struct {
 
 	// unverified limits the log lines that unauthenticated requests can cause.
 	unverified rate.Sometimes
-	// uncommitted limits the log lines of an outage; missed counts the deliveries between two lines.
+	// uncommitted limits the log lines about deliveries that were not committed. missed counts the deliveries between
+	// two lines.
 	uncommitted rate.Sometimes
 	missed      atomic.Int64
-	// proxied makes sure that an untrusted proxy is logged once.
+	// proxied limits the warning about an untrusted proxy to once.
 	proxied sync.Once
 
 	connections *throttle.Connections
 	memory      *throttle.Memory
-	// slots bound the deliveries that are verified and committed at once. A delivery takes a slot after its body has
+	// slots limits the deliveries that are verified and committed at once. A delivery gets a slot after its body has
 	// arrived.
 	slots     *throttle.Slots
 	perSource *throttle.Buckets[string]
@@ -85,7 +87,7 @@ type Server struct {
 }
 
 // New validates cfg, reports all of its faults, and returns a server that [Server.Serve] starts. Call [Server.Shutdown]
-// to release it, even if it never served.
+// to stop its goroutine, even if Serve was never called.
 func New(cfg Config) (*Server, error) {
 	var faults []error
 	for name, source := range cfg.Sources {
@@ -135,8 +137,8 @@ func New(cfg Config) (*Server, error) {
 		ReadHeaderTimeout: cfg.Limits.Header,
 		ReadTimeout:       cfg.Limits.Read,
 		WriteTimeout:      cfg.Limits.Total,
-		// Only connections with a verified request become idle. Load balancers close idle connections after a minute by
-		// default. With a shorter timeout, the server would close a connection while the balancer sends on it.
+		// Load balancers close idle connections after a minute by default. If the server used a shorter timeout, it
+		// could close a connection while the balancer sends a request on it.
 		IdleTimeout: 65 * time.Second,
 		// net/http would answer "OPTIONS *" itself, with 200.
 		DisableGeneralOptionsHandler: true,
@@ -173,8 +175,7 @@ func (s *Server) routeError(err error, c echo.Context) {
 	_ = answer(c, http.StatusNotFound, "not_found")
 }
 
-// Handler returns the server's handler, for tests and custom servers. [throttle.Connections] does not limit their
-// connections.
+// Handler returns the handler of the server, for tests and custom servers. It does not limit connections.
 func (s *Server) Handler() http.Handler { return s.echo }
 
 // Serve receives deliveries on l until [Server.Shutdown]. It then returns nil.
@@ -185,8 +186,8 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Shutdown closes the listener, waits until ctx ends for deliveries in flight, and writes the last counts even if ctx
-// has ended. It may be called twice.
+// Shutdown closes the listener and waits for deliveries in progress until ctx ends. It then writes the last counts,
+// even if ctx has ended. It may be called twice.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	s.stop()

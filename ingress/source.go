@@ -19,33 +19,35 @@ type Source struct {
 	Name     string
 	Provider webhook.Provider
 	Verifier webhook.Verifier
-	// Mode is the declared mode of the source. An event of the other mode is stored and ignored. If Mode is empty, both
-	// modes run, which requires that the events of the provider contain their mode.
+	// Mode is the configured mode of the source. An event of the other mode is stored and ignored. If Mode is empty,
+	// events of both modes run; this requires that the provider's events contain their mode.
 	Mode webhook.Mode
-	// BodyLimit is in bytes, counted on the bytes read. Zero means the limit of the provider, else of the server.
+	// BodyLimit is the maximum size of a body in bytes. Zero means the limit of the provider, or of the server if the
+	// provider has no limit.
 	BodyLimit int64
-	// Wanted reports whether an event type runs; nil means all types. Other types are stored and ignored.
+	// Wanted reports whether events of a type run. Events of other types are stored and ignored. nil means that all
+	// types run.
 	Wanted func(eventType string) bool
-	// Relays reports whether the source has consumers of its own.
+	// Relays reports whether the source has destinations.
 	Relays bool
-	// Written reports whether an event type has a flow; nil means that every type has one. A suspected replay must not
-	// repeat the effects of a flow.
+	// Written reports whether an event type has a flow. nil means that every type has a flow. The server needs it
+	// because a suspected replay must not repeat the effects of a flow.
 	Written func(eventType string) bool
-	// Accounts, when set, lists the provider accounts to run. Events of other accounts are stored and
+	// Accounts, when set, lists the provider accounts with events that run. Events of other accounts are stored and
 	// ignored.
 	Accounts []string
 	// PublicURL is the URL that is registered with the provider, for schemes that sign it.
 	PublicURL string
-	// Correlation locates the correlation ID of an event.
+	// Correlation is the place of the correlation ID in a delivery.
 	Correlation Correlation
-	// AllowFrom, when set, lists the networks that may deliver. The signature is verified as well.
+	// AllowFrom, when set, lists the networks that may send deliveries. The signature is also verified.
 	AllowFrom []netip.Prefix
 }
 
 // Correlation is a place in a delivery: a header, or a gjson path in the event. The zero value names no place.
 type Correlation struct{ Header, Path string }
 
-// find returns the ID at the place, or "" if there is no ID.
+// find returns the correlation ID of a delivery, or "".
 func (c Correlation) find(header http.Header, body []byte) string {
 	if c.Path != "" {
 		return text(gjson.GetBytes(body, c.Path).String())
@@ -79,11 +81,10 @@ func (s *Source) check(name string) error {
 	return errors.Join(faults...)
 }
 
-// mode returns the mode of an event that does not contain one: the source's mode, or live, which is the safe
-// assumption.
+// mode returns the mode of an event that contains no mode: the source's mode, or live, which is the safe assumption.
 func (s *Source) mode() string { return string(cmp.Or(s.Mode, webhook.Live)) }
 
-// routes reports whether the source runs events of a provider account.
+// routes reports whether the events of a provider account run.
 func (s *Source) routes(account string) bool {
 	return len(s.Accounts) == 0 || slices.Contains(s.Accounts, account)
 }

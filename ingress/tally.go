@@ -11,26 +11,26 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// tallyEvery is how long counts stay in memory. A crash loses the counts of that time. No decision depends on them.
+// tallyEvery is how long counts stay in memory. A crash loses these counts; nothing but reports depends on them.
 const tallyEvery = 3 * time.Second
 
-// flushTimeout bounds one write of counts. A process that ends waits for up to two writes: the current one and the last
-// one.
+// flushTimeout is the timeout of one write of counts. A process that ends waits for up to two writes: the current write
+// and the last write.
 const flushTimeout = 2 * time.Second
 
-// tally sums rejections and uses of secrets in memory, so that a flood of bad signatures writes one row.
+// tally counts rejections and uses of secrets in memory. A flood of bad signatures therefore updates only one row.
 type tally struct {
 	store Receipts
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	counts map[receipt.SourceCount]receipt.SourceCount // the keys have no Count and Last
+	counts map[receipt.SourceCount]receipt.SourceCount // Count and Last are zero in the keys
 	lines  map[line]*repeated
 	// answers counts the answers to authentic deliveries by source.
 	answers map[string]receipt.Answers
 }
 
-// line identifies one log line: requests of a source refused with one class, or duplicates of events with one status.
+// line is the key of a log line: refusals of one class at one source, or duplicates of events with one status.
 type line struct {
 	source  string
 	refused bool
@@ -63,15 +63,15 @@ func (t *tally) count(source string, what receipt.Counted, name string, at time.
 		Count: 1, Last: at})
 }
 
-// refuse counts and logs a refusal. claims returns the log attributes that the request itself contains; it is nil if no
+// refuse counts and logs a refusal. claims returns unverified values of the request as log attributes. It is nil if no
 // body was read.
 func (t *tally) refuse(source, class string, at time.Time, claims func() []any) {
 	t.count(source, receipt.Refused, class, at)
 	t.note(line{source, true, class}, claims)
 }
 
-// note adds a request to a log line, which the next flush writes. event returns the attributes of the line; it is
-// called for the first request only, so that a flood costs no more.
+// note adds a request to a log line, which the next flush writes. event returns the attributes of the line. note calls
+// it only for the first request, because a flood must be cheap.
 func (t *tally) note(key line, event func() []any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +97,7 @@ func (t *tally) add(more receipt.SourceCount) {
 	t.counts[key] = more
 }
 
-// run writes the counts every few seconds until ctx ends, and the last ones then.
+// run writes the counts every few seconds until ctx ends, and once more at the end.
 func (t *tally) run(ctx context.Context) {
 	tick := time.NewTicker(tallyEvery)
 	defer tick.Stop()
@@ -112,7 +112,7 @@ func (t *tally) run(ctx context.Context) {
 	}
 }
 
-// flush writes the counts, and logs the lines. Counts that cannot be written are kept for the next time.
+// flush writes the counts and the log lines. If a write fails, the next flush writes its counts.
 func (t *tally) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()

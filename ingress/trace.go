@@ -13,7 +13,7 @@ import (
 const traceHeader = "Traceparent"
 
 // trace makes a span of the request if tracing is on, and returns the function that ends it. The span starts a new
-// trace and links to the sender's, so that a sender cannot decide which traces are exported.
+// trace and links to the sender's trace, so that a sender cannot decide which traces are exported.
 func (d *delivery) trace() (end func()) {
 	if d.s.cfg.Tracer == nil {
 		return func() {}
@@ -25,7 +25,7 @@ func (d *delivery) trace() (end func()) {
 		options = append(options, trace.WithLinks(trace.LinkFromContext(sender)))
 	}
 	ctx, span := d.s.cfg.Tracer.Start(r.Context(), "webhook "+d.source.Name, options...)
-	if !span.IsRecording() { // most are not sampled
+	if !span.IsRecording() { // most spans are not sampled
 		return func() {}
 	}
 	d.c.SetRequest(r.WithContext(ctx))

@@ -23,8 +23,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// PayPal signs a CRC-32 of the body. Whoever holds one delivery can write any number of others with the same checksum,
-// under the same transmission ID: the first body under it runs, and what comes after it is a person's to review.
+// PayPal signs a CRC-32 of the body. An attacker with one delivery can write other bodies with the same checksum, under
+// the same transmission ID: the first body under it runs, and later ones are parked.
 func TestDeliver_OtherBodyUnderATransmission_Parked(t *testing.T) {
 	t.Parallel()
 	certificate, private := paypalKeys(t)
@@ -44,7 +44,7 @@ func TestDeliver_OtherBodyUnderATransmission_Parked(t *testing.T) {
 		return do(t, r).status
 	}
 	forged := withChecksum(t, crc32.ChecksumIEEE(genuine), event("WH-B", "9999.00"), `"}`)
-	// The event whose ID the forged body takes comes later, in a transmission of its own.
+	// The event with the ID in the forged body arrives later, in another transmission.
 	real := []byte(event("WH-B", "2.00") + `"}`)
 	later, err := paypal.Provider.Sign(webhook.SignInput{Secret: private, At: time.Now(), ID: "t-2", Options: options, Body: real})
 	if err != nil {
@@ -74,7 +74,7 @@ func TestDeliver_OtherBodyUnderATransmission_Parked(t *testing.T) {
 	}
 }
 
-// How much a signature holds fast is kept for those that an event is relayed to, whatever the request says of it.
+// The strength of a signature is stored for destinations of relayed events, independent of the request's content.
 func TestDeliver_Scheme_Kept(t *testing.T) {
 	t.Parallel()
 	certificate, private := paypalKeys(t)
@@ -120,7 +120,7 @@ func TestDeliver_Scheme_Kept(t *testing.T) {
 	}
 }
 
-// withChecksum returns prefix, something that may stand in a string, and suffix, which together have the CRC-32.
+// withChecksum returns prefix, valid characters of a string, and suffix, with the given CRC-32.
 func withChecksum(t *testing.T, want uint32, prefix, suffix string) []byte {
 	t.Helper()
 	back := func(register uint32, b byte) uint32 {
@@ -154,7 +154,7 @@ func withChecksum(t *testing.T, want uint32, prefix, suffix string) []byte {
 	return nil
 }
 
-// paypalKeys makes a certificate as PayPal's and its private key, both PEM.
+// paypalKeys creates a certificate like PayPal's and its private key, both PEM.
 func paypalKeys(t *testing.T) (certificate, private string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -4,5 +4,5 @@ package schema
 
 import "syscall"
 
-// boundUnanswered does nothing on systems without such a TCP option. Every call has a deadline in any case.
+// boundUnanswered does nothing, because this system has no such TCP option. Every call has a deadline anyway.
 func boundUnanswered(_, _ string, _ syscall.RawConn) error { return nil }

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 
 var silent = slog.New(slog.DiscardHandler)
 
-// emptyDatabase returns the URL of a database that was never migrated. It goes with the server.
+// emptyDatabase returns the URL of a database without any migration. It is removed with the server.
 func emptyDatabase(t *testing.T) string {
 	t.Helper()
 	name := strings.ToLower(t.Name() + "_" + rand.Text()[:6])
@@ -61,7 +61,7 @@ func TestMigrate_ManyAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
-			// What a pool reads in a URL is no parameter of the server.
+			// Pool parameters in a URL are not parameters of the server.
 			if err := schema.Migrate(t.Context(), dsn+"&pool_max_conns=8", silent); err != nil {
 				t.Errorf("Migrate() = %v", err)
 			}
@@ -71,7 +71,7 @@ func TestMigrate_ManyAtOnce(t *testing.T) {
 	wantVersion(t, conn, schema.Latest())
 }
 
-// PostgreSQL 15 grants nobody but the owner to make tables in public.
+// PostgreSQL 15 lets only the owner create tables in public.
 func TestMigrate_RoleMayNotCreate_SaysWhatToGrant(t *testing.T) {
 	t.Parallel()
 	dsn := emptyDatabase(t)
@@ -94,7 +94,7 @@ func TestMigrate_RoleMayNotCreate_SaysWhatToGrant(t *testing.T) {
 	if err := schema.Migrate(t.Context(), dsn, silent); err != nil {
 		t.Fatal(err)
 	}
-	// Who only asks need not create anything.
+	// A command that only reads need not create anything.
 	if _, err := schema.Version(t.Context(), connect(t, u.String())); err == nil || strings.Contains(err.Error(), "CREATE") {
 		t.Errorf("Version() = %v, want that it is denied, and no advice about migrations", err)
 	}
@@ -115,8 +115,7 @@ func TestMigrate_NewerDatabase_IsLeftAlone(t *testing.T) {
 	wantVersion(t, conn, newer)
 }
 
-// A migration that cannot get a lock steps back, so that nobody queues behind it for long, and
-// comes again.
+// A migration that cannot get a lock gives up, so that no session waits long behind it, and tries again.
 func TestMigrate_LockedTable_StepsBackAndComesAgain(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -146,7 +145,7 @@ func TestMigrate_LockedTable_StepsBackAndComesAgain(t *testing.T) {
 	}
 }
 
-// signal is a log that tells when the first line is written.
+// signal is a log that reports when the first line is written.
 type signal chan struct{}
 
 func (s signal) Write(line []byte) (int, error) {
@@ -157,7 +156,7 @@ func (s signal) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// What decides "once" must not depend on the order of a language, which an upgrade of the system changes.
+// Unique keys must not depend on a language's collation, which an upgrade of the operating system can change.
 func TestMigrate_KeysCompareBytes(t *testing.T) {
 	t.Parallel()
 	dsn := emptyDatabase(t)
@@ -180,7 +179,7 @@ func TestMigrate_KeysCompareBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A mode is one of two words.
+	// A mode is either live or test.
 	want := []string{"effect_attempts_key key C", "effects_pkey key C",
 		"receipts_event account C", "receipts_event event_id C", "receipts_event mode default", "receipts_event provider C"}
 	if !slices.Equal(got, want) {

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// settingsOf reads what the sessions of a pool on dsn have.
+// settingsOf returns the settings of the sessions of a pool for dsn.
 func settingsOf(t *testing.T, dsn string, use schema.Use) map[string]string {
 	t.Helper()
 	options, err := pgxpool.ParseConfig(dsn)
@@ -28,7 +28,7 @@ func settingsOf(t *testing.T, dsn string, use schema.Use) map[string]string {
 	return settings(t, pool)
 }
 
-// settings reads those that [schema.Bounds] and [schema.Handling] are about.
+// settings returns the settings of [schema.Bounds] and [schema.Handling].
 func settings(t *testing.T, db schema.Querier) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -44,7 +44,7 @@ func settings(t *testing.T, db schema.Querier) map[string]string {
 	return found
 }
 
-// Nobody waits for long for what another holds, and nobody who is gone holds anything for long.
+// No session waits long for a lock, and a disconnected session releases its locks soon.
 func TestBound_EveryUse_HasItsSettings(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -57,7 +57,7 @@ func TestBound_EveryUse_HasItsSettings(t *testing.T) {
 	})
 	own := maps.Clone(handling)
 	own["lock_timeout"] = "1s"
-	through := maps.Clone(asking) // nothing is said to a pooler
+	through := maps.Clone(asking) // a pooler receives no settings
 	maps.Copy(through, map[string]string{
 		"lock_timeout": "0", "idle_in_transaction_session_timeout": "0", "plan_cache_mode": "auto", "jit": "on",
 		"tcp_keepalives_idle": "7200", "tcp_keepalives_interval": "75", "tcp_keepalives_count": "9", "tcp_user_timeout": "0",
@@ -83,7 +83,7 @@ func TestBound_EveryUse_HasItsSettings(t *testing.T) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// Behind a pooler the server itself tells sessions their settings, by their role.
+// Behind a pooler the sessions get their settings from the server, by their role.
 func TestSetRoles_SessionsHaveTheirs(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)

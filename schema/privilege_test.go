@@ -17,7 +17,7 @@ var roles = map[string]string{"ingress": schematest.Ingress, "worker": schemates
 
 const howTo = "the list is schema/privilege.go: add the privilege there with its reason, or remove it"
 
-// heldSQL lists what a role may do to each column of each table and view, and to tables as a whole.
+// heldSQL lists a role's privileges on each column of each table and view, and on whole tables.
 const heldSQL = `
 with relations as (
     select oid, relname::text as name from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v'))
@@ -35,7 +35,7 @@ union all
 select 'execute', proname::text, '' from pg_proc where pronamespace = 'public'::regnamespace
    and has_function_privilege($1, oid, 'execute')`
 
-// TestPrivileges_EachRole_ExactlyTheList walks every column of every table and view for every role.
+// TestPrivileges_EachRole_ExactlyTheList checks every column of every table and view for every role.
 func TestPrivileges_EachRole_ExactlyTheList(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
@@ -70,11 +70,12 @@ func TestPrivileges_EachRole_ExactlyTheList(t *testing.T) {
 	}
 }
 
-// ownersCode lists triggers, and functions that run with their owner's rights, each with its reason, search path and
-// callers. A function of this kind has a search path that begins with pg_catalog and ends in pg_temp.
+// ownersCode lists triggers, and functions that run with their owner's privileges, each with its reason, search path
+// and callers. The search path of such a function begins with pg_catalog and ends with pg_temp.
 var ownersCode = map[string]string{}
 
-// TestMigration_CodeOfTheOwner_Listed: business rules live in Go, where no role can call them with the owner's rights.
+// TestMigration_CodeOfTheOwner_Listed: business rules are in Go, where no role can call them with the owner's
+// privileges.
 func TestMigration_CodeOfTheOwner_Listed(t *testing.T) {
 	t.Parallel()
 	found, err := schema.Map[string, string](t.Context(), schematest.New(t), "read functions and triggers", `

@@ -12,17 +12,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Querier reads: a pool, a connection or a transaction of pgx.
+// Querier can read: it is a pool, a connection or a transaction of pgx.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// Execer writes: a pool, a connection or a transaction of pgx.
+// Execer can write: it is a pool, a connection or a transaction of pgx.
 type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// DB reads and writes.
+// DB can read and write.
 type DB interface {
 	Querier
 	Execer
@@ -31,13 +31,14 @@ type DB interface {
 // ErrNotFound means that no row matches.
 var ErrNotFound = errors.New("not found")
 
-// List returns the rows of a statement, never nil. If T is a struct, columns are assigned by field name; otherwise the
-// statement must have one column. doing begins the error text, here and below.
+// List returns the rows of a statement. It never returns nil. If T is a struct, columns are assigned by field name;
+// otherwise the statement must have one column. In this and the following functions, doing is the start of the error
+// text, for example "read the jobs".
 func List[T any](ctx context.Context, db Querier, doing, sql string, args ...any) ([]T, error) {
 	return Rows(ctx, db, doing, rowTo[T], sql, args...)
 }
 
-// Rows is [List] with a function to that reads each row.
+// Rows is like [List], but calls to for each row.
 func Rows[T any](ctx context.Context, db Querier, doing string, to pgx.RowToFunc[T], sql string,
 	args ...any) ([]T, error) {
 	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
@@ -67,7 +68,7 @@ func rowTo[T any](row pgx.CollectableRow) (T, error) {
 	return pgx.RowTo[T](row)
 }
 
-// Map returns the rows of a statement with two columns: it maps the first to the second.
+// Map returns the rows of a statement with two columns as a map from the first column to the second.
 func Map[K comparable, V any](ctx context.Context, db Querier, doing, sql string, args ...any) (map[K]V, error) {
 	rows, _ := db.Query(ctx, sql, args...) // ForEachRow returns its error
 	values, key, value := map[K]V{}, *new(K), *new(V)
@@ -95,20 +96,20 @@ func Changes(ctx context.Context, db Execer, doing, sql string, args ...any) (bo
 	return tag.RowsAffected() > 0, nil
 }
 
-// Bounded is a pool with a deadline for each statement.
+// Bounded is a pool that sets a deadline for each statement.
 type Bounded struct {
 	*pgxpool.Pool
 	Within time.Duration
 }
 
-// Exec is the pool's Exec with the deadline.
+// Exec calls Exec of the pool with the deadline.
 func (b Bounded) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.Within)
 	defer cancel()
 	return b.Pool.Exec(ctx, sql, args...)
 }
 
-// Query is the pool's Query with a deadline until its rows are closed.
+// Query calls Query of the pool. The deadline lasts until the rows are closed.
 func (b Bounded) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.Within)
 	rows, err := b.Pool.Query(ctx, sql, args...)

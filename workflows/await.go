@@ -10,7 +10,8 @@ import (
 	"github.com/pawlhq/pawl/activities"
 )
 
-// listen registers the update handlers. It runs first, so that a decision that a reset re-applies finds its handler.
+// listen registers the update handlers. The run calls it first, because a reset re-applies earlier decisions at the
+// start of the new run.
 func (r *run) listen() error {
 	for _, action := range Decisions() {
 		handler := func(ctx workflow.Context, in DecisionInput) (DecisionResult, error) {
@@ -29,9 +30,9 @@ func (r *run) listen() error {
 }
 
 // validate rejects a decision that the run cannot execute. A rejected update adds no event to the history. A reset
-// re-applies the earlier decisions in the first task of the new run; take keeps them. A decision that arrives later
-// is new and must not be accepted before the run parks again. Retry, done and resend are not kept over a reset: their
-// outcomes are in the ledger, and a person has to review a later park again.
+// re-applies the earlier decisions in the first task of the new run, and validate accepts them there. It rejects any
+// later decision until the run parks again. It also rejects a re-applied retry, done or resend: their outcomes are in
+// the ledger, and a person has to review a later park again.
 func (r *run) validate(action string, in DecisionInput) error {
 	lasting := action != UpdateRetry && action != UpdateDone && action != UpdateResend
 	switch err := in.check(); {
@@ -45,7 +46,7 @@ func (r *run) validate(action string, in DecisionInput) error {
 	return r.f.checkAllowed(action, in)
 }
 
-// waitForPerson parks the run and accepts decisions until one of them is recorded in the audit trail.
+// waitForPerson parks the run and accepts decisions until take has found one of them in the audit trail.
 func (r *run) waitForPerson(status string, why reason) (decision, error) {
 	r.decided, r.recorded = nil, false
 	settled := workflow.GetSignalChannel(r.ctx, activities.SignalSettled)
@@ -66,7 +67,7 @@ func (r *run) waitForPerson(status string, why reason) (decision, error) {
 	}
 	r.parked = true
 	if found {
-		_, _ = r.take(r.ctx, d) // if it cannot be recorded, the run keeps waiting
+		_, _ = r.take(r.ctx, d) // after an error, the run continues to wait
 	}
 	if !r.recorded {
 		if err := r.mark(why.as(status)); err != nil {
@@ -86,16 +87,16 @@ func (r *run) waitForPerson(status string, why reason) (decision, error) {
 	return *r.decided, nil
 }
 
-// take looks up a decision in the audit trail and lets the run continue. After an error the run keeps waiting: the
-// audit trail does not contain the decision, or a person failed the activity by hand. A decision that a reset
-// re-applies before the run has parked is kept for the next park.
+// take looks up a decision in the audit trail, and the run then executes the decision. If the audit trail does not
+// contain the decision, take returns an error and the run continues to wait. If the run has not parked, a reset has
+// re-applied the decision, and take stores it in r.kept for the next park.
 func (r *run) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 	if !r.parked {
 		r.kept = append(r.kept, d)
 		return DecisionResult{Action: d.action}, nil
 	}
 	about, err := CheckDecision(r.f.waits().Effects, d.action, d.input)
-	if err != nil { // a kept decision that does not fit the run's present state
+	if err != nil { // the decision does not fit the present state of the run
 		return DecisionResult{}, err
 	}
 	r.decided = &d
@@ -120,8 +121,8 @@ func (r *run) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 	return result, nil
 }
 
-// recall returns a decision from before a reset that also applies to this park: one of the same effects was open, or
-// no effect was open and the reason is the same. Any other park needs a new decision.
+// recall returns a decision from before a reset that also applies to this park. It applies if one of the same effects
+// was open, or if no effect was open and the park had the same reason.
 func (r *run) recall(why reason) (decision, bool, error) {
 	open := keysOf(r.f.unsettled())
 	for i, d := range r.kept {

@@ -9,9 +9,9 @@ import (
 // compensate undoes the effects that are done, in reverse order. Each undo is an effect with a key of its own. An
 // undo that is refused or uncertain parks the run.
 //
-// Until the ledger contains the first undo, another run for the same fact may still execute an effect that this run
-// has not executed. So an interrupted run refreshes its undos and compensates the effects that are done by then. A
-// run that executes such an effect later finds the undos in the ledger and compensates it.
+// Until the ledger contains the first undo, another run for the same fact may still execute an effect that this run has
+// not executed. So an interrupted run first reads the ledger, and also compensates the effects that are done by then.
+// If the other run executes an effect later, it finds the undos in the ledger and compensates the effect itself.
 func (f *flow) compensate() error {
 	f.undoing, f.undone = true, true
 	left := slices.Clone(f.steps)
@@ -37,8 +37,8 @@ func (f *flow) compensate() error {
 	}
 }
 
-// undo compensates one step if it may have happened. A step that is already compensated is undone again if its undo
-// has a follow-up, because an earlier attempt of this run may have been cut off between the two.
+// undo compensates a step if its effect may have happened. If the step is already compensated and its undo has a
+// follow-up step, undo runs both again: an earlier attempt may have stopped between the two.
 func (f *flow) undo(s *step) error {
 	if s.undo == nil || s.skipped {
 		return nil
@@ -51,8 +51,8 @@ func (f *flow) undo(s *step) error {
 	return f.takeBack(undo)
 }
 
-// takeBack settles an undo and its follow-ups. If its activity was completed by hand with the state compensated, the
-// undo counts as settled.
+// takeBack runs an undo and its follow-up steps. If a person completed the activity of the undo by hand with the state
+// compensated, takeBack treats the undo as done.
 func (f *flow) takeBack(undo *step) error {
 	_, err := f.settle(undo)
 	return err

@@ -11,11 +11,11 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// Updates that a parked run accepts. Each takes a DecisionInput and returns a DecisionResult as soon as the run has
-// found the decision in the audit trail; the run then continues on its own. The ID of the update is the ID of the
-// request, so a repeated request is one decision.
+// These are the updates that a parked run accepts. The input of each is a DecisionInput. The update returns a
+// DecisionResult as soon as the run has found the decision in the audit trail, and the run then continues. The ID of
+// the update is the ID of the request, so a repeated request is one decision.
 const (
-	// UpdateRetry retries the open effects, except uncertain ones: see UpdateResend.
+	// UpdateRetry retries the open effects, except uncertain effects: see UpdateResend.
 	UpdateRetry = "retry"
 	// UpdateSkip continues without the open effects.
 	UpdateSkip = "skip"
@@ -25,7 +25,7 @@ const (
 	UpdateDone = "done"
 	// UpdateResend executes an uncertain effect again. It may then happen twice.
 	UpdateResend = "resend"
-	// UpdateApprove and UpdateReject answer a review: see [Reviews].
+	// UpdateApprove and UpdateReject close a review: see [Reviews].
 	UpdateApprove = "approve"
 	UpdateReject  = "reject"
 )
@@ -53,8 +53,8 @@ type DecisionInput struct {
 // DecisionResult is the answer to a decision.
 type DecisionResult struct {
 	Action string
-	// Effects are the keys of the effects that were open at the time of the decision. About are the ones that the
-	// decision concerns.
+	// Effects are the keys of the effects that were open at the time of the decision. About are the keys of the effects
+	// that the decision selects.
 	Effects []string
 	About   []string `json:",omitempty"`
 }
@@ -66,7 +66,7 @@ type decision struct {
 	input   DecisionInput
 }
 
-// Types of the errors that reject a decision.
+// These are the types of the application errors that reject a decision.
 const (
 	// ErrTypeNotParked: the run is not waiting for a decision.
 	ErrTypeNotParked = "NotParked"
@@ -74,8 +74,8 @@ const (
 	ErrTypeInvalidDecision = "InvalidDecision"
 )
 
-// MaxWho, MaxWhy and maxReference limit a decision, in bytes. The result of the run repeats them for each effect, and
-// Temporal fails a run with a result that is too large.
+// MaxWho, MaxWhy and maxReference are the maximum lengths of the texts in a decision, in bytes. The result of the run
+// contains these texts for each effect, and Temporal fails a run with a result that is too large.
 const (
 	MaxWho       = 200
 	MaxWhy       = 2000
@@ -150,8 +150,8 @@ func CheckDecision(open []activities.OpenEffect, action string, in DecisionInput
 	return about, nil
 }
 
-// effectDecisions lists the decisions about effects, with the effects that each can concern and the error if no open
-// effect qualifies.
+// effectDecisions holds the decisions about effects. For each decision, it defines the effects that the decision can
+// select, and the error if it can select none of the open effects.
 var effectDecisions = map[string]struct {
 	may  func(activities.OpenEffect) bool
 	none string
@@ -171,14 +171,14 @@ var effectDecisions = map[string]struct {
 	},
 }
 
-// holdable reports whether the audit trail can store s: Postgres rejects NUL. s is valid UTF-8, because it was
-// decoded from JSON.
+// holdable reports whether the audit trail can store s: s must not contain NUL, which Postgres rejects, and not be
+// longer than most bytes. s is valid UTF-8, because it was decoded from JSON.
 func holdable(s string, most int) bool {
 	return len(s) <= most && !strings.Contains(s, "\x00")
 }
 
-// follow applies a decision to the steps. It returns a reason if everything has to be compensated. Steps that the
-// decision does not concern stay as they are, and the run parks for them again.
+// follow applies a decision to the steps that it selects. It does not change the other steps, and the run parks for
+// them again. It returns a reason if the run must compensate all effects.
 func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
 	if d.action == UpdateCompensate || d.action == UpdateReject {
 		return fmt.Sprintf("%s decided to %s: %s", d.input.Who, d.action, d.input.Why), nil
@@ -227,13 +227,13 @@ func (f *flow) skip(d decision, steps []*step) error {
 	return nil
 }
 
-// markDone records that a person confirmed the steps as done. Nothing is sent. A step that another run has executed
-// in the meantime keeps the result of that run.
+// markDone records that a person confirmed the steps as done, and sends nothing. If another run has executed a step in
+// the meantime, the step gets the result of that run.
 func (f *flow) markDone(d decision, steps []*step) error {
 	for _, s := range steps {
 		call := f.call(s)
 		call.ByHand = &effect.ByHand{Who: d.input.Who, Why: d.input.Why, Reference: d.input.Reference}
-		// Decode into an empty result: fields of the old one would stay otherwise.
+		// Decode into an empty result. Otherwise the fields of the old result would remain.
 		s.decided, s.result = true, effect.Result{}
 		if err := f.execute(attempt{name: "done:" + s.key, work: s.work, call: call}, &s.result); err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// Words from outside are text in Temporal's Markdown. They make no link, no markup and no new line.
+// Text from outside is plain text in Temporal's Markdown. It creates no link, no markup and no new line.
 func TestProse_WhatComesFromOutside_IsText(t *testing.T) {
 	t.Parallel()
 	live := regexp.MustCompile("(?:^|[^\\\\])(?:\\\\\\\\)*[*\\[<|`\\n]")

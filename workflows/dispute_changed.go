@@ -8,9 +8,9 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// disputeSteps books the money that a dispute has moved, independent of its status. Settlement holds the movement on
-// the provider's balance. If the balance has another currency than the charge, the entry books the whole disputed
-// amount.
+// disputeSteps returns the steps that book the money that a dispute has moved, regardless of its status. The Settlement
+// of an entry is the movement on the provider's balance. If the balance has another currency than the charge, the
+// amount of the entry is the whole disputed amount.
 func disputeSteps(subject fact.Subject, d fold.Dispute) (steps []*step) {
 	before := bookedBefore(subject, d.Ref)
 	for _, m := range inTime(d.Movements) {
@@ -28,7 +28,7 @@ func disputeSteps(subject fact.Subject, d fold.Dispute) (steps []*step) {
 	return steps
 }
 
-// inTime sorts movements by time, because money is withdrawn before it is reinstated.
+// inTime sorts movements by time, so that a withdrawal precedes its reinstatement.
 func inTime(movements []fact.Movement) []fact.Movement {
 	return slices.SortedStableFunc(slices.Values(movements), func(a, b fact.Movement) int {
 		return a.OccurredAt.Compare(b.OccurredAt)

@@ -8,8 +8,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// actionRequired e-mails the customer to pay an invoice, once per failed attempt. Attempt 0 means that the due date
-// has passed.
+// actionRequired returns the step that e-mails the customer to pay an invoice, once per failed attempt. Attempt 0 means
+// that the due date has passed.
 func actionRequired(subject fact.Subject, i fold.Invoice) *step {
 	attempt := i.NewestFailure()
 	letter := invoiceLetter("action-required", subject, i)
@@ -22,8 +22,8 @@ func actionRequired(subject fact.Subject, i fold.Invoice) *step {
 	return actionNotice.step(object(subject, i.ID)+":"+strconv.Itoa(attempt), letter)
 }
 
-// reminder e-mails a reminder to pay an invoice, once per step of the schedule. A newer reminder supersedes older
-// ones.
+// reminder returns the step that e-mails a reminder to pay an invoice, once per step of the schedule. A newer reminder
+// supersedes older reminders.
 func reminder(subject fact.Subject, d fold.Due) *step {
 	letter := invoiceLetter("dunning", subject, *d.Invoice)
 	letter.Amount, letter.OccurredAt = d.Invoice.Remaining, d.At

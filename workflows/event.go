@@ -13,7 +13,7 @@ import (
 // EventInput is the input of every flow. Histories contain it, so fields can be added but not removed.
 type EventInput struct {
 	event.Ref
-	// Due is set for a scheduled run. The event is then the cause of the actions.
+	// Due is set for a scheduled run. The event is then the event that caused the scheduled actions.
 	Due *DueInput `json:",omitempty"`
 	// Replay is set if a person started this run after an earlier run had ended.
 	Replay *ReplayInput `json:",omitempty"`
@@ -44,7 +44,7 @@ func (in EventInput) Flow() string {
 	return Route(in.Provider, in.Type)
 }
 
-// OnlyRelays reports whether the event is delivered to consumers without any other effect.
+// OnlyRelays reports whether the event is delivered to destinations without any other effect.
 func (in EventInput) OnlyRelays() bool { return in.Flow() == relayFlow }
 
 // maxID is the size of the workflow ID column in Temporal's SQL schema.
@@ -67,16 +67,16 @@ func (in EventInput) ID() string {
 
 // name identifies the event within its provider and mode: "evt_123", or "acct_9:evt_123".
 func (in EventInput) name() string {
-	// An event with a colon in its ID and without an account gets an empty account, so that the first part of its ID
-	// is not read as an account.
+	// If the event ID contains a colon and the event has no account, the name contains an empty account, so that no
+	// part of the event ID is read as an account.
 	if in.Account == "" && !strings.Contains(in.EventID, ":") {
 		return printable(in.EventID, "")
 	}
 	return printable(in.Account, ":") + ":" + printable(in.EventID, "")
 }
 
-// AnewID returns the workflow ID of an event that cannot use its plain ID, because the run with the plain ID belongs
-// to another receipt: the same event ID in the other mode, or a receipt that no longer exists.
+// AnewID returns the workflow ID of an event if the run with the result of ID belongs to another receipt: the event ID
+// exists in both modes, or the other receipt was deleted.
 func (in EventInput) AnewID() string { return bounded(in.ID() + ":" + in.ReceiptID) }
 
 // printable percent-encodes every byte of s that is not printable ASCII, is contained in escaped, or is a percent

@@ -28,7 +28,7 @@ func TestEventInput_ID(t *testing.T) {
 	}
 }
 
-// What is due is told by its run's ID, from which a run that Temporal has forgotten is started again.
+// The scheduled actions are part of the run's ID, from which a run that Temporal no longer stores is started again.
 func TestDueOf(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 22, 0, 0, 10, 0, time.UTC)
@@ -51,8 +51,7 @@ func TestDueOf(t *testing.T) {
 	}
 }
 
-// Temporal takes printable ASCII of a bounded length, and an ID that two events share would let only
-// one of them run.
+// Temporal accepts printable ASCII of a bounded length, and if two events shared an ID, only one of them would run.
 func TestEventInput_ID_OneOfEach(t *testing.T) {
 	t.Parallel()
 	parts := []string{"", "a", "1", "a:1", "1:a", ":", "a:", ":1", "%3A", "a%3A1", "a:1:a", "ü", "%C3%BC", " ", "\n", strings.Repeat("ü", 100), strings.Repeat("ü", 99)}

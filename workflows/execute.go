@@ -15,11 +15,11 @@ import (
 const (
 	// defaultTimeout bounds an attempt that uses only pawl's own database.
 	defaultTimeout = 10 * time.Second
-	// grace is the time that an attempt may need beyond its own timeout: to get a place at its sink, to claim and to
-	// record.
+	// grace is the time that an attempt may need in addition to its timeout: to wait for a slot of its sink, to claim
+	// the effect, and to record the outcome.
 	grace = 7 * time.Second
-	// patience separates short waits from long ones. The escalation to a regular activity covers a shorter wait. A
-	// longer wait, from the retry schedule of the sink or from Retry-After, is a timer.
+	// patience is the longest delay before a retry for which the run sets no timer. For a shorter delay, the run starts
+	// the regular activity at once.
 	patience = time.Second
 )
 
@@ -33,12 +33,12 @@ func (a attempt) begin(ctx workflow.Context, start starter) workflow.Future {
 	return start(ctx, a.activity, a.input)
 }
 
-// execute runs the activity as a local activity first and escalates to a regular activity that is retried until it
-// succeeds. A local activity costs the server nothing. A regular one is visible, and can be paused and reset. execute
-// returns only errors that a retry cannot fix: cancellation, or a fault in pawl's code.
+// execute first runs the activity as a local activity, which costs the server nothing. If that fails, it runs a regular
+// activity, which Temporal retries until it succeeds, and which the Temporal UI shows. execute returns only errors that
+// a retry cannot fix: a cancellation, or a fault in pawl's code.
 func (r *run) execute(a attempt, result any) error { return r.executeIn(r.ctx, a, result) }
 
-// executeIn is execute for another coroutine.
+// executeIn is execute with the context of another coroutine.
 func (r *run) executeIn(ctx workflow.Context, a attempt, result any) error {
 	defer func() { r.resetBegins = false }()
 	err := r.try(ctx, a).Get(ctx, result)
@@ -74,10 +74,10 @@ func (r *run) escalate(ctx workflow.Context, a attempt, err error, result any) e
 func (r *run) insist(ctx workflow.Context, a attempt, result any) error {
 	regular := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID: a.name, Summary: a.name, StartToCloseTimeout: a.bound(),
-		// If the run is cancelled during an attempt, wait for its outcome. An activity that waits for its next
-		// attempt ends.
+		// If the run is cancelled during an attempt, wait for the outcome of the attempt. Between two attempts, the
+		// activity ends.
 		WaitForCancellation: true,
-		// No limit here: the ledger counts attempts and retry time, and ends the effect.
+		// Temporal sets no limit, because the ledger counts the attempts and the retry time.
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
 			MaximumInterval: time.Minute},
 	})
@@ -108,7 +108,7 @@ func (r *run) attemptAll(steps []*step) error {
 	for _, s := range open {
 		a := r.f.attempt(s)
 		s.begun = true
-		s.result = effect.Result{} // results are decoded into it: old fields would stay
+		s.result = effect.Result{} // otherwise old fields would remain after decoding
 		if a.regularOnly {
 			more.begin(s, func(ctx workflow.Context) error { return r.insist(ctx, a, &s.result) })
 			continue
@@ -139,8 +139,8 @@ func (r *run) attemptAll(steps []*step) error {
 	return nil
 }
 
-// untilCancelled returns a context that ends with a cancellation of the run, and a function to call when the attempts
-// have ended.
+// untilCancelled returns a context that is cancelled with the run. The caller must call over when the attempts have
+// ended.
 func (r *run) untilCancelled() (attempts workflow.Context, over func()) {
 	if r.f.cancelSeen || r.f.undoing {
 		return r.ctx, func() {}

@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// planOf is the plan of a flow, by its name.
+// planOf returns the plan function of a flow by its name.
 func planOf(flow string) func(fold.Change, activities.Planning) plan {
 	for _, f := range Flows() {
 		if f.Name == flow {
@@ -21,7 +21,8 @@ func planOf(flow string) func(fold.Change, activities.Planning) plan {
 	return nil
 }
 
-// PlannedKeys are the keys of what a flow plans for a change, with those of its undos: "key <- undo".
+// PlannedKeys returns the keys of the effects that a flow plans for a change, with the keys of their undos: "key <-
+// undo".
 func PlannedKeys(flow string, c fold.Change, p activities.Planning) (keys []string) {
 	made := planOf(flow)(c, p).with(c, flow)
 	for _, s := range slices.Concat(made.steps, made.letters) {
@@ -34,7 +35,7 @@ func PlannedKeys(flow string, c fold.Change, p activities.Planning) (keys []stri
 	return keys
 }
 
-// PlannedReview is the object of the review that a flow asks for, and the code of its reason; "" for none.
+// PlannedReview returns the object of the review that a flow opens and the code of its reason, or "".
 func PlannedReview(flow string, c fold.Change) string {
 	r := planOf(flow)(c, activities.Planning{}).with(c, flow).review
 	if r == nil {
@@ -43,8 +44,8 @@ func PlannedReview(flow string, c fold.Change) string {
 	return r.object + " " + r.reason.code
 }
 
-// Toy is a flow for tests of the engine: whatever was applied, the same effects follow. It asks for a review where the
-// planning books zeroes.
+// Toy is a flow for tests of the engine: it has the same effects for every change. It opens a review if the planning
+// books entries of amount 0.
 func Toy(ctx workflow.Context, in EventInput) (EventResult, error) {
 	return Flow{Name: "Toy", plan: planToy}.Run(ctx, in)
 }

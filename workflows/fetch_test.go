@@ -20,8 +20,8 @@ func done(t *testing.T, value any) answer {
 	return answer{result: effect.Result{State: effect.Done, Value: data}}
 }
 
-// Two payments of an invoice are fetched and applied one after the other. Each can be the one that reveals the invoice of
-// a refund: the refund is booked in either order.
+// Two payments of an invoice are fetched and applied one after the other. Either can be the payment that connects a
+// refund to the invoice: the refund is booked in both orders.
 func TestFlow_TwoPaymentsFetched_RefundOfEither_Booked(t *testing.T) {
 	for _, order := range [][]string{{"pi_1", "pi_2"}, {"pi_2", "pi_1"}} {
 		t.Run(order[0], func(t *testing.T) {

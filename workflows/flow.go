@@ -8,7 +8,8 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// Receipt statuses that a run sets: the first three as its outcome, the others while it is parked.
+// These are the receipt statuses that a run sets. The first three are outcomes, and the others mean that the run is
+// parked.
 const (
 	processed   = "processed"
 	compensated = "compensated"
@@ -17,7 +18,7 @@ const (
 	dead        = "dead"
 )
 
-// EventResult is what every flow returns.
+// EventResult is the result of every flow.
 type EventResult struct {
 	Outcome string
 	Reason  string `json:",omitempty"`
@@ -33,8 +34,8 @@ type EffectResult struct {
 	Reason string `json:",omitempty"`
 }
 
-// flow runs the effects of one event, parks if a person must decide, and compensates its effects if one of them is
-// refused. It decides; its engine executes.
+// flow decides which effects of one event run, when the run parks, and when it compensates the effects. Its engine
+// executes these decisions.
 type flow struct {
 	engine
 	in   EventInput
@@ -46,38 +47,40 @@ type flow struct {
 	settings map[string]activities.SinkSettings
 	// cancelCompensates makes a cancellation compensate the effects that are done.
 	cancelCompensates bool
-	// withholds is set if the event occurred before effects began: its effects are recorded and not executed.
+	// withholds is set if the event occurred before effects began. The effects of such an event are recorded but not
+	// executed.
 	withholds bool
-	// irreversible is set for a flow with effects that cannot be compensated. undoing is set during compensation, and
-	// undone from its start on.
+	// irreversible is set for a flow with effects that cannot be compensated. undoing is set during a compensation.
+	// undone is set when a compensation starts, and stays set.
 	irreversible, undoing, undone bool
 
-	// steps holds every step that was begun, in order; compensation runs through it backwards. settling holds the
-	// steps that are being settled; decisions concern them.
+	// steps holds every step that the run has started, in order. A compensation processes them in reverse order.
+	// settling holds the steps that settle is running; decisions select among them.
 	steps, settling []*step
-	// left is the reason why the run only delivers the event. It is nil for any other run.
+	// left is the reason why the run only relays the event. It is nil for any other run.
 	left *activities.Left
 	// takes lists the decisions that the parked run accepts.
 	takes []string
 
-	// interrupted is set once the run has been parked: its steps may be outdated, so it refreshes them from the
-	// ledger before it decides anything. A run made by a reset is not interrupted. Its history continues without the
-	// parked time, and it refreshes its steps like any other run before it parks.
+	// interrupted is set once the run has been parked. Its steps may then be outdated, so it reads them from the ledger
+	// before it decides anything. It is not set in a run that a reset created: such a run reads the ledger before it
+	// parks, like any other run.
 	interrupted bool
-	// held is set once the run has waited for a sink that was down or paused.
+	// held is set once the run has waited for a sink because the sink was down or paused.
 	held bool
-	// cancelSeen is set if the run has parked because it was cancelled. The decision of a person then takes
-	// precedence.
+	// cancelSeen is set after the run has parked because of a cancellation. A later decision of a person then overrides
+	// the cancellation.
 	cancelSeen bool
-	// settledInVain is set if another run ended the last park but the ledger had no news for this run.
+	// settledInVain is set if another run ended the last park, but the ledger contained no change for the steps of this
+	// run.
 	settledInVain bool
 }
 
-// settle runs the steps in parallel until each is settled, and parks whenever a person must decide. It returns
-// whyUndo if everything has to be compensated instead.
+// settle runs the steps in parallel until each is settled, and parks the run when a person must decide. It returns
+// whyUndo, the reason, if the run must compensate all effects instead.
 //
-// A run never decides on outdated state: if it was interrupted or is about to park, it first refreshes its steps from
-// the ledger. Another run for the same fact may have executed or compensated an effect in the meantime.
+// If the run was interrupted or is about to park, settle first reads its steps from the ledger, because another run for
+// the same fact may have executed or compensated an effect.
 func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 	if len(steps) == 0 {
 		return "", nil
@@ -117,13 +120,14 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 			return "", err
 		}
 		whyUndo, err = f.refresh()
-		if f.undoing && d.action == "" { // refresh skips undos, and other runs have settled them
+		if f.undoing && d.action == "" { // other runs have settled the undos, which refresh does not read
 			_, err = f.refreshSteps(steps)
 		}
 		if err != nil || whyUndo != "" {
 			return whyUndo, err
 		}
-		// A park that ended without a decision and without progress must not end by itself again, in an endless loop.
+		// If a park ended without a decision and without progress, the next park must wait for a decision, to prevent
+		// an endless loop.
 		f.settledInVain = d.action == "" && len(f.open(steps)) == len(open)
 		if whyUndo, err := f.follow(d, steps); err != nil || whyUndo != "" {
 			return whyUndo, err
@@ -131,9 +135,9 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 	}
 }
 
-// refresh updates the steps from the ledger. Another run for the same fact may have executed an effect, which is then
-// not repeated, or compensated an effect that this run saw as done. In the second case refresh returns the reason to
-// compensate the other effects as well.
+// refresh updates the steps from the ledger. If another run for the same fact has executed an effect, this run does not
+// repeat the effect. If another run has compensated an effect, refresh returns a reason, and this run compensates its
+// other effects as well.
 func (f *flow) refresh() (whyUndo string, err error) {
 	if f.undoing {
 		return "", nil
@@ -164,7 +168,7 @@ func (f *flow) refreshSteps(steps []*step) (whyUndo string, err error) {
 	return undoneBefore(steps), nil
 }
 
-// runNext settles the follow-up steps, which depend on the results of steps. Each step has at most one.
+// runNext runs the follow-up steps of steps. Each step has at most one follow-up step.
 func (f *flow) runNext(steps []*step) (whyUndo string, err error) {
 	var next []*step
 	for _, s := range steps {
@@ -187,8 +191,8 @@ func (f *flow) runNext(steps []*step) (whyUndo string, err error) {
 	return f.settle(next...)
 }
 
-// tryAgain makes a replay retry each step once that had failed before the replay began, because the request of the
-// person counts as a retry. Uncertain steps stay uncertain.
+// tryAgain makes a replay retry each step that had failed before the replay, once: the person who requested the replay
+// also requested these retries. It does not retry uncertain steps.
 func (f *flow) tryAgain(steps []*step) (some bool) {
 	if f.in.Replay == nil || f.in.Replay.Request == "" {
 		return false
@@ -206,7 +210,8 @@ func (f *flow) tryAgain(steps []*step) (some bool) {
 	return some
 }
 
-// wakeWaiting wakes runs of other events that are parked for the effects that a decision has settled here.
+// wakeWaiting signals the parked runs of other events that wait for the effects that a decision has settled in this
+// run.
 func (f *flow) wakeWaiting(steps []*step) error {
 	in := activities.WakeWaitingInput{Ref: f.in.Ref}
 	for _, s := range steps {
@@ -221,7 +226,7 @@ func (f *flow) wakeWaiting(steps []*step) error {
 	return f.execute(attempt{name: "wake", activity: runs.WakeWaiting, input: in}, nil)
 }
 
-// open returns the unsettled steps, except the ones that wait for other steps of the run.
+// open returns the unsettled steps, except the steps that wait for other steps of the run.
 func (f *flow) open(steps []*step) []*step { return slices.DeleteFunc(unsettled(steps), f.keptBack) }
 
 // toTry returns the steps to attempt now.
@@ -229,7 +234,8 @@ func (f *flow) toTry(steps []*step) []*step {
 	return slices.DeleteFunc(f.open(steps), func(s *step) bool { return s.held })
 }
 
-// someUntried reports whether a step was never attempted. It waited for another effect, which may be settled by now.
+// someUntried reports whether a step was never attempted. Such a step waited for another effect, which may be settled
+// now.
 func someUntried(steps []*step) bool {
 	return slices.ContainsFunc(steps, func(s *step) bool { return s.result.State == "" })
 }
@@ -267,7 +273,7 @@ func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 	return result, nil
 }
 
-// unsettled returns the steps that a decision can concern.
+// unsettled returns the steps that a decision can select.
 func (f *flow) unsettled() []*step { return f.open(f.settling) }
 
 func unsettled(steps []*step) []*step {
@@ -288,7 +294,7 @@ func keysOf(steps []*step) []string {
 	return keys
 }
 
-// refusal returns a reason to compensate everything if a step with refusalUndoesAll was refused.
+// refusal returns a reason to compensate all effects if a step with refusalUndoesAll was refused, or "".
 func refusal(steps []*step) string {
 	for _, s := range unsettled(steps) {
 		if s.refusalUndoesAll && s.result.State == effect.Refused {
@@ -298,8 +304,8 @@ func refusal(steps []*step) string {
 	return ""
 }
 
-// undoneBefore returns a reason to end as compensated if the effects were compensated earlier: a reset, or another
-// event for the same fact, must have the same outcome.
+// undoneBefore returns a reason to end as compensated if the effects were compensated earlier, or "". The earlier run
+// may be the run before a reset, or the run of another event for the same fact.
 func undoneBefore(steps []*step) string {
 	for _, s := range steps {
 		if s.result.State == effect.Compensated {

@@ -1,6 +1,7 @@
 package workflows
 
-// Ignored is a group of event types without a flow, and the reason. A source that relays still delivers them.
+// Ignored is a group of event types without a flow, and the reason why they have none. pawl still relays events of
+// these types.
 type Ignored struct {
 	Types []string
 	Why   string

@@ -5,8 +5,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// planInvoiceClosed plans an invoice that was voided or marked uncollectible: reminders stop, and paid parts are
-// booked. The rest is not written off, because entries record cash.
+// planInvoiceClosed plans an invoice that was voided or marked uncollectible. Reminders end, and partial payments are
+// booked. The unpaid amount is not booked, because entries record only cash.
 func planInvoiceClosed(c fold.Change, _ activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c)}
 	if i := c.After.Invoice; i != nil && i.Closed() {

@@ -9,7 +9,8 @@ import (
 // planInvoicePaid plans a paid invoice: access and workspace follow the paid plan, the payment is booked, a receipt
 // is e-mailed, and some plans open an onboarding task.
 //
-// If provisioning is refused for good, the grant is withheld, the entry reversed, and the run ends as compensated.
+// If the workspace permanently refuses the plan, the run withholds the grant, reverses the entry, and ends as
+// compensated.
 func planInvoicePaid(c fold.Change, p activities.Planning) plan {
 	invoice := c.After.Invoice
 	if invoice == nil || invoice.Status != "paid" {

@@ -15,15 +15,15 @@ type JobInput struct{ ID string }
 // WorkflowID returns the workflow ID of the job.
 func (in JobInput) WorkflowID() string { return bounded("job:" + printable(in.ID, "")) }
 
-// Activities of a job, and the signal that the job was paused, resumed or cancelled. Package operator implements the
-// activities.
+// These are the names of a job's activities, which package operator implements, and of the signal that the job was
+// paused, resumed or cancelled.
 const (
 	ActivityWorkOnJob = "WorkOnJob"
 	ActivityStopJob   = "StopJob"
 	SignalJobChanged  = "changed"
 )
 
-// States of a job; see schema/job.
+// These are the states of a job; see schema/job.
 const (
 	jobRunning = "running"
 	jobPaused  = "paused"
@@ -43,13 +43,13 @@ func (p JobProgress) String() string {
 		cmp.Or(p.Note, p.State), p.Items, p.Done, p.Refused, p.Failed, p.Items-p.Done-p.Refused-p.Failed)
 }
 
-// stretchesOfARun is the number of activities before the run continues as new. Each activity adds six events, and
-// Temporal suggests a new run at 4,096 events.
+// stretchesOfARun is the number of activities after which the run continues as new. Each activity adds six events to
+// the history, and Temporal recommends a new run at 4,096 events.
 const stretchesOfARun = 500
 
-// Job runs a bulk job. Each activity processes items at the job's rate and ends after a while. Postgres stores the
-// progress and the outcome of each item; the run only keeps the job going. While the job is paused, the run waits for
-// a signal. Cancelling the run cancels the job.
+// Job runs a bulk job. Each activity processes items at the rate of the job and ends after a while. Postgres stores the
+// outcome of each item; the run only starts the next activity. While the job is paused, the run waits for a signal.
+// Cancelling the run cancels the job.
 func Job(ctx workflow.Context, in JobInput) (JobProgress, error) {
 	changed := workflow.GetSignalChannel(ctx, SignalJobChanged)
 	working := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
@@ -81,7 +81,7 @@ func Job(ctx workflow.Context, in JobInput) (JobProgress, error) {
 	return JobProgress{}, workflow.NewContinueAsNewError(ctx, Job, in)
 }
 
-// drain discards waiting signals, because the next activity reads the state that they announce.
+// drain discards the received signals. The next activity reads the state of the job from the database.
 func drain(c workflow.ReceiveChannel) {
 	for c.ReceiveAsync(nil) {
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// Outlined lists the known effects of an event's run: the executed ones and the ones that still wait. It assumes that
+// Outlined returns the known effects of an event's run: the executed effects and the pending effects. It assumes that
 // no effect is refused and that the run does not park.
 func Outlined(ctx context.Context, outlook Outlook, in EventInput) (Previewed, error) {
 	o := outline{newPreview(ctx, outlook, Asked{In: in})}

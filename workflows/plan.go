@@ -16,13 +16,13 @@ func object(s fact.Subject, id string) string { return s.Scope() + ":" + id }
 
 func invoiceObject(c fold.Change, id string) string { return object(c.Subject, id) }
 
-// workspaceSteps brings the workspace of the account to its target, and the workspaces of other accounts that have
-// changed.
+// workspaceSteps returns the steps that bring the workspace of the account to its target. It includes the workspaces of
+// other accounts if the change affects their targets.
 func workspaceSteps(c fold.Change) []*step {
 	var steps []*step
 	if s := workspaceOf(c.Subject, c.After.Access); s != nil {
-		// A customer must not pay for a refused purchase, so a refusal compensates everything. This does not hold for
-		// a refused suspension, or for an event without a grant to withhold, such as a customer's link: those park.
+		// A customer must not pay for a refused purchase, so a refusal compensates all effects. If the sink refuses a
+		// suspension, or if the event grants nothing (for example, it links a customer), the run parks instead.
 		s.refusalUndoesAll = c.After.Access.Target.State == fold.WorkspaceActive &&
 			activities.WithholdingOf(c).Object != ""
 		steps = append(steps, s)
@@ -47,8 +47,8 @@ func workspaceOf(subject fact.Subject, access fold.Access) *step {
 		if done.State != effect.Skipped || !done.Unanswered {
 			return nil
 		}
-		// A newer target has superseded this one, and an attempt with this target got no response: it may still
-		// arrive, after the newer one. Send the newest target again.
+		// A newer target has superseded this target, but an attempt with this target got no response. The workspace may
+		// still apply it after the newer target, so send the newest target again.
 		return alignWorkspace.step(of, activities.WorkspaceRef{Mode: subject.Mode, Account: access.Account})
 	}
 	return s
@@ -59,9 +59,9 @@ func planWorkspace(c fold.Change, _ activities.Planning) plan {
 	return plan{steps: workspaceSteps(c)}
 }
 
-// planRecord plans events that are only stored. A few of them have effects: one may be the first to name the account,
-// or the only one to report that an invoice was paid or that the payment of a checkout session was captured. It then
-// has the plan of the event that usually reports this.
+// planRecord plans events that usually have no effects. Such an event may be the first to report the account, the
+// payment of an invoice, or the capture of a checkout session's payment. It then gets the plan of the event that
+// usually reports this.
 func planRecord(c fold.Change, planning activities.Planning) plan {
 	switch now, before := c.After.Invoice, c.Before.Invoice; {
 	case sold(c.After.Checkout) && !sold(c.Before.Checkout):

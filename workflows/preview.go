@@ -32,8 +32,8 @@ type Asked struct {
 	Letters bool
 }
 
-// Outlook gives a preview the answers that activities would give a run. It changes nothing. *activities.Outlook
-// implements it.
+// Outlook returns to a preview the results that activities would return to a run, without changing anything.
+// *activities.Outlook implements it.
 type Outlook interface {
 	LoadFacts(context.Context, activities.LoadFactsInput) (activities.LoadFactsResult, error)
 	LoadRelay(context.Context, activities.LoadRelayInput) (activities.LoadRelayResult, error)
@@ -60,18 +60,18 @@ type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return e.Reason }
 
-// Preview forecasts a run: a parked run after a decision, or a new run. The flow itself executes here, on an engine
-// that reads the ledger instead of running activities. It therefore plans, settles, parks and compensates exactly as
+// Preview forecasts a run: a parked run after a decision, or a new run. It executes the code of the flow with an engine
+// that reads the ledger instead of running activities. The preview therefore plans, parks and compensates exactly as
 // the run would.
 //
-// Preview assumes that every sink responds. An effect of a sink that is down or paused is reported as waiting. The
-// error is a [*RefusedError] if the run would not accept the decision.
+// Preview assumes that every sink responds. If a sink is down or paused, the preview reports its effects as waiting.
+// The error is a [*RefusedError] if the run would not accept the decision.
 func Preview(ctx context.Context, outlook Outlook, asked Asked) (Previewed, error) {
 	p := newPreview(ctx, outlook, asked)
 	return p.of(p)
 }
 
-// Fold returns the change that a fact would make. Later previews with the same outlook include the fact.
+// Fold returns the change that a fact would cause. Later previews with the same outlook include the fact.
 func Fold(ctx context.Context, outlook Outlook, added fact.Fact) (change fold.Change, err error) {
 	folded, err := outlook.ForecastFacts(ctx,
 		activities.EffectInput[activities.Facts]{For: activities.Facts{Facts: []fact.Fact{added}}})
@@ -88,11 +88,12 @@ type preview struct {
 	// context is a field because the methods of engine have no context parameter.
 	context context.Context
 	outlook Outlook
-	// parked is set until the preview has reached the present park. Until then, the outcomes come from the ledger.
+	// parked is set until the preview has reached the present park of the run. Until then, the preview reads the
+	// outcomes of effects from the ledger.
 	parked bool
 
-	// before holds the states of effects as read, and states their states after the previewed steps. Effects that
-	// were never begun are in neither. known contains the keys of all effects that were read.
+	// before holds the states of effects as read from the ledger, and states holds their states after the previewed
+	// steps. Neither contains effects that were never begun. known contains the keys of all effects that were read.
 	states, before map[string]effect.Standing
 	known          map[string]bool
 	seen           []*step
@@ -111,10 +112,10 @@ func newPreview(ctx context.Context, outlook Outlook, asked Asked) *preview {
 	}
 }
 
-// errParks ends a preview at the point where the run waits for a person.
+// errParks ends a preview when the run would wait for a person.
 var errParks = errors.New("the run parks")
 
-// of runs the flow on an engine (the preview itself, or a type that embeds it) and returns the result.
+// The method of runs the flow on engine e, which is p or a type that embeds p, and returns the result.
 func (p *preview) of(e engine) (Previewed, error) {
 	if err := p.rejectIfSettled(); err != nil {
 		return Previewed{}, err
@@ -162,7 +163,7 @@ func (p *preview) pause(time.Duration) bool { return false }
 func (p *preview) cancelled() bool          { return false }
 func (p *preview) details(string)           {}
 
-// execute answers the activities of a run, except the effects.
+// execute returns the results of the activities that are not effects.
 func (p *preview) execute(a attempt, result any) (err error) {
 	switch in := a.input.(type) {
 	case activities.LoadFactsInput:
@@ -201,8 +202,8 @@ func (p *preview) execute(a attempt, result any) (err error) {
 	return fmt.Errorf("preview of %s: no forecast for activity %q", p.In.EventID, a.name)
 }
 
-// loaded restores the reason of a park at load, even if its cause is fixed by now. A run that got further had no such
-// reason.
+// loaded restores the reason of a run that parked while loading the event, even if the cause is fixed now. For any
+// other run, it clears the reason.
 func (p *preview) loaded(code, why *string) {
 	switch {
 	case !p.parked:
@@ -260,11 +261,11 @@ func (p *preview) attempt(s *step) error {
 	s.begun = true
 	switch {
 	case state.UnderWay():
-		// Another run executes it, and this run waits for that.
+		// Another run executes the effect, and this run waits for the outcome.
 		s.result = effect.Result{State: effect.AlreadyDone, By: state.EventID}
 		return nil
 	case p.parked && p.reached(func(o activities.Step) bool { return o.Key == s.key && o.Skipped }):
-		// The decision to skip has no follow-up steps.
+		// A skipped step has no follow-up step.
 		s.skipped, s.result = true, effect.Result{State: effect.Skipped, Reason: state.Error}
 		return nil
 	case known && !state.Claimable(s.round):
@@ -289,7 +290,7 @@ func (p *preview) attempt(s *step) error {
 
 func (p *preview) forecast(s *step) (activities.Forecast, error) {
 	c := p.f.call(s)
-	c.After = slices.DeleteFunc(slices.Clone(c.After), func(key string) bool { // settled earlier in this run
+	c.After = slices.DeleteFunc(slices.Clone(c.After), func(key string) bool { // the preview has settled it
 		return p.states[key].Settled()
 	})
 	forecast, err := s.work.forecast(p.context, p.outlook, c)
@@ -341,7 +342,7 @@ func (p *preview) waitForPerson(status string, why reason) (decision, error) {
 	return decision{request: "preview", action: p.Action, input: p.Decision}, nil
 }
 
-// reached reports whether the parked run has begun such a step.
+// reached reports whether the parked run has begun a step for which the function returns true.
 func (p *preview) reached(step func(activities.Step) bool) bool {
 	return slices.ContainsFunc(p.Waits.Steps, step)
 }

@@ -16,7 +16,8 @@ const (
 // LostFlow is the workflow type for events that Stripe sends in place of an event that it could not generate.
 const LostFlow = "EventLost"
 
-// planLost is the plan for the object of a lost event. It is the plan of a reconciliation, and of money that moved.
+// planLost plans the object of an event that Stripe could not generate. It combines the plan of a reconciliation with
+// the plan for money that moved.
 func planLost(c fold.Change, p activities.Planning) plan {
 	a := c.After
 	if len(a.Refunds)+len(a.Disputes)+len(a.Credits)+len(a.Warnings) > 0 {
@@ -25,8 +26,8 @@ func planLost(c fold.Change, p activities.Planning) plan {
 	return planReconciled(c, p)
 }
 
-// reconciledFlows maps the type of a receipt with a fetched object to its flow. Money that has moved has the flow of
-// its events, which sends no e-mail and cannot be compensated.
+// reconciledFlows maps the type of a receipt with a fetched object to its flow. Refunds, disputes and credit notes have
+// the same flow as their events, because that flow sends no e-mail.
 var reconciledFlows = map[string]string{
 	ReconciledType: ReconciledFlow, ReconciledType + ".charge": "RefundChanged",
 	ReconciledType + ".refund":  "RefundChanged",
@@ -35,10 +36,10 @@ var reconciledFlows = map[string]string{
 }
 
 // planReconciled plans a fetched object that differs from pawl's rows. It executes the effects of the missing events
-// under their keys, so an event that arrives later finds them done.
+// with the same keys, so that an event that arrives later does not repeat them.
 //
-// It sends no e-mail, because the news may be old for the customer. Reminders of an open invoice are scheduled
-// actions and are still sent.
+// It sends no e-mail, because the change may have happened long ago. Reminders of an open invoice are scheduled
+// actions, so they are still sent.
 func planReconciled(c fold.Change, p activities.Planning) plan {
 	made := planReconciledObject(c, p)
 	made.steps = slices.DeleteFunc(made.steps, func(s *step) bool { return s.sink == SinkMail })

@@ -8,8 +8,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// refundSteps books a successful refund. A refund that failed after its success has both entries, in any order of
-// events. A refund that is contained in the sum of its charge is already booked.
+// refundSteps returns the steps that book a successful refund. If the refund failed after its success, they book both,
+// regardless of the order of events. A refund that is part of a sum reported by its charge is already booked.
 func refundSteps(subject fact.Subject, r fold.Refund) (steps []*step) {
 	entry := bookedFor(subject, activities.RefundEntry, r.ID, r.Ref)
 	entry.Amount, entry.Tax, entry.Currency, entry.OccurredAt = r.Amount, r.Tax, r.Currency, r.SucceededAt

@@ -9,11 +9,12 @@ import (
 // run is the engine of a flow that runs on Temporal.
 type run struct {
 	f *flow
-	// ctx is not cancelled with the run, because a cancelled run parks. cancellable is the run's own context.
+	// ctx is not cancelled when the run is cancelled, because a cancelled run parks. cancellable is the context of the
+	// run itself.
 	ctx, cancellable workflow.Context
 
 	// parked is set while the run accepts decisions. decided is the decision of the current park, or nil. recorded is
-	// set once the audit trail contains it, so that the run may continue.
+	// set once the run has found the decision in the audit trail.
 	parked   bool
 	decided  *decision
 	recorded bool
@@ -22,18 +23,19 @@ type run struct {
 	// marked is the current PawlStatus, or "".
 	marked string
 
-	// calls counts the signals to try again. listening is set once the run receives them.
+	// calls counts the received signals to try again. listening is set once the run counts them.
 	calls     int
 	listening bool
 
-	// resetBegins is set if a workflow reset made this run and its first activity has not ended. Decisions in the
-	// first task are the ones that the reset re-applies; firstTask, the history length at that time, identifies the
-	// task. kept holds them until the run parks again.
+	// resetBegins is set if a reset created this run and its first activity has not ended. firstTask is the history
+	// length in its first workflow task. Decisions in that task are re-applied by the reset, and kept holds them until
+	// the run parks again.
 	resetBegins bool
 	firstTask   int
 	kept        []decision
 
-	// task identifies the current workflow task by the history length at its start. taskBegun is its start; see asOf.
+	// task is the history length at the start of the current workflow task. taskBegun is the time of that start; see
+	// asOf.
 	task      int
 	taskBegun time.Time
 }
@@ -46,19 +48,20 @@ func newRun(ctx workflow.Context, name string, in EventInput) (*run, error) {
 	r.ctx, _ = workflow.NewDisconnectedContext(ctx)
 	if info.OriginalRunID != info.WorkflowExecution.RunID {
 		r.resetBegins, f.resetOf = true, info.OriginalRunID
-		f.begun = workflow.Now(ctx) // the start event, with its time, is a copy from the first run
+		f.begun = workflow.Now(ctx) // after a reset, the start event has the time of the first run
 	}
-	// asOf must run in each task before a local activity advances the workflow's clock. This coroutine does only
-	// that: its condition is never true, and is evaluated whenever the workflow continues.
+	// asOf must run at the start of each task, before a local activity advances the clock of the workflow. Temporal
+	// evaluates the condition of this coroutine whenever the workflow continues. The condition calls asOf and is never
+	// true.
 	workflow.GoNamed(r.ctx, "tasks", func(ctx workflow.Context) {
 		_ = workflow.Await(ctx, func() bool { r.asOf(); return false })
 	})
 	return r, r.listen()
 }
 
-// asOf returns the start of the current workflow task by Temporal's clock. The writes of a task carry it, so that an
-// older task cannot overwrite newer state: a suspended worker may resume a task that another worker has taken over,
-// or a run that was reset since.
+// asOf returns the start of the current workflow task by Temporal's clock. The writes of a task contain this time, so
+// that an older task cannot overwrite newer state. For example, a suspended worker may resume a task that another
+// worker has taken over.
 //
 // The history length is not sufficient, because a retried task has the same length. [workflow.Now] is not either: it
 // advances with each local activity by the worker's own clock, and in a suspended worker it may pass the start of the

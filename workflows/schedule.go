@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Names of schedules. A name that ends with a colon is followed by the name of the source.
+// These are the names of the schedules. If a name ends with a colon, the name of the source follows.
 const (
 	ScheduleReconcile = "reconcile"
 	ScheduleGaps      = "gaps:"
@@ -17,17 +17,17 @@ const (
 // ScheduleID returns the ID of a schedule for the workers of a task queue, e.g. "pawl:reconcile".
 func ScheduleID(queue, name string) string { return queue + ":" + name }
 
-// Activities of schedules. Package operator implements them.
+// These are the names of the activities of schedules. Package operator implements them.
 const (
 	ActivityReconcileDue    = "ReconcileDue"
 	ActivityFindGaps        = "FindGaps"
 	ActivityExamineEndpoint = "ExamineEndpoint"
 )
 
-// ReconcileInput sets the period in which every account is compared once with the provider's data.
+// ReconcileInput sets the period. Every account is compared with the provider's data once in this period.
 type ReconcileInput struct{ Every time.Duration }
 
-// GapsInput names a source and the period to search for missing events. File stores the missing events.
+// GapsInput names a source and the period to search for missing events. If File is set, the missing events are stored.
 type GapsInput struct {
 	Source string
 	Back   time.Duration
@@ -55,12 +55,12 @@ func FindGaps(ctx workflow.Context, in GapsInput) (ScheduledResult, error) {
 	return scheduled(ctx, ActivityFindGaps, in)
 }
 
-// WatchEndpoint compares a source's webhook endpoint with the provider's data about it.
+// WatchEndpoint checks the settings of a source's webhook endpoint at the provider.
 func WatchEndpoint(ctx workflow.Context, in EndpointInput) (ScheduledResult, error) {
 	return scheduled(ctx, ActivityExamineEndpoint, in)
 }
 
-// scheduledWithin bounds a run. The next run repeats the work.
+// scheduledWithin is the timeout of a run. After a timeout, the next run repeats the work.
 const scheduledWithin = 50 * time.Minute
 
 // scheduled executes the work of a schedule as one activity, which is safe to repeat.

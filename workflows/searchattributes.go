@@ -5,8 +5,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Search attributes that every run has from its start. They are Keywords and set once, because an upsert costs an
-// event and a visibility write.
+// Every run has these search attributes from its start. All of them are Keywords. They are not changed later, because
+// an upsert costs an event and a write to the visibility store.
 var (
 	PawlProvider = temporal.NewSearchAttributeKeyKeyword("PawlProvider")
 	PawlType     = temporal.NewSearchAttributeKeyKeyword("PawlType")
@@ -14,8 +14,8 @@ var (
 )
 
 // PawlStatus is set for parked runs: the receipt status and the reason code, e.g. "dead:effect_failed". One attribute
-// holds both, so that a filter finds one cause by its value and a whole status by its prefix. Other runs do not have
-// it and need no additional event.
+// holds both, so that a filter finds one cause by its value and a whole status by its prefix. Runs that never park do
+// not set it, and so need no additional event.
 var PawlStatus = temporal.NewSearchAttributeKeyKeyword("PawlStatus")
 
 // SearchAttributeKeys lists the search attributes of runs. All of them are Keywords and must be registered in the

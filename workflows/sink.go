@@ -7,10 +7,10 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// waitToTry waits as long as the step's result requests, or until a signal arrives, and then tries again. The step
-// waits because its sink is down, another effect must finish first, or the state that an e-mail reports has to
-// settle. The timer in the Temporal UI shows the reason. Waiting uses up no attempt. calls is the number of signals
-// before the last attempt: a signal since then may announce a state that the attempt has not seen.
+// waitToTry waits for the delay in the result of the step, or until a signal arrives, and then tries again. The step
+// waits because its sink is down, another effect must finish first, or the state that an e-mail reports may still
+// change. The timer in the Temporal UI shows the reason. Waiting does not count as an attempt. calls is the number of
+// signals before the last attempt; if more have arrived since then, waitToTry does not wait.
 func (r *run) waitToTry(ctx workflow.Context, s *step, calls int) error {
 	for s.result.State == effect.Waits {
 		r.listenForCalls()
@@ -42,7 +42,7 @@ func (r *run) waitToTry(ctx workflow.Context, s *step, calls int) error {
 	return nil
 }
 
-// listenForCalls starts to count the signals to try again, at the first wait. It also counts earlier signals.
+// listenForCalls starts to count the signals to try again. It also counts the signals that arrived earlier.
 func (r *run) listenForCalls() {
 	if r.listening {
 		return

@@ -15,12 +15,12 @@ type step struct {
 	// sink selects the settings in flow.settings.
 	sink string
 	work worker
-	// undo creates the step that compensates this one. It is nil if none is needed.
+	// undo returns the step that compensates this step. It is nil if the effect need not be compensated.
 	undo func(done effect.Result) *step
 	// refusalUndoesAll is set if the customer has paid for this effect: a permanent refusal then compensates
 	// everything.
 	refusalUndoesAll bool
-	// then creates the follow-up step from the result of this one, or nil.
+	// then, if set, returns the follow-up step, which depends on the result of this step.
 	then func(done effect.Result) *step
 	// compensates is the key of the effect that this undo compensates. after lists the keys of effects that must be
 	// settled first.
@@ -28,16 +28,16 @@ type step struct {
 	after       []string
 
 	result effect.Result
-	// waitingSince is when the run began to wait for the sink in this round, before any attempt.
+	// waitingSince is when the run began to wait for the sink in this round, if no attempt has been made.
 	waitingSince time.Time
-	// begun is set once the step was attempted. round counts the retries that operators requested.
+	// begun is set after the first attempt. round counts the retries that operators requested.
 	begun bool
 	round int
-	// decided is set from a person's decision about the step until the step is settled.
+	// decided is set when a person decides about the step, and cleared when the step is settled.
 	decided bool
-	// again is set once a replay has retried a step that had failed before it.
+	// again is set once a replay has retried the step.
 	again bool
-	// skipped is set if an operator skipped the step. held is set while the last decision concerned other steps.
+	// skipped is set if an operator skipped the step. held is set if the last decision selected other steps.
 	skipped, held bool
 }
 
@@ -47,7 +47,8 @@ func (s *step) undoneBy(undo *step) *step {
 	return s
 }
 
-// comesAfter makes the step wait for others. A key that ends with a colon matches every key with that prefix.
+// comesAfter adds keys of effects that must be settled before the step starts. A key that ends with a colon matches
+// every key with that prefix.
 func (s *step) comesAfter(keys ...string) *step {
 	s.after = append(s.after, keys...)
 	return s
@@ -67,8 +68,8 @@ func (s *step) settled() bool { return s.skipped || s.result.State.Settled() }
 // refused reports whether the step was refused and its refusal affects the whole event.
 func (s *step) refused() bool { return s.refusalUndoesAll && s.result.State == effect.Refused }
 
-// retry allows another attempt in a round that the ledger has not seen. Another run for the same fact, or this run
-// before a reset, may have retried in later rounds.
+// retry starts a new round, in which the step can be attempted again. The round must be higher than the round in the
+// ledger, because another run for the same fact, or this run before a reset, may have retried in later rounds.
 func (s *step) retry() { s.round, s.waitingSince = max(s.round, s.result.Round)+1, time.Time{} }
 
 // uncertain reports whether the step may or may not have happened. Another attempt may execute it twice.
@@ -85,8 +86,8 @@ func (f *flow) call(s *step) effect.Call {
 	}
 }
 
-// attempt returns the first attempt of the step: a local activity unless its sink is configured otherwise. If that
-// does not finish it, a regular activity with the same key follows, which the Temporal UI shows until it is done.
+// attempt returns the attempt of the step for executeIn. It is a local activity first, unless the settings of the sink
+// exclude that, and then a regular activity with the same key.
 func (f *flow) attempt(s *step) attempt {
 	how := f.settings[s.sink]
 	return attempt{

@@ -9,7 +9,7 @@ import (
 // else grants access, and the customer gets an e-mail.
 func planSubscriptionEnded(c fold.Change, _ activities.Planning) plan {
 	steps := workspaceSteps(c)
-	if len(lateEnd(c)) == 0 { // otherwise plan.with adds the e-mail
+	if len(lateEnd(c)) == 0 { // if lateEnd returns a step, plan.with adds it
 		steps = append(steps, endedSteps(c, c.Subject, c.After.Subscription)...)
 	}
 	return plan{steps: steps}

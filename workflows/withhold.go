@@ -29,7 +29,7 @@ func (f *flow) withhold(steps []*step, account string) error {
 	return f.execute(attempt{name: "withhold", activity: runs.WithholdEffects, input: in}, nil)
 }
 
-// withheld is the reason of an event with withheld effects.
+// withheld returns the reason of an event with withheld effects.
 func withheld() reason {
 	return reason{CodeBeforeEffects, "it occurred before effects began: its effects are withheld"}
 }

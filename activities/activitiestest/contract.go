@@ -15,8 +15,8 @@ import (
 	"github.com/pawlhq/pawl/docs"
 )
 
-// contract is the OpenAPI document docs/sinks.openapi.yaml. Receivers must ignore unknown fields according to it, but
-// pawl must not send fields that the document does not contain.
+// contract is the OpenAPI document docs/sinks.openapi.yaml. According to the document, receivers must ignore unknown
+// fields. pawl itself must not send fields that the document does not contain.
 var contract = sync.OnceValues(func() (*openapi3.T, error) {
 	doc, err := openapi3.NewLoader().LoadFromData(docs.Sinks)
 	if err != nil {
@@ -43,7 +43,7 @@ func Conforms(r *http.Request) error {
 	}
 	var template string
 	parameters := map[string]string{}
-	// The base URL of a sink may have a path, and a subscriber has a URL of its own.
+	// The base URL of a sink may have a path, and a destination has a URL of its own.
 	_, account, workspace := strings.Cut(r.URL.EscapedPath(), "/workspaces/")
 	switch {
 	case workspace:

@@ -13,12 +13,12 @@ const (
 	entry     = `{"kind":"payment","mode":"live","account":"acme","object":"in_1","amount":4900,"tax":0,"currency":"usd","cash":4900,"occurred_at":"2026-03-01T00:01:00Z"}`
 )
 
-// The check has to see what is wrong with a request: one that takes everything would hold nothing.
+// The check must find faults of a request: otherwise its use in other tests would prove nothing.
 func TestConforms(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		method, path, body, without string
-		wrong                       string // "" where nothing is
+		wrong                       string // "" if the request is valid
 	}{
 		"workspace":          {method: "PUT", path: "/v1/workspaces/acme", body: workspace},
 		"no version header":  {method: "PUT", path: "/workspaces/acme", body: workspace, without: "Pawl-Target-Version", wrong: "Pawl-Target-Version"},

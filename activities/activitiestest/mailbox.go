@@ -24,23 +24,23 @@ import (
 // Stage is a point of an SMTP transaction.
 type Stage string
 
-// The stages of a transaction, in order.
+// These are the stages of a transaction, in order.
 const (
 	AtGreeting Stage = "greeting"
 	AtMail     Stage = "mail"
 	AtRcpt     Stage = "rcpt"
-	AtMessage  Stage = "message" // in the middle of it
+	AtMessage  Stage = "message" // in the middle of the message
 	AtDot      Stage = "dot"     // after the final dot
 )
 
-// Break makes the next transaction fail at a stage.
+// Break describes how the next transaction fails.
 type Break struct {
 	At Stage
-	// Code is sent instead of 250. Zero closes the connection.
+	// Code is the status that the server sends instead of 250. If it is zero, the server closes the connection.
 	Code int
-	// Keep accepts the e-mail before the failure (AtDot only).
+	// If Keep is set, the server accepts the e-mail before it fails (AtDot only).
 	Keep bool
-	// Hang keeps the connection open without a response.
+	// If Hang is set, the server does not respond and does not close the connection.
 	Hang bool
 }
 

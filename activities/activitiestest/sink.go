@@ -36,15 +36,15 @@ type Request struct {
 	Applied bool
 }
 
-// Cue defines the response to the next request. The zero Cue is a healthy response.
+// Cue defines the response to the next request. The zero Cue is a successful response.
 type Cue struct {
 	// Status is the status of an error response, with Header and Body.
 	Status int
 	Header map[string]string
 	Body   string
-	// Apply applies the request before Status or Drop.
+	// If Apply is set, the sink applies the request before it fails.
 	Apply bool
-	// Drop closes the connection without a response. Hang never responds.
+	// If Drop is set, the sink closes the connection without a response. If Hang is set, it never responds.
 	Drop, Hang bool
 	// Until, if set, delays the response until it is closed.
 	Until <-chan struct{}
@@ -63,7 +63,7 @@ func NewSink(t testing.TB) *Sink {
 	return s
 }
 
-// Next queues cues for the next requests. After them the sink is healthy.
+// Next queues cues for the next requests. All later requests get a successful response.
 func (s *Sink) Next(cues ...Cue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *Sink) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
-// Applied returns the requests that changed the sink. It omits failed requests and repeated idempotency keys.
+// Applied returns the requests that the sink applied. It omits failed requests and repeats of an idempotency key.
 func (s *Sink) Applied() []Request {
 	return slices.DeleteFunc(s.Requests(), func(r Request) bool { return !r.Applied })
 }
@@ -108,7 +108,7 @@ func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if in.Key == "" {
-		in.Key = in.CloudEvent["id"] // consumers deduplicate events by this ID
+		in.Key = in.CloudEvent["id"] // destinations deduplicate events by this ID
 	}
 	cue := s.take()
 	if cue.Until != nil {

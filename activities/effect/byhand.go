@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// assert records an effect as done because a person confirms it. It does not change an effect that is already
-// settled. While another run performs the effect, assert returns an error that makes Temporal retry.
+// assert records an effect as done because a person confirms it. It does not change an effect that is already settled.
+// While another run executes the effect, assert returns an error, so that Temporal retries.
 func (r *Runner) assert(ctx context.Context, c Call, p Policy) (Result, error) {
 	attempt := &Attempt{}
 	value := any(map[string]string{"reference": c.ByHand.Reference})

@@ -18,11 +18,11 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Types of the errors that activities return to Temporal. Histories contain them.
+// These are the types of the errors that activities return to Temporal. Histories contain them.
 const (
 	// TypeTransient is a failure of the outside system. It is retried.
 	TypeTransient = "Transient"
-	// TypeNotYet means that a precondition is not met yet, e.g. another run holds the claim.
+	// TypeNotYet means that the effect cannot start yet, e.g. because another run has claimed it.
 	TypeNotYet = "NotYet"
 	// TypeInfrastructure is a failure of pawl's own database. It is retried without limit.
 	TypeInfrastructure = "Infrastructure"
@@ -38,7 +38,7 @@ func Foreign(of event.Ref, cause error) error {
 		TypeForeign, cause)
 }
 
-// Failure is an error with its class, made by the code that talks to an outside system.
+// Failure is a classified error of a request to an outside system.
 type Failure struct {
 	Class ledger.Class
 	// RetryAfter is the delay that the sink requested, or zero.
@@ -54,7 +54,7 @@ type Failure struct {
 	Detail string
 }
 
-// detailSeparator separates pawl's own text from the sink's text. pawl's own text never contains it.
+// detailSeparator separates pawl's own text from the sink's text. The text of pawl itself never contains it.
 const detailSeparator = " – "
 
 func (f *Failure) Error() string {
@@ -72,8 +72,8 @@ func withoutDetail(description string) string {
 	return ours
 }
 
-// Refuse returns a failure that concerns the customer: the sink cannot fulfil the request. A flow may compensate the
-// effects that depend on it.
+// Refuse returns a failure which means that the sink cannot fulfil the request for this customer. A flow may compensate
+// the effects that depend on it.
 func Refuse(format string, args ...any) *Failure {
 	return &Failure{Class: ledger.Permanent, Err: fmt.Errorf(format, args...)}
 }
@@ -83,7 +83,7 @@ func Fault(format string, args ...any) *Failure {
 	return &Failure{Class: ledger.Fault, Err: fmt.Errorf(format, args...)}
 }
 
-// Broken returns a transient failure for a connection that ended with err.
+// Broken returns a transient failure for a connection to who that ended with err.
 func Broken(who string, unanswered bool, err error) *Failure {
 	how := "the connection broke"
 	var op *net.OpError
@@ -98,7 +98,7 @@ func Broken(who string, unanswered bool, err error) *Failure {
 		Detail: err.Error()}
 }
 
-// Doubt returns a failure with an unknown outcome: the effect may have happened.
+// Doubt returns a failure with an unknown outcome. The effect may have happened.
 func Doubt(format string, args ...any) *Failure {
 	return &Failure{Class: ledger.Ambiguous, Err: fmt.Errorf(format, args...)}
 }
@@ -115,8 +115,8 @@ type infrastructure struct{ err error }
 func (i *infrastructure) Error() string { return i.err.Error() }
 func (i *infrastructure) Unwrap() error { return i.err }
 
-// Infrastructure marks err as a failure of pawl's own infrastructure that reveals nothing about the effect. It is
-// retried without being counted. Use it for reads of pawl's database inside fn. It returns nil for a nil error.
+// Infrastructure marks err as a failure of pawl's own infrastructure. The effect is retried, and the attempt is not
+// counted. Use it for reads of pawl's database inside fn. It returns nil for a nil error.
 func Infrastructure(err error) error {
 	if err == nil {
 		return nil
@@ -134,16 +134,16 @@ func Classify(err error) (class ledger.Class, retryAfter time.Duration) {
 }
 
 // FromStatus returns the failure for an HTTP response, or nil for 2xx. detail is text from the body. 408, 409, 425, 429
-// and 5xx are transient. Every other status is a fault, because the same request would get the same response, and a
-// proxy on the way may have sent it. Only the caller, who knows the sink, can treat such a status as a refusal.
+// and 5xx are transient. Every other status is a fault: the same request would get the same response, but a proxy may
+// have sent it. Only the caller knows whether the sink uses such a status for a refusal.
 //
-// 401 and 403 concern pawl's token and therefore every request. They are transient: the effects wait behind the
-// sink's breaker until an operator corrects the token.
+// 401 and 403 mean that the sink rejects pawl's token, and so every request. They are transient: the circuit breaker
+// opens, and the effects wait until an operator corrects the token.
 //
-// 425 (RFC 8470 §5.2), 429 (RFC 6585 §4) and 503 (RFC 9110 §15.6.4) reject a request before any work is done. After
-// every other transient status the work may have been done, so the attempt counts as unanswered: a sink can fail
-// after its commit (500), a gateway can lose the response of the sink behind it (502, 504, 408), and 409 can mean
-// that an earlier request with the same key is still in progress.
+// After 425 (RFC 8470 §5.2), 429 (RFC 6585 §4) and 503 (RFC 9110 §15.6.4) the effect has not happened. After any other
+// transient status it may have happened, so the failure is unanswered. A sink can fail after its commit (500), and a
+// gateway can lose the response of the sink (502, 504, 408). 409 can mean that an earlier request with the same key is
+// in progress.
 func FromStatus(resp *http.Response, detail string, now time.Time) *Failure {
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		return nil
@@ -172,7 +172,7 @@ func FromStatus(resp *http.Response, detail string, now time.Time) *Failure {
 func retryAfter(header string, now time.Time) time.Duration {
 	const most = time.Hour
 	seconds, err := strconv.ParseInt(strings.TrimSpace(header), 10, 64)
-	if err == nil || errors.Is(err, strconv.ErrRange) { // out of range: the largest number
+	if err == nil || errors.Is(err, strconv.ErrRange) { // if out of range, seconds is the largest number
 		// Limit the seconds before the conversion: a duration overflows at about 300 years.
 		return time.Duration(min(max(seconds, 0), int64(most/time.Second))) * time.Second
 	}
@@ -191,8 +191,7 @@ func isInfrastructure(err error) bool {
 }
 
 // describe shortens an error to one line of at most 500 bytes. It removes NUL, which Postgres rejects, and invalid
-// UTF-8, which Temporal rejects: a response that was cut within a character once blocked the completion of a whole
-// workflow task.
+// UTF-8, which Temporal rejects: a response that was cut within a character would block its workflow task.
 func describe(err error) string {
 	s, _, _ := strings.Cut(err.Error(), "\n")
 	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "?")
@@ -203,8 +202,8 @@ func describe(err error) string {
 	return s
 }
 
-// healthOf returns the health of the sink that an attempt's error implies, pawl's description, and the sink's text.
-// An attempt without a failure has reached the sink.
+// healthOf returns the health of the sink after an attempt that ended with err. It also returns pawl's description of
+// the failure and the sink's text.
 func healthOf(err error) (health Health, reason, detail string) {
 	if err == nil {
 		return Answered, "", ""

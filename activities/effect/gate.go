@@ -10,13 +10,13 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Gate limits the requests to one sink in this process: the number in flight and, if configured, the rate. It admits
-// only probes while the sink is down, and nothing while the sink is paused. Effects that wait at a gate hold no
-// database connection and only a limited number of worker slots, so a sink that hangs does not slow down other sinks.
-// A Gate is safe for concurrent use.
+// Gate limits the requests to one sink in this process: the number in flight and, if configured, the rate. It also
+// holds the state of the sink: down, paused or available. Effects that wait for a slot hold no database connection and
+// only a limited number of worker slots, so a sink that hangs does not slow down other sinks. A Gate is safe for
+// concurrent use.
 type Gate struct {
 	sink string
-	// places holds one element per effect in flight.
+	// places holds one element for each effect in flight.
 	places  chan struct{}
 	waiting atomic.Int64
 	// pace is nil if the rate is unlimited.
@@ -24,8 +24,8 @@ type Gate struct {
 	health health
 }
 
-// NewGate returns the gate of a sink that admits places effects at once and starts at most perSecond effects per
-// second. 0 means no rate limit. A burst of one second's worth is allowed.
+// NewGate returns the gate of a sink. It allows at most places effects in flight, and starts at most perSecond effects
+// per second, with a burst of the same number. If perSecond is 0, the rate is not limited.
 func NewGate(sink string, places, perSecond int) *Gate {
 	g := &Gate{sink: sink, places: make(chan struct{}, places)}
 	if perSecond > 0 {
@@ -40,15 +40,16 @@ func (g *Gate) Sink() string { return g.sink }
 // Places returns the maximum number of effects in flight.
 func (g *Gate) Places() int { return cap(g.places) }
 
-// Slots returns how many worker slots the effects of this gate can hold: the effects in flight, and as many that
-// wait.
+// Slots returns the maximum number of worker slots that the effects of this gate use: the effects in flight, and the
+// same number of waiting effects.
 func (g *Gate) Slots() int { return 2 * cap(g.places) }
 
 // Busy returns the number of effects in flight.
 func (g *Gate) Busy() int { return len(g.places) }
 
-// enter acquires a place and returns the function that releases it. If no place is free within patience, it returns
-// nil; wait is then positive if the rate limit alone is the cause. A nil gate admits everything.
+// enter waits for a free place, at most for patience, and returns the function that releases the place. It returns nil
+// if no place became free. If the rate limit alone is the reason, wait is the delay until the next start. A nil gate
+// admits everything.
 func (g *Gate) enter(ctx context.Context, patience time.Duration) (leave func(), wait time.Duration) {
 	if g == nil {
 		return func() {}, 0
@@ -65,7 +66,8 @@ func (g *Gate) enter(ctx context.Context, patience time.Duration) (leave func(),
 	return leave, 0
 }
 
-// take acquires a place. At most as many callers wait as there are places; further callers are rejected at once.
+// take acquires a place. The number of waiting callers is limited to the number of places; take returns false at once
+// for further callers.
 func (g *Gate) take(ctx context.Context, patience time.Duration) bool {
 	select {
 	case g.places <- struct{}{}:
@@ -105,14 +107,16 @@ func (g *Gate) waitForRate(ctx context.Context, patience time.Duration) time.Dur
 }
 
 const (
-	// waiting bounds the wait of a regular activity for a place at its sink. The activity timeout includes it.
+	// waiting is the maximum time that a regular activity waits for a place at its sink. The activity timeout includes
+	// it.
 	waiting = 1500 * time.Millisecond
-	// waitingLocally bounds the wait of a local activity. A local activity blocks its workflow task, so it waits only
-	// as long as a responsive sink needs. The regular activity that follows adds at least six events to the history.
+	// waitingLocally is the maximum time that a local activity waits for a place. It is short, because a local activity
+	// blocks its workflow task. It is not zero, because the regular activity that follows a failed local activity adds
+	// at least six events to the history.
 	waitingLocally = 100 * time.Millisecond
 )
 
-// enter acquires a place at the sink before the claim.
+// enter acquires a place at the sink. Do calls it before it claims the key.
 func (r *Runner) enter(ctx context.Context, c Call, p Policy) (leave func(), err error) {
 	info, patience := activity.GetInfo(ctx), waiting
 	if info.IsLocalActivity {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// The log has a line for each outcome, under the keys of every other line, and nothing of the request.
+// The log has a line for each outcome, with the same keys as every other line, and without the request.
 func TestLog_OneLineForEachOutcome(t *testing.T) {
 	b := setup(t)
 	var log bytes.Buffer

@@ -9,8 +9,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// TypeNotDone is the error type of an activity if its effect is refused, failed or uncertain, so that no retry helps.
-// The error's details are the [Result]. Histories contain it.
+// TypeNotDone is the type of an activity's error if the effect is refused, failed or uncertain. Temporal does not retry
+// it. The details of the error are the [Result]. Histories contain the type.
 const TypeNotDone = "EffectNotDone"
 
 // NotDone decodes the result from an activity error of TypeNotDone. It reports whether err is such an error.

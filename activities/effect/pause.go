@@ -7,10 +7,10 @@ import (
 	"github.com/pawlhq/pawl/schema/pause"
 )
 
-// span is a pause of a sink in this process's clock. to is zero while the pause lasts.
+// span is a pause of a sink, in times of this process's clock. to is zero until the pause ends.
 type span struct{ from, to time.Time }
 
-// setPauses replaces the known pauses of the sink, including the ended ones.
+// setPauses replaces the known pauses of the sink. spans includes pauses that have ended.
 func (g *Gate) setPauses(spans []pause.Span) {
 	g.health.mu.Lock()
 	defer g.health.mu.Unlock()
@@ -44,7 +44,7 @@ func (g *Gate) Paused() (pause.Pause, bool) {
 	return *g.health.paused, true
 }
 
-// pausedFor returns for how much of the last d the sink was paused.
+// pausedFor returns how long the sink was paused within the last d.
 func (g *Gate) pausedFor(d time.Duration) (paused time.Duration) {
 	if g == nil {
 		return 0
@@ -65,8 +65,8 @@ func (g *Gate) pausedFor(d time.Duration) (paused time.Duration) {
 	return min(paused, d)
 }
 
-// resume signals the runs that wait for a sink after its pause has ended, unless another process does. If this process
-// dies before, the runs find out by polling.
+// resume signals the runs that wait for a sink after its pause has ended, unless another process has done so. If this
+// process dies first, the runs detect the end of the pause by polling.
 func (r *Runner) resume(ctx context.Context, g *Gate, spans []pause.Span) {
 	for _, s := range spans {
 		if s.Name != g.sink || !s.Over || s.Told {

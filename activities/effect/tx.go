@@ -10,16 +10,16 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// txLease is nominal: claim and record commit together, so no other process ever sees the claim of [Runner.DoTx].
+// txLease is the lease of a claim by [Runner.DoTx]. No other process ever reads this claim, because claim and record
+// commit together.
 const txLease = 10 * time.Second
 
 // DoTx runs an effect in pawl's database. The changes of fn commit together with the ledger row, so the effect
 // happens exactly once. fn must use only tx. If fn returns a [Failure], DoTx rolls back and records the failure.
 // After any other error it rolls back and Temporal retries.
 //
-// queue names the first lock that fn takes, e.g. "account acme (live)". Effects with the same queue wait for each
-// other without holding a connection. If another session holds the lock for long, the receipt shows it, and since
-// when.
+// queue is the name of the first lock that fn acquires, e.g. "account acme (live)". Effects with the same queue wait
+// for each other without holding a connection. If another session holds the lock for long, the receipt shows this.
 func (r *Runner) DoTx(ctx context.Context, c Call, queue string,
 	fn func(context.Context, ledger.Tx) (any, error)) (Result, error) {
 	started := time.Now()
@@ -44,14 +44,14 @@ func (r *Runner) DoTx(ctx context.Context, c Call, queue string,
 	switch {
 	case errors.As(err, &stalled):
 		reason := fmt.Sprintf("%s: %s", c.Kind, stalled)
-		wait := min(max(time.Since(stalled.Since)/2, time.Second), 10*time.Second) // less often the longer it lasts
+		wait := min(max(time.Since(stalled.Since)/2, time.Second), 10*time.Second) // grows with the wait
 		r.Retrying(ctx, c, reason)
 		return Result{}, r.retryLater(ctx, TypeNotYet, jitter(wait), nil, "%s", reason)
 	case errors.Is(err, ledger.ErrBusy):
 		return Result{}, r.retryLater(ctx, TypeNotYet, jitter(time.Second), err, "%s waits for %s", c.Key, queue)
 	case errors.As(err, &failure), errors.As(err, &unwanted):
-		// The rollback removed the ledger row too. Claim the key again to record the failure. Marks is set and the
-		// mark is not, so the effect counts as not done if the claim expires.
+		// The rollback also removed the claim. Claim the key again to record the failure. Because Marks is set and
+		// Commit is not called, the effect is not done if this claim expires.
 		grant, claimErr := r.claim(ctx, c, Policy{Timeout: 5 * time.Second, Marks: true}, nil)
 		if claimErr != nil {
 			return Result{}, claimErr

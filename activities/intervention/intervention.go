@@ -1,5 +1,5 @@
-// Package intervention reads interventions in Temporal (cancel, terminate, reset) from the history of a run: by whom
-// and why, as far as the history contains that. A reset has a reason and no name.
+// Package intervention reads from the history of a run who cancelled, terminated or reset the run in Temporal, and why.
+// For a reset, the history contains the reason but no name.
 package intervention
 
 import (
@@ -20,7 +20,7 @@ type Histories interface {
 }
 
 // Find returns the latest intervention of a kind in a run's history. It returns false if the history contains no such
-// intervention. The caller sets the ID of the receipt.
+// intervention. It does not set found.ReceiptID.
 func Find(ctx context.Context, histories Histories, what run.Deed, workflowID, runID string) (found run.Intervention,
 	ok bool, err error) {
 	filter := enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT
@@ -42,8 +42,9 @@ func Find(ctx context.Context, histories Histories, what run.Deed, workflowID, r
 
 const byReset = enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
 
-// read returns the intervention in a history event. For a reset it also returns the new run, because a history begins
-// with a copy of the previous history, which may contain earlier resets.
+// read returns the intervention that a history event records. For a reset, it also returns the ID of the run that the
+// reset created. The caller needs this ID: after a reset, the history starts with a copy of the previous history, which
+// may contain earlier resets of other runs.
 func read(event *historypb.HistoryEvent) (seen run.Intervention, ok bool) {
 	seen.At = event.GetEventTime().AsTime()
 	if a := event.GetWorkflowExecutionTerminatedEventAttributes(); a != nil {
@@ -63,7 +64,7 @@ func read(event *historypb.HistoryEvent) (seen run.Intervention, ok bool) {
 // mostWho and mostWhy limit the stored texts, in bytes.
 const mostWho, mostWhy = 200, 2000
 
-// storable makes a text from outside acceptable for Postgres and limits its length.
+// storable removes from a text what Postgres cannot store, and truncates it to most bytes.
 func storable(text string, most int) string {
 	text = strings.ReplaceAll(text, "\x00", "\ufffd")
 	if len(text) > most {

@@ -20,7 +20,7 @@ import (
 	"unicode/utf8"
 )
 
-// Names of the e-mails.
+// These are the names of the e-mails.
 const (
 	Receipt             = "receipt"
 	Correction          = "correction"
@@ -59,16 +59,16 @@ type Content struct {
 	// URL is the page on which the customer can view and pay the invoice.
 	URL                                        string
 	PeriodStart, PeriodEnd, EndsAt, OccurredAt time.Time
-	// Because is the reason why access ends: "unpaid", "ended" or "paused"; "refunded", "disputed" or "lost" for the
-	// payment; or "held" by a person.
+	// Because is the reason why access ends: the subscription is "unpaid", "ended" or "paused"; the payment was
+	// "refunded", "disputed" or "lost"; or a person has "held" the account.
 	Because string
 	// Unpaid is the outcome of a trial without a payment method: "cancel", "pause", or "" if it continues.
 	Unpaid string
-	// DueAt is the due date of an invoice without an attempt to pay it. It is zero in other letters.
+	// DueAt is the due date of an invoice without an attempt to pay it. It is zero in other e-mails.
 	DueAt time.Time
 }
 
-// sample is the data with which each template is tested at start-up.
+// sample is the data with which Load tests each template.
 var sample = Content{
 	Account: "acme", Number: "A-1", Plan: "pro", Amount: "49.00 USD", Quantity: 3,
 	URL:         "https://invoice.stripe.com/i/1",
@@ -83,8 +83,8 @@ type Set struct {
 	off       []string
 }
 
-// Load reads the templates of a language. Files in dir override the built-in ones; dir may be "". An e-mail that is
-// switched off needs no template. The error lists every problem, one per line.
+// Load reads the templates of a language. Files in dir override the built-in templates; dir may be "". An e-mail that
+// is switched off needs no template. The error lists every problem, one per line.
 func Load(dir, language string, off []string) (*Set, error) {
 	s := &Set{templates: map[string]*template.Template{}, off: off}
 	errs := []error{unknownFiles(dir)}
@@ -157,7 +157,7 @@ func read(dir, file string) ([]byte, error) {
 // Off reports whether an e-mail is switched off.
 func (s *Set) Off(name string) bool { return slices.Contains(s.off, name) }
 
-// Write renders an e-mail. Values from outside are cleaned by [Line].
+// Write renders an e-mail. It applies [Line] to values that come from customers and outside systems.
 func (s *Set) Write(name string, c Content) (subject, text string, err error) {
 	t, known := s.templates[name]
 	if !known {
@@ -169,8 +169,8 @@ func (s *Set) Write(name string, c Content) (subject, text string, err error) {
 	return write(t, c)
 }
 
-// Line makes text from outside safe within a line: it replaces characters that end the line, are invisible, or
-// reverse the text beside them. A joiner between letters stays, because Persian and other scripts need it.
+// Line makes text from customers and outside systems safe within a line. It replaces characters that end the line, are
+// invisible, or reverse text. It does not replace a joiner between letters, because Persian and other scripts need it.
 func Line(text string) string {
 	line := []rune(text)
 	letter := func(i int) bool { return i >= 0 && i < len(line) && unicode.In(line[i], unicode.L, unicode.M) }

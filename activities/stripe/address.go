@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// ReadAddress returns the customer's address from an event. It returns the zero address if the event contains no
-// usable one. The subject is the same as for [Read].
+// ReadAddress returns the customer's address from an event. It returns the zero address if the event contains no usable
+// address. s is the subject as for [Read].
 func ReadAddress(body []byte, s fact.Subject) billing.Address {
 	event, err := parse(body)
 	if err != nil {

@@ -82,7 +82,7 @@ func TestReadAddress_Email(t *testing.T) {
 	}
 }
 
-// A name that a letter cannot hold is left out, and so are other decorations. The letter is sent.
+// A name that an e-mail cannot contain is omitted, like other optional values. The e-mail is sent.
 func TestReadAddress_Decoration_LeftOut(t *testing.T) {
 	t.Parallel()
 	event := invoiceEvent(t, dahlia, "invoice.paid")

@@ -14,8 +14,9 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// Cash is a customer's money that moved on Stripe's balance, before fees, in the currency that the customer paid in:
-// a charge, a successful refund, or a balance transaction of a dispute. Payouts, fees and adjustments are excluded.
+// Cash is a movement of a customer's money on Stripe's balance: a charge, a successful refund, or a balance transaction
+// of a dispute. Its amount is before fees and in the currency that the customer paid in. Payouts, fees and adjustments
+// are excluded.
 type Cash struct {
 	// Object is the payment, the refund, or the balance transaction of a dispute. Payment is the payment intent, or
 	// the charge if there is no payment intent.
@@ -28,7 +29,7 @@ type Cash struct {
 }
 
 // settling reads a list of payments or refunds with the balance transaction of each object. If the key has no
-// permission for these, it reads the list without them.
+// permission for balance transactions, it reads the list without them.
 func (r *reading) settling(ctx context.Context, name string, query url.Values, about string) ([]Listed, error) {
 	if !r.noBalance {
 		with := maps.Clone(query)
@@ -71,8 +72,8 @@ func (r *reading) charged(body []byte, found []Listed) {
 	}
 }
 
-// disputed adds the movements of a dispute. If a movement has another currency than the charge, it counts as the
-// whole disputed amount, as in its entry.
+// disputed adds the movements of a dispute. If a movement has another currency than the charge, its amount is the whole
+// disputed amount, as in its entry.
 func (r *reading) disputed(d api.Dispute, payment string) {
 	for _, t := range d.BalanceTransactions {
 		amount := d.Amount
@@ -83,7 +84,7 @@ func (r *reading) disputed(d api.Dispute, payment string) {
 	}
 }
 
-// moved adds a movement. Its amount is taken from the balance transaction, unless that has another currency.
+// moved adds a movement. Its amount is the amount of the balance transaction, unless that has another currency.
 func (r *reading) moved(c Cash, on *api.BalanceTransaction, created int64) {
 	if c.Pending = on == nil || on.Currency == ""; !c.Pending {
 		created = cmp.Or(on.Created, created)

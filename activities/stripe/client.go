@@ -34,8 +34,8 @@ type Client struct {
 	key      string
 }
 
-// NewClient returns a client for the account of a secret or restricted key. Requests use through, including its
-// timeout. If base is empty, Stripe's own API is used. Errors never contain the key.
+// NewClient returns a client for the account of a secret or restricted key. It sends requests with the HTTP client
+// through, which sets the timeout. If base is empty, Stripe's own API is used. Errors never contain the key.
 func NewClient(key, base string, through *http.Client) (*Client, error) {
 	if base == "" {
 		base = api.APIURL
@@ -71,13 +71,13 @@ var (
 type Fetched struct {
 	Body []byte
 	// At is a time at which the object had this state: the time of the response by Stripe's clock, minus the duration
-	// of the request. It is truncated to a full second, like the times of events, so later changes within the second
-	// come after it.
+	// of the request. It is truncated to a second, like the times of events.
 	At time.Time
 }
 
-// Facts returns the facts of the object; see [ReadObject]. The subject has the type and the time of a thin event, or
-// no time. The facts have the object's own time if it contains one; see [object.since].
+// Facts returns the facts of the object; see [ReadObject]. If a thin event caused the request, s contains the type and
+// the time of that event; otherwise its time is zero. If the object contains the time of its last change, the facts
+// have that time; see [object.since].
 func (f Fetched) Facts(s fact.Subject) ([]fact.Fact, error) {
 	s.OccurredAt = f.at(s)
 	return ReadObject(f.Body, s, fact.FromFetch)
@@ -99,8 +99,8 @@ func (f Fetched) at(s fact.Subject) time.Time {
 	return since
 }
 
-// since returns the time of the object's last change, if the object contains it: the end of a subscription, the
-// payment of an invoice. A successful refund and a credit note have their creation time.
+// since returns the time of the object's last change, or zero if the object does not contain it. It is the end of a
+// subscription, the payment of an invoice, or the creation of a successful refund or a credit note.
 func (o object) since() time.Time {
 	transitions := o.object("status_transitions")
 	from, field := o, ""
@@ -131,9 +131,10 @@ var paths = map[string]string{
 	"customer": "/v1/customers/%s",
 }
 
-// Object returns an object by its type, such as "subscription", and its ID. account is the connected account, or ""
-// for the key's own. An invoice includes its lines, a subscription its items, and a one-off checkout session its
-// lines. A list has at most 500 elements; the fact of a longer one is partial. A refund does not contain its mode.
+// Object returns an object by its type, such as "subscription", and its ID. account is the connected account, or "" for
+// the key's own. An invoice includes its lines, a subscription its items, and a one-off checkout session its lines. A
+// list has at most 500 elements; the fact of an object with a longer list is partial. A refund does not contain its
+// mode.
 //
 // An error is [ErrNotFound] or an [effect.Failure]. Timeouts, 429 and 5xx are transient.
 func (c *Client) Object(ctx context.Context, object, id, account string) (Listed, error) {
@@ -227,7 +228,7 @@ func (c *Client) Refunds(ctx context.Context, charge, account string) (Fetched, 
 // Version is the version of Stripe's API in all requests: the newest version that the parsers are tested with.
 const Version = "2026-11-18.endive"
 
-// get makes one request and retries it as the client's patience allows.
+// get makes one request and retries it according to the client's Patience.
 func (c *Client) get(ctx context.Context, path, account string, query url.Values) (Fetched, error) {
 	parameters := &form.Values{}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
@@ -283,11 +284,11 @@ func (c *Client) failure(err error) error {
 	return effect.Broken(c.host, true, err)
 }
 
-// transport turns every response that is not a success into a failure. The errors of the SDK would contain the
-// response, and for a response that is not JSON (e.g. from a gateway) not even the status.
+// transport converts every response other than 2xx to an [effect.Failure]. The errors of the SDK are unsuitable: they
+// contain the response, which may contain personal data, and lack the status if the response is not JSON.
 type transport struct{ next http.RoundTripper }
 
-// mostAnswer limits a response in bytes. A page of 100 lines has about 200 kB.
+// mostAnswer is the maximum size of a response in bytes. A page of 100 lines has about 200 kB.
 const mostAnswer = 8 << 20
 
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -338,8 +339,8 @@ func (c *Client) With(p Patience) *Client {
 	return &patient
 }
 
-// Do calls ask until it succeeds, fails for good, or the tries are used up. It respects the delay that the API
-// requests. It does not retry [ErrNotFound].
+// Do calls ask until ask succeeds, returns a permanent error, or has been called p.Tries times. It waits for the delay
+// that the API requests. It does not retry [ErrNotFound].
 func (p Patience) Do(ctx context.Context, ask func() error) error {
 	for try := 1; ; try++ {
 		err := ask()

@@ -31,8 +31,8 @@ func (r *reader) creditNote(f *fields) *fact.Fact {
 	return seen
 }
 
-// refundedBy returns the part of the credit note that is refunded. Up to 2024 a credit note names one refund without
-// its amount: it is the part that was neither credited to the balance nor repaid in another way.
+// refundedBy returns the part of the credit note that is refunded. Until 2024, a credit note contains one refund
+// without its amount. That amount is the part that was neither credited to the balance nor repaid outside of Stripe.
 func (r *reader) refundedBy(f *fields, credited int64) (sum int64) {
 	if !f.null("refunds") {
 		for _, in := range f.elements("refunds") {

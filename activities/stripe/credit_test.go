@@ -20,7 +20,7 @@ func creditNoteEvent(t testing.TB, version, eventType string) document {
 	return eventOf(version, eventType, o)
 }
 
-// The entry of a credit note is for what is no refund, and of what had been received.
+// The entry of a credit note covers the part that is not a refund, and only received money.
 func TestRead_CreditNote_Amount(t *testing.T) {
 	t.Parallel()
 	refunds := func(amounts ...int) []any {
@@ -69,7 +69,7 @@ func TestRead_CreditNote_Void(t *testing.T) {
 	})
 }
 
-// Up to 2024 a credit note of both a refund and the balance does not say how much of it is which.
+// Until 2024 a credit note for both a refund and the balance does not contain the two amounts.
 func TestRead_CreditNote_UnknownPart_Review(t *testing.T) {
 	t.Parallel()
 	event := creditNoteEvent(t, before, "credit_note.created")

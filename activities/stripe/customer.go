@@ -2,7 +2,7 @@ package stripe
 
 import "github.com/pawlhq/pawl/schema/billing/fact"
 
-// customer parses the link between a customer and an account. A customer without a link has no fact.
+// customer parses the link between a customer and an account. It returns nil if the customer has no link.
 func (r *reader) customer(f *fields) *fact.Fact {
 	account := r.metadataAccount(f, "metadata", f.object.object("metadata"))
 	if account == "" || r.subject.EventType == "customer.deleted" {

@@ -36,7 +36,7 @@ func (c *Client) Endpoints(ctx context.Context) (all []api.WebhookEndpoint, err 
 }
 
 // DefaultVersion returns the default API version of the account, taken from its newest event. It returns "" if there
-// are no events. An endpoint without a version of its own sends events in this version.
+// are no events. An endpoint without a version sends events in this version.
 func (c *Client) DefaultVersion(ctx context.Context) (string, error) {
 	fetched, err := c.get(ctx, "/v1/events", "", url.Values{"limit": {"1"}})
 	if err != nil {
@@ -66,8 +66,8 @@ func IsVersion(version string) bool {
 var testedVersions = []string{"2022-11-15", "2023-10-16", "2024-09-30.acacia", "2024-10-28.acacia", "2025-03-31.basil",
 	"2025-09-30.clover", "2026-08-26.dahlia", Version}
 
-// Tested reports whether the parsers are tested with a version: it is in the list, its date lies between the first
-// one and acacia, or its release name is the name of a tested one. Stripe changes formats only with a new name.
+// Tested reports whether the parsers are tested with a version: it is in testedVersions, its date is between the first
+// of them and acacia, or one of them has the same release name. Stripe changes formats only with a new release name.
 func Tested(version string) bool {
 	date, name, _ := strings.Cut(version, ".")
 	return slices.ContainsFunc(testedVersions, func(tested string) bool {

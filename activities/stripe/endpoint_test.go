@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A release's name tells its shapes. What is older, or has another name, nobody has tried.
+// The name of a release determines its shapes. Older versions and other names are untested.
 func TestTested_ByRelease(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]bool{
@@ -32,7 +32,7 @@ func TestIsVersion_ByItsForm(t *testing.T) {
 	}
 }
 
-// An endpoint without a version of its own sends in the account's, which its newest event tells.
+// An endpoint without a version uses the account's version, which its newest event contains.
 func TestEndpoints_ReadWithTheKey(t *testing.T) {
 	t.Parallel()
 	_, c := newServer(t, func(w http.ResponseWriter, r *http.Request) {

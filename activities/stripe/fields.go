@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Limits of stored values, in bytes and in elements. The key of an effect contains two IDs and an account, and the
-// ledger accepts keys of 500 bytes. The history of a workflow contains the facts and is limited to 2 MB.
+// These are the maximum sizes of stored values, in bytes or elements. The key of an effect contains two IDs and an
+// account, and the ledger accepts keys of 500 bytes. The history of a workflow contains the facts and is limited to 2
+// MB.
 const (
 	mostID       = 100
 	mostAccount  = 200
@@ -37,7 +38,7 @@ func (f *fields) failAs(code, field, reason string) {
 	}
 }
 
-// in returns the fields of a nested object. They are empty if it is absent, null or not an object.
+// in returns the fields of a nested object. They are empty if the nested object is absent, null or not an object.
 func (f *fields) in(path ...string) *fields {
 	return &fields{f.object.object(path...), f.name + strings.Join(path, ".") + ".", f.err}
 }
@@ -51,8 +52,9 @@ func (f *fields) usable(field, s string, most int) string {
 	return s
 }
 
-// word returns a value from a list in Stripe's documentation, such as a status or a reason, or "" if it is absent. An
-// unlisted word is accepted. Free text is not, because histories and lists would show it.
+// word returns a value from a list in Stripe's documentation, such as a status or a reason, or "" if it is absent. It
+// accepts a word that the documentation does not contain. It rejects free text, because histories and lists would show
+// it.
 func (f *fields) word(name string) string {
 	s := f.usable(name, f.text(name), mostID)
 	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {

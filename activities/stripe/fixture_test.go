@@ -32,7 +32,7 @@ const (
 
 func at(seconds int64) time.Time { return time.Unix(seconds, 0).UTC() }
 
-var examples sync.Map // by path: the tables below are long
+var examples sync.Map // by path, because the tables below are long
 
 // example returns Stripe's own example object of a version. Two versions use the example of dahlia: basil without the
 // fields that were added since, and endive, for which Stripe documents no change of an object that is read here.
@@ -73,7 +73,7 @@ func eventOf(version, eventType string, o document) document {
 
 func objectOf(event document) document { return event["data"].(document)["object"].(document) }
 
-// lineOf is the first line of an invoice's event, itemOf the first item of a subscription's.
+// lineOf returns the first line of an invoice's event, itemOf the first item of a subscription's event.
 func lineOf(event document) document {
 	return objectOf(event)["lines"].(document)["data"].([]any)[0].(document)
 }
@@ -93,7 +93,7 @@ func subscriptionEvent(t testing.TB, version, eventType string) document {
 	item := o["items"].(document)["data"].([]any)[0].(document)
 	set(item, document{"id": "si_1", "quantity": 2})
 	set(item["price"].(document), document{"id": "price_pro", "product": "prod_pro"})
-	delete(item, "plan") // of the time before prices; the newer example has it all the same
+	delete(item, "plan") // a field from before prices; the newer example still contains it
 	if version == before {
 		set(o, document{"current_period_start": periodStart, "current_period_end": periodEnd})
 	} else {
@@ -127,7 +127,7 @@ func set(o, values document) {
 	}
 }
 
-// The kinds of lines, as 2023-10-16 tells them apart by type and proration, and basil by parent.
+// The kinds of lines. 2023-10-16 distinguishes them by type and proration, and basil by parent.
 const (
 	recurring  = "recurring"
 	proration  = "proration"
@@ -135,13 +135,13 @@ const (
 	standalone = "invoice item of no subscription"
 )
 
-// sold is a line of an invoice, which document writes in the shape of a version.
+// sold is a line of an invoice, which document renders in the shape of a version.
 type sold struct {
 	kind, price string
 	amount      int
 	start, end  int
 	quantity    int
-	// credited is set for a proration that takes back what an earlier invoice charged.
+	// credited is set for a proration that credits a charge of an earlier invoice.
 	credited bool
 }
 
@@ -206,14 +206,14 @@ func eachVersion(t *testing.T, test func(t *testing.T, version string)) {
 	}
 }
 
-// subjectOf is what the receipt of an event knows.
+// subjectOf returns the subject of an event's receipt.
 func subjectOf(event document) fact.Subject {
 	s := fact.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "r_1", EventType: event["type"].(string)}
 	s.ProviderAccount, _ = event["account"].(string)
 	return s
 }
 
-// read is the one fact of an event, beside the links that a checkout session leaves.
+// read returns the only fact of an event, except the links of a checkout session.
 func read(t testing.TB, event document) fact.Fact {
 	t.Helper()
 	facts, err := Read(encode(t, event), subjectOf(event))
@@ -226,7 +226,7 @@ func read(t testing.TB, event document) fact.Fact {
 	return facts[0]
 }
 
-// about completes the header of a fact that is wanted.
+// about completes the header of an expected fact.
 func about(kind fact.Kind, id, customer, eventType string, rank fact.Rank, data fact.Data) fact.Fact {
 	return fact.Fact{
 		Subject: fact.Subject{
@@ -243,7 +243,7 @@ func same(t testing.TB, got, want fact.Fact) {
 	}
 }
 
-// withoutTie leaves out what an invoice says of its payment.
+// withoutTie removes the fact that links an invoice to its payment.
 func withoutTie(facts []fact.Fact) []fact.Fact {
 	if len(facts) == 2 && facts[0].Invoice != nil && facts[1].Payment != nil {
 		return facts[:1]

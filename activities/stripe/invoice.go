@@ -57,8 +57,8 @@ func (r *reader) invoice(f *fields) *fact.Fact {
 	return fact
 }
 
-// paymentOf returns the payment of the invoice, which invoices contain up to 2025-02: a fact about the payment
-// intent, or the charge if there is no payment intent, that only connects it to the invoice.
+// paymentOf returns a fact that connects a payment to the invoice. Invoices contain their payment until 2025-02: a
+// payment intent, or a charge if there is no payment intent.
 func (r *reader) paymentOf(f *fields, invoice fact.Fact) []fact.Fact {
 	charge := f.link("charge")
 	id := cmp.Or(f.link("payment_intent"), charge)
@@ -73,8 +73,8 @@ func (r *reader) paymentOf(f *fields, invoice fact.Fact) []fact.Fact {
 	return []fact.Fact{tie}
 }
 
-// how returns whether the money went through Stripe. Up to 2025-02 paid_out_of_band contains this. Since then an
-// invoice reveals only payments outside of Stripe, and not in every event.
+// how returns the way in which the money moved: through Stripe or outside of Stripe. Until 2025-02, paid_out_of_band
+// contains this. Since then, only some events of an invoice report a payment outside of Stripe.
 func (f *fields) how() string {
 	switch {
 	case f.is("paid_out_of_band") || f.whole("amount_paid_off_stripe") > 0:
@@ -85,8 +85,8 @@ func (f *fields) how() string {
 	return ""
 }
 
-// balanceUsed returns the part of the invoice that the customer's balance paid, negative if the invoice added to the
-// balance. A credit is negative in Stripe's balance.
+// balanceUsed returns the part of the invoice that the customer's balance paid. It is negative if the invoice added a
+// credit to the balance. In Stripe's balance, a credit is a negative number.
 func (f *fields) balanceUsed() int64 {
 	if f.null("ending_balance") {
 		return 0
@@ -122,8 +122,8 @@ func (f *fields) taxes(list string) (sum int64) {
 
 // invoiceSubscription returns the invoice's subscription: invoice.subscription up to 2025-02, then
 // invoice.parent.subscription_details.subscription, and in both cases the lines. It returns "" if the invoice has no
-// subscription (subscription or parent is null, or the parent is a quote), or if the lines name several: a manual
-// invoice collects the pending items of all subscriptions of a customer.
+// subscription: subscription or parent is null, or the parent is a quote. It also returns "" if the lines contain
+// several subscriptions, because a manual invoice collects the pending items of all subscriptions of a customer.
 func (f *fields) invoiceSubscription() string {
 	parent := f.object.object("parent")
 	if id := f.link("subscription"); id != "" {
@@ -147,7 +147,8 @@ func (f *fields) invoiceSubscription() string {
 	return ""
 }
 
-// subscriptionOfLines returns the subscription if the lines name exactly one. named reports whether they name any.
+// subscriptionOfLines returns the subscription of the lines if all of them have the same one. named reports whether any
+// line has a subscription.
 func (f *fields) subscriptionOfLines() (id string, named bool) {
 	lines, _ := f.object.object("lines").objects("data")
 	for _, l := range lines {

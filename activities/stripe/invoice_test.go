@@ -178,7 +178,7 @@ func TestRead_Invoice_Fields(t *testing.T) {
 	}
 }
 
-// Since basil an invoice does not say whether it was paid through Stripe.
+// Since basil an invoice does not contain whether it was paid through Stripe.
 func TestRead_Invoice_How(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -197,7 +197,8 @@ func TestRead_Invoice_How(t *testing.T) {
 	}
 }
 
-// Before basil an invoice names what has paid it, so that a refund or a dispute finds it without any event of the charge.
+// Before basil an invoice contains its payment, so that a refund or a dispute finds the invoice without an event of the
+// charge.
 func TestRead_Invoice_TiesItsPayment(t *testing.T) {
 	t.Parallel()
 	event := invoiceEvent(t, before, "invoice.paid")
@@ -224,7 +225,7 @@ func TestRead_Invoice_TiesItsPayment(t *testing.T) {
 	}
 }
 
-// A credit is negative in the customer's balance: what an invoice takes of it brings the balance nearer to nothing.
+// A credit is negative in the customer's balance: the amount that an invoice uses changes the balance towards 0.
 func TestRead_Invoice_Balance(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
@@ -265,7 +266,7 @@ func TestRead_Invoice_NoSubscription_SaidSo(t *testing.T) {
 	})
 }
 
-// What an invoice made by hand collects of several subscriptions is nobody's in particular; its lines say whose they are.
+// A manual invoice with lines of several subscriptions has no subscription; its lines do.
 func TestRead_Invoice_LinesOfTwoSubscriptions(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
@@ -327,7 +328,7 @@ func TestRead_Invoice_Lines_Kinds(t *testing.T) {
 	}
 }
 
-// subscriptionDetails is where an invoice carries its subscription's metadata.
+// subscriptionDetails returns the place of the subscription's metadata in an invoice.
 func subscriptionDetails(event document, version string) document {
 	if version == before {
 		return objectOf(event)["subscription_details"].(document)

@@ -2,8 +2,8 @@ package stripe
 
 import "github.com/pawlhq/pawl/schema/billing/fact"
 
-// placesOf returns the locations of a line's references such as its subscription: the line itself up to 2025-02,
-// since then its parent, a subscription item or an invoice item.
+// placesOf returns the objects that may contain a line's references, such as its subscription: until 2025-02 the line
+// itself, since then its parent.
 func placesOf(l object) []object {
 	parent := l.object("parent")
 	return []object{l, parent.object("subscription_item_details"), parent.object("invoice_item_details")}
@@ -45,8 +45,8 @@ func (r *reader) line(f *fields, subscription string) fact.Line {
 	}
 	for _, place := range placesOf(f.object) {
 		line.Proration = line.Proration || place.is("proration")
-		// A credit names the lines that it reverses ("for a credit proration, the original debit line items"). The
-		// amount alone is not sufficient, because the credit of a free item is 0.
+		// A credit contains the lines that it reverses ("for a credit proration, the original debit line items"). Its
+		// amount does not identify it, because the credit of a free item is 0.
 		line.Credit = line.Credit || len(place.object("proration_details", "credited_items")) > 0
 	}
 	line.Credit = line.Credit || line.Amount < 0

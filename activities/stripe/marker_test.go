@@ -8,10 +8,10 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// marker is an address that stands in one field of a payload.
+// marker is an address in one field of a payload.
 const marker = "marker-7f3a@personal.example"
 
-// keptAsSent are the ends of the paths of text that facts keep as it was sent, with the reason.
+// keptAsSent lists the last parts of the paths of text that facts contain unchanged, with the reason.
 var keptAsSent = map[string]string{
 	"price":               "the ID of a price that was made as a plan is free text",
 	"price.id":            "as above",
@@ -48,8 +48,8 @@ func places(path string, v any, visit func(path string, is any, replace func(any
 	}
 }
 
-// Facts and reasons stand in Temporal's histories, in lists and in logs. Each field of each event holds an address in
-// the place of its value, as text and within other types.
+// Facts and reasons are stored in Temporal's histories, in lists and in logs. The test replaces each field of each
+// event by an address, as text and within other types.
 func TestRead_MarkerInEachField_InNoReasonAndNoFact(t *testing.T) {
 	t.Parallel()
 	eachEvent(t, func(t *testing.T, _, _ string, event document) {
@@ -86,7 +86,7 @@ func kept(path string) bool {
 	return false
 }
 
-// A reason names the field, and the type and the length of its value.
+// A reason contains the field, and the type and the length of its value.
 func TestRead_WrongType_ReasonNamesTypeAndLength(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[any]string{

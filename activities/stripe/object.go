@@ -95,8 +95,8 @@ func (o object) ref(name string) string {
 // errAbsent means that a field is absent or null.
 var errAbsent = errors.New("absent")
 
-// mostInteger limits amounts, quantities and times. No real amount is as large, and the sum of thousands of them fits
-// into 64 bits.
+// mostInteger is the maximum of amounts, quantities and times. No real amount is so large, and the sum of thousands of
+// such amounts fits into 64 bits.
 const mostInteger = 1_000_000_000_000_000
 
 // integer returns an exact integer, because money must not pass through a float. Its errors do not contain the value,
@@ -137,8 +137,8 @@ func shape(raw []byte) string {
 	return fmt.Sprintf("%s of %d bytes", is, len(raw))
 }
 
-// latest is the end of the year 9999. encoding/json rejects later times, also in the results of activities, which
-// would be retried forever. Milliseconds of any year since 1978 are later.
+// latest is the end of the year 9999 in Unix seconds. encoding/json rejects later times, so an activity with such a
+// result would be retried forever. A time in milliseconds after 1978 is also rejected.
 const latest = 253402300799
 
 // unix returns a time in Unix seconds.

@@ -15,7 +15,7 @@ func (r *reader) charge(f *fields) *fact.Fact {
 	seen.Payment = &fact.Payment{
 		Status:  status,
 		Invoice: f.link("invoice"), // up to 2025-02
-		// Later versions omit the field if a payment has no invoice.
+		// Later API versions omit this field.
 		NoInvoice: f.has("invoice") && f.null("invoice"),
 		Charge:    seen.Object,
 		Amount:    amount,
@@ -43,7 +43,7 @@ func (r *reader) charge(f *fields) *fact.Fact {
 	return seen
 }
 
-// reports returns the time of the event if it has one of the types, else zero.
+// reports returns the time of the event if the event has one of the types, and zero otherwise.
 func (r *reader) reports(types ...string) time.Time {
 	if r.origin == fact.FromEvent && slices.Contains(types, r.subject.EventType) {
 		return r.subject.OccurredAt
@@ -51,8 +51,8 @@ func (r *reader) reports(types ...string) time.Time {
 	return time.Time{}
 }
 
-// chargedAt returns when a charge was made. It returns zero if the charge was authorised first, because its capture can
-// be days later.
+// chargedAt returns when a charge was captured. If the charge was first authorised, it returns zero, because the
+// capture can be days later and the charge does not contain its time.
 func (f *fields) chargedAt(captured int64) time.Time {
 	if captured < f.amount("amount") || !f.in("payment_method_details", "card").null("capture_before") {
 		return time.Time{}
@@ -61,13 +61,13 @@ func (f *fields) chargedAt(captured int64) time.Time {
 }
 
 // requiresCapture is the status of a payment intent with authorised money that is not captured yet. The reader also
-// uses it for such a charge, which Stripe shows as succeeded.
+// uses this status for a charge that is authorised and not captured, which has the status succeeded at Stripe.
 const requiresCapture = "requires_capture"
 
 // captured returns the status of a charge, the captured amount and the refunded part of it. An authorisation is not
-// cash: a charge that is not captured has the status requires_capture, and Stripe shows a released one as refunded
-// although no money moved (https://docs.stripe.com/payments/place-a-hold-on-a-payment-method). If only a part was
-// captured, amount_refunded can include the released rest.
+// cash: a charge that is not captured has the status requires_capture, and a released authorisation is refunded at
+// Stripe although no money moved (https://docs.stripe.com/payments/place-a-hold-on-a-payment-method). If only a part
+// was captured, amount_refunded can include the released part.
 func (f *fields) captured() (status string, amount, refunded int64) {
 	status, amount, refunded = f.needed("status", f.word("status")), f.amount("amount"), f.count("amount_refunded")
 	switch {
@@ -92,7 +92,7 @@ func (r *reader) paymentIntent(f *fields) *fact.Fact {
 	seen := r.fact(f, fact.PaymentSeen, status == "succeeded" || status == "canceled")
 	amount := f.amount("amount")
 	switch {
-	case status == requiresCapture && f.count("amount_received") > 0: // one of several captures
+	case status == requiresCapture && f.count("amount_received") > 0: // some of several captures are done
 		status, amount = "succeeded", f.count("amount_received")
 	case status == requiresCapture:
 		amount = 0
@@ -102,7 +102,7 @@ func (r *reader) paymentIntent(f *fields) *fact.Fact {
 	seen.Payment = &fact.Payment{
 		Status:  status,
 		Invoice: f.link("invoice"), // up to 2025-02
-		// Later versions omit the field if a payment has no invoice.
+		// Later API versions omit this field.
 		NoInvoice: f.has("invoice") && f.null("invoice"),
 		Charge:    f.link("latest_charge"),
 		Amount:    amount,

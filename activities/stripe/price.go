@@ -7,9 +7,9 @@ type price struct {
 }
 
 // price parses the price of an item or a line: the field price on items, and on lines up to 2025-02;
-// pricing.price_details on lines since then; plan in old versions. Since then a line contains only the ID of the
-// price, without its lookup key and without usage_type. A connected account could give its prices any lookup key, so
-// its lookup keys are ignored.
+// pricing.price_details on lines since then; plan in old versions. Since then a line contains only the ID of the price,
+// without its lookup key and without usage_type. price ignores the lookup keys of a connected account, because that
+// account could give its prices any lookup key.
 func (r *reader) price(f *fields) price {
 	p := readPrice(f.object)
 	p.id, p.product = f.usable("price", p.id, mostPrice), f.usable("price.product", p.product, mostPrice)

@@ -8,11 +8,11 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// ReaderVersion is increased by a change that produces other facts from the same body. Each fact stores the version
-// that parsed it; see docs/operations/parser-fault.md.
+// ReaderVersion is the version of the parsers. Increase it with a change that produces other facts from the same body.
+// Each fact stores the version that parsed it; see docs/operations/parser-fault.md.
 const ReaderVersion = 1
 
-// Read returns the facts of an event. It returns none, and no error, if pawl keeps no facts of the event's object.
+// Read returns the facts of an event. It returns nil without an error if pawl stores no facts about the event's object.
 // The subject contains the data of the receipt: provider, mode, event, receipt and connected account. Read adds the
 // time and the customer.
 //
@@ -127,8 +127,8 @@ func (r *reader) facts(o object) ([]fact.Fact, error) {
 	return slices.Concat([]fact.Fact{*seen}, r.more, fact.LinksOf(*seen)), nil
 }
 
-// fact returns the fact about the object, without its data. An object that has ended has the rank of an end for every
-// type of event: nothing comes after it within its second.
+// fact returns a fact about the object, without the data of the object. If ended is set, the fact sorts after all other
+// facts of the same second, regardless of the type of the event.
 func (r *reader) fact(f *fields, kind fact.Kind, ended bool) *fact.Fact {
 	seen := &fact.Fact{Subject: r.subject, Kind: kind, Origin: r.origin, Rank: fact.RankFetched,
 		Reader: ReaderVersion}
@@ -143,7 +143,7 @@ func (r *reader) fact(f *fields, kind fact.Kind, ended bool) *fact.Fact {
 	return seen
 }
 
-// notices are event types that announce something and contain an unchanged object.
+// notices are the event types that announce a future change. Such an event contains the unchanged object.
 var notices = map[string]bool{
 	"customer.subscription.trial_will_end":         true,
 	"customer.subscription.pending_update_expired": true,

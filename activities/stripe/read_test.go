@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// events make one event about each object that leaves facts.
+// events returns one event about each object with facts.
 var events = map[string]func(t testing.TB, version string) document{
 	"subscription": func(t testing.TB, version string) document {
 		event := subscriptionEvent(t, version, "customer.subscription.updated")
@@ -40,7 +40,7 @@ var events = map[string]func(t testing.TB, version string) document{
 	},
 }
 
-// versionsOf are those that know an object: 2023-10-16 has no invoice payments.
+// versionsOf returns the versions that have an object: 2023-10-16 has no invoice payments.
 func versionsOf(name string) []string {
 	if name == "invoice_payment" {
 		return []string{basil, dahlia, endive}
@@ -92,14 +92,13 @@ func TestReadObject_SameDataAtTheSubjectsTime(t *testing.T) {
 			want.Subscription.Before = nil
 		}
 		if want.Payment != nil {
-			want.Payment.ToldAlone = false // what is fetched comes with its refunds
+			want.Payment.ToldAlone = false // a fetched charge contains its refunds
 		}
 		same(t, facts[0], want)
 	})
 }
 
-// A connected account writes its own metadata and makes its own lookup keys. Which account of ours it is, is for the
-// source to say.
+// A connected account controls its own metadata and lookup keys. Only the source maps it to an account of ours.
 func TestRead_ConnectedAccount_DecidesNothing(t *testing.T) {
 	t.Parallel()
 	eachEvent(t, func(t *testing.T, name, version string, event document) {
@@ -107,7 +106,7 @@ func TestRead_ConnectedAccount_DecidesNothing(t *testing.T) {
 		objectOf(event)["metadata"] = document{"account": "acme\x00", "plan": "enterprise\x00"}
 		s := subjectOf(event)
 		switch name {
-		case "customer": // it says nothing else
+		case "customer": // it contains nothing else
 			if facts, err := Read(encode(t, event), s); len(facts) != 0 || err != nil {
 				t.Errorf("%v, %v", facts, err)
 			}
@@ -429,7 +428,7 @@ func pointers(d fact.Data) (set int) {
 	return set
 }
 
-// storable fails where Postgres would refuse the text.
+// storable fails if Postgres would reject the text.
 func storable(t *testing.T, s string) {
 	t.Helper()
 	if strings.Contains(s, "\x00") || !utf8.ValidString(s) {

@@ -14,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Reconciled is the type of a receipt with a fetched object. Its body is an envelope like an event's, which Stripe
-// never sent. For money that has moved, the type also contains the object; see [Listed.Type].
+// Reconciled is the type of a receipt with a fetched object. Its body has the format of an event, but pawl made it. For
+// refunds, disputes and credit notes, the type also contains the type of the object; see [Listed.Type].
 const Reconciled = fact.Reconciled
 
 // IsReconciled reports whether a receipt of this type contains a fetched object.
@@ -39,8 +39,8 @@ func (l Listed) kind() string {
 }
 
 const (
-	// mostRead is the maximum number of objects read of one list, newest first: ten pages, a second at the default
-	// rate.
+	// mostRead is the maximum number of objects that are read from one list, newest first. Ten pages take a second at
+	// the default rate.
 	mostRead = 1000
 	// mostWarned is the number of newest charges that are checked for early fraud warnings, because each check is a
 	// request. A warning arrives within months of its charge.
@@ -53,7 +53,8 @@ type Holding struct {
 	// LeftOut contains the reason why a list, or a part of it, was not read: the key has no permission, or the list
 	// is too long for one call.
 	LeftOut map[string]string
-	// Cash is the customer's money on the balance. CashKnown reports whether it is complete.
+	// Cash contains the movements of the customer's money on Stripe's balance. CashKnown reports whether Cash is
+	// complete.
 	Cash      []Cash
 	CashKnown bool
 }

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// manyCharges is an API that has a customer of so many charges, the newest first. The oldest of each thousand is paid back.
+// manyCharges is an API with a customer with this number of charges, newest first. The oldest of each thousand is
+// refunded.
 func manyCharges(t *testing.T, many int, denied string) (*server, *Client) {
 	return newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
@@ -41,8 +42,8 @@ func manyCharges(t *testing.T, many int, denied string) (*server, *Client) {
 	})
 }
 
-// A customer's charges are read to the last, and warnings asked for of the newest hundred; where there are more than a
-// thousand, the rest is left out, and that is said.
+// A customer's charges are all read up to a thousand, and the warnings of the newest hundred are fetched. If there are
+// more, the result reports the limit.
 func TestOfCustomer_ManyCharges_BoundIsSaid(t *testing.T) {
 	t.Parallel()
 	for many, want := range map[int][]string{
@@ -72,7 +73,7 @@ func TestOfCustomer_ManyCharges_BoundIsSaid(t *testing.T) {
 	}
 }
 
-// What the key may not read is left out by its name, and asked for once.
+// A list that the key may not read is reported by name, and requested once.
 func TestOfCustomer_ListDenied_LeftOut(t *testing.T) {
 	t.Parallel()
 	for list, says := range map[string]string{

@@ -17,7 +17,7 @@ func (r *reader) refund(f *fields) *fact.Fact {
 	return fact
 }
 
-// made sets the time of a successful refund that has no event of its own to its creation time.
+// made sets the time of a successful refund that no event reported to its creation time.
 func made(refund fact.Fact) fact.Fact {
 	if at := refund.Refund.CreatedAt; refund.Refund.Status == "succeeded" && !at.IsZero() {
 		refund.OccurredAt = at

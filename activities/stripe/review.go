@@ -12,8 +12,7 @@ const (
 	PlanUnusable = "plan_unusable"
 )
 
-// ReviewError is the reason why a person must review an event: a required field is missing or invalid, and parsing it
-// again would not help.
+// ReviewError means that a person must review an event, because a required field is missing or invalid.
 type ReviewError struct {
 	// Code is one of the codes of this package.
 	Code string

@@ -13,8 +13,8 @@ func (r *reader) subscription(f *fields) *fact.Fact {
 	fact := r.fact(f, fact.SubscriptionSeen, ended)
 	f.needed("customer", fact.Customer)
 	if len(r.previous) > 0 {
-		// The earlier state only helps to order two changes within one second. If it cannot be parsed, ignore it: a
-		// change that corrects metadata must not fail because of the metadata that it corrects.
+		// The earlier state only helps to order two changes within one second. If it cannot be parsed, ignore it.
+		// Otherwise a change that corrects wrong metadata would fail because of the wrong metadata.
 		was := fieldsOf(f.overlay(r.previous), f.name)
 		if before := r.subscriptionSeen(was); *was.err == nil {
 			now.Before = before
@@ -57,8 +57,8 @@ func (f *fields) missingPayment() string {
 	return ""
 }
 
-// paymentMethod reports whether the subscription has a payment method of its own, or whether its customer has a
-// default for invoices. Events contain only the ID of the customer, so the second case needs a fetched object.
+// paymentMethod reports whether the subscription has a payment method, or whether its customer has a default for
+// invoices. Events contain only the ID of the customer, so the second case needs a fetched object.
 func (f *fields) paymentMethod() bool {
 	customer := f.object.object("customer")
 	return !f.null("default_payment_method") || !f.null("default_source") ||

@@ -36,7 +36,7 @@ func TestRead_Subscription_EveryVersion_SameFact(t *testing.T) {
 	}
 }
 
-// Each change is made to the event and to the fact that is wanted of it.
+// Each change is applied to the event and to the expected fact.
 func TestRead_Subscription_Fields(t *testing.T) {
 	t.Parallel()
 	field := func(name string, value any) func(document) { return func(e document) { objectOf(e)[name] = value } }
@@ -123,7 +123,7 @@ func TestRead_Subscription_Fields(t *testing.T) {
 	}
 }
 
-// An object that has ended is an end in its second, whichever event shows it: incomplete_expired comes as updated.
+// An ended object is an end in its second, for any event that contains it: incomplete_expired is sent as updated.
 func TestRead_Subscription_Ended_RankOfAnEnd(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"canceled", "incomplete_expired"} {
@@ -135,7 +135,7 @@ func TestRead_Subscription_Ended_RankOfAnEnd(t *testing.T) {
 	}
 }
 
-// previous_attributes holds what differs of nested objects, and arrays whole.
+// previous_attributes contains the changed fields of nested objects, and complete arrays.
 func TestRead_Subscription_Before(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -196,7 +196,7 @@ func TestRead_Subscription_BeforeUnknown_LeftOut(t *testing.T) {
 	}
 }
 
-// A quantity of 0 is said; a metered item, and some lines of invoices, have none.
+// A quantity of 0 is kept; a metered item, and some lines of invoices, have no quantity.
 func TestRead_QuantityZero_IsNotAbsent(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {

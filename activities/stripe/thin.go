@@ -26,8 +26,8 @@ func SentAs(snapshotType string, thin bool) string {
 	return snapshotType
 }
 
-// FailedGeneration is the type of the event that Stripe sends in place of an event that it could not generate. No
-// list contains the lost event. The full event, fetched by its ID, names the lost event's object:
+// FailedGeneration is the type of the event that Stripe sends in place of an event that it could not generate. Stripe
+// lists no event for the change. The event with this type, fetched by its ID, contains the ID of the changed object:
 // docs.stripe.com/webhooks/handle-irrecoverable-events.
 const FailedGeneration = "v2.core.health.event_generation_failure.resolved"
 

@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/schema/audit"
 )
 
-// auditReport is what `pawl audit verify` found.
+// auditReport is the result of `pawl audit verify`.
 type auditReport struct {
 	Intact  bool `json:"intact"`
 	Actions int  `json:"actions"`

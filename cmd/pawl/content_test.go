@@ -19,12 +19,12 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// oneOfEach are bodies of [webhooktest.OddBodies], one of each kind: the verifiers' own tests have them all.
+// oneOfEach contains one body of each kind of [webhooktest.OddBodies]. The verifiers' tests use all of them.
 var oneOfEach = []string{"empty", "null", "array of mixed", "object", "not JSON", "form", "invalid UTF-8", "NUL in ID", "UTF-16",
 	"ID is an object", "all null", "long type", "deep behind an ID", "duplicate key"}
 
-// What a provider has signed is answered with 2xx and kept, whatever its content: many providers block or disable an
-// endpoint that refuses a delivery.
+// A correctly signed delivery with any content is answered with 2xx and stored: many providers block or disable an
+// endpoint that rejects deliveries.
 func TestIngress_EveryProvider_SignedContent_Kept(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -82,7 +82,7 @@ func TestIngress_EveryProvider_SignedContent_Kept(t *testing.T) {
 	}
 }
 
-// deliveriesOf counts the events of a source, duplicates included.
+// deliveriesOf counts the deliveries of a source's events, including duplicates.
 func deliveriesOf(t *testing.T, pool *pgxpool.Pool, source string) (n int) {
 	t.Helper()
 	if err := pool.QueryRow(t.Context(), `select coalesce(sum(1 + duplicates), 0) from receipts where source = $1`, source).Scan(&n); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// The command forwards what the UI's own pages request, by this machine's names and those of --host. A rebinding page
-// and a page of another origin read nothing. It ends with its context.
+// The command forwards requests of the UI's own pages, for this machine's host names and the names in --host. DNS
+// rebinding and pages of other origins read nothing. It ends with its context.
 func TestTemporalUI_ForeignHostOrOrigin_ReadsNothing(t *testing.T) {
 	t.Parallel()
 	ui := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "history ", r.URL.Path) }))

@@ -34,7 +34,7 @@ func TestRun_WrongArguments_Usage(t *testing.T) {
 	}
 }
 
-// Every command of the page about benchmarks parses.
+// Every command on the page about benchmarks parses.
 func TestBenchmarksPage_Commands_Parse(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "benchmarks", "README.md"))

@@ -21,14 +21,15 @@ const (
 	reportAvailable = "REPORT_AVAILABLE"
 )
 
-// signedFields are the signed fields of an item, in order.
+// signedFields are the paths of the signed fields of an item, in the order in which Adyen signs them.
 var signedFields = []string{
 	"pspReference", "originalReference", "merchantAccountCode", "merchantReference",
 	"amount.value", "amount.currency", "eventCode", "success",
 }
 
-// verifyItems checks the signature of each item and nothing else: an item that Adyen has signed is never rejected for
-// its content, because the endpoint's queue waits behind a rejection. A body without items has no signature at all.
+// verifyItems checks only the signature of each item. It never rejects an item because of its content: Adyen sends no
+// other delivery until the endpoint has accepted this one. verifyItems rejects a body without items, because nothing in
+// it is signed.
 func (v *verifier) verifyItems(r *webhook.Request) (webhook.Match, error) {
 	items, err := readItems(r.Body)
 	if err != nil {
@@ -76,8 +77,8 @@ func readItems(body []byte) ([]json.RawMessage, error) {
 	return items, nil
 }
 
-// signedText joins the signed fields with ":". A missing field is empty, and nothing is escaped. A field that occurs
-// twice or is not text, a number or a boolean counts as empty, and is noted as a problem of the item.
+// signedText joins the signed fields with ":". A missing field is empty, and nothing is escaped. It treats a field as
+// empty, and notes a problem, if the field occurs twice or is not text, a number or a boolean.
 func signedText(item *webhook.Envelope) string {
 	values := make([]string, len(signedFields))
 	for i, path := range signedFields {
@@ -89,12 +90,12 @@ func signedText(item *webhook.Envelope) string {
 	return strings.Join(values, ":")
 }
 
-// noteAmbiguity notes an item with a signature that also fits other field values. Colons in merchantReference, the one
-// field that merchants write, are unambiguous if no other field contains a colon. A quote indicates a body that is
-// signed as a whole and was split at its colons.
+// noteAmbiguity notes a problem if the signature of the item also fits other field values. Merchants write only
+// merchantReference: its colons are unambiguous if no other field contains a colon. A quote indicates an attack: a JSON
+// body with a signature of its own, which the attacker split at its colons.
 //
-// Adyen puts the file name of a report, which may contain a time, into pspReference. The last four fields of such an
-// item are unambiguous, and they show that it is a report.
+// In an item about a report, pspReference contains a file name, which may contain a time with colons. The last four
+// fields of such an item are unambiguous and identify it as a report.
 func noteAmbiguity(item *webhook.Envelope) {
 	merchantReference, _ := scalar(item, "merchantReference")
 	eventCode, _ := scalar(item, "eventCode")
@@ -113,8 +114,8 @@ func noteAmbiguity(item *webhook.Envelope) {
 	}
 }
 
-// scalar returns the text of the value at path. Some of Adyen's producers write amount.value and success as text,
-// others as a number and a boolean, and sign the same characters. It returns false for an object or a list.
+// scalar returns the text of the value at path. Adyen sends amount.value and success as text, or as a number and a
+// boolean; the signed characters are the same. scalar returns false for an object or a list.
 func scalar(item *webhook.Envelope, path string) (string, bool) {
 	raw, there := item.Raw(path)
 	switch {
@@ -128,7 +129,7 @@ func scalar(item *webhook.Envelope, path string) (string, bool) {
 	return string(raw), true
 }
 
-// itemEvents returns an event for each item. An unreadable item does not affect the others.
+// itemEvents returns one event for each item. An unreadable item is an event with a problem.
 func itemEvents(body []byte) []webhook.Event {
 	items, err := readItems(body)
 	if err != nil {
@@ -148,8 +149,8 @@ func itemEvents(body []byte) []webhook.Event {
 	return events
 }
 
-// itemEvent returns the event of one item. An item that cannot run is identified by its signed text: an attacker who
-// has one item can write many variants with the same signed text, and they are all one event.
+// itemEvent returns the event of one item. If the item has a problem, the event's ID is the hash of its signed text. An
+// attacker who has one item can write many variants with the same signed text, and all of them become one event.
 func itemEvent(raw json.RawMessage) webhook.Event {
 	item := webhook.ReadEnvelope(raw)
 	signed := signedText(item)
@@ -175,8 +176,8 @@ func itemEvent(raw json.RawMessage) webhook.Event {
 	return e
 }
 
-// modeAt returns the mode of the body at path, where it is written as live or test. It returns "" if the body has no
-// mode.
+// modeAt returns the mode at path in body. live and test are the values that Adyen sends there. It returns "" for any
+// other value.
 func modeAt(body *webhook.Envelope, path, live, test string) webhook.Mode {
 	switch value, _ := scalar(body, path); value {
 	case live:

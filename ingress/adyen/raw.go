@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// rawEvent returns the event of a webhook that is signed over its body. Adyen sends no ID in it.
+// rawEvent returns the event of a webhook with a signature of its body. Such webhooks contain no event ID.
 func rawEvent(raw []byte) webhook.Event {
 	body := webhook.ReadEnvelope(raw)
 	e := webhook.Event{
@@ -20,8 +20,8 @@ func rawEvent(raw []byte) webhook.Event {
 		OccurredAt: body.Moment("timestamp"), // older management webhooks send a date without a time
 	}
 	if !body.Readable() {
-		// Adyen has sent correctly signed bodies that are not JSON. The event is parked, with the type that precedes
-		// the fault.
+		// Adyen has sent correctly signed bodies that are not JSON. gjson reads the type if it precedes the syntax
+		// error.
 		e.Type = webhook.Tag(gjson.GetBytes(raw, "type").Str)
 	}
 	if e.OccurredAt.IsZero() {
@@ -32,9 +32,9 @@ func rawEvent(raw []byte) webhook.Event {
 	return e
 }
 
-// objectID returns the ID of the event's object. Platform webhooks name it in their type: data.accountHolder.id for
-// balancePlatform.accountHolder.created. Others have it in data.id, and those about tokens in
-// data.storedPaymentMethodId.
+// objectID returns the ID of the event's object. In platform webhooks, the type contains the key of the object: for
+// balancePlatform.accountHolder.created, the ID is data.accountHolder.id. Webhooks about tokens contain
+// data.storedPaymentMethodId, and all others data.id.
 func objectID(body *webhook.Envelope, eventType string) string {
 	if parts := strings.Split(eventType, "."); len(parts) > 2 {
 		if id := body.Tag("data." + parts[1] + ".id"); id != "" {

@@ -22,7 +22,7 @@ var (
 	keyB = key(2)
 )
 
-// key returns a key pair that is the same in each run.
+// key returns the same key pair in each run.
 func key(n byte) webhooktest.Key {
 	seed := make([]byte, ed25519.SeedSize)
 	seed[0] = n
@@ -63,7 +63,7 @@ func signed(t testing.TB, body string) *webhook.Request {
 	return &webhook.Request{Method: http.MethodPost, Header: out.Header, Body: out.Body, ReceivedAt: at}
 }
 
-// Discord probes endpoints with false signatures and wants 401 for each.
+// Discord probes endpoints with invalid signatures and requires 401 for each.
 func TestVerify_FalseSignature_NeverMalformed(t *testing.T) {
 	t.Parallel()
 	v := setup(t)

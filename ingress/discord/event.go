@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Answer answers Discord's pings: a ping of webhook events (type 0) with 204 and a content type, a ping of interactions
-// (type 1) with 200 {"type":1}.
+// Answer returns the answers to Discord's pings. A ping of webhook events (type 0) gets 204 with a content type. A ping
+// of interactions (type 1) gets 200 and the body {"type":1}.
 func (v *verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 	body := webhook.ReadEnvelope(r.Body)
 	switch {
@@ -23,8 +23,8 @@ func (v *verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 // acknowledge is 204 with a valid content type, which Discord's documentation requires for events.
 var acknowledge = webhook.Answer{Status: http.StatusNoContent, ContentType: "application/json"}
 
-// Events returns the one event of r, or no event for a ping. Discord sends no ID with events. An interaction has an ID,
-// which is the object to answer to; Discord sends it once.
+// Events returns the one event of r, or no event for a ping. Discord's events have no ID. An interaction has an ID,
+// which is stored as the object of the event. Discord does not retry interactions.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	if _, ping := v.Answer(r); ping {
 		return nil
@@ -39,7 +39,7 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	case body.Has("event"):
 		e.Type = body.EventType("event.type")
 		e.Object = body.Tag("event.data.id")
-		// Discord's documentation shows an ISO 8601 time without a zone, which is UTC.
+		// In Discord's documentation, the time is ISO 8601 in UTC, without a zone.
 		e.OccurredAt = webhook.ParseMoment(body.String("event.timestamp"), time.RFC3339Nano,
 			"2006-01-02T15:04:05.999999999")
 	case !isWebhookEvent(body) && body.Number("type") != "":
@@ -52,8 +52,8 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	return []webhook.Event{e}
 }
 
-// isWebhookEvent reports whether body is a webhook event rather than an interaction. Both have a version (1) and an
-// application_id. Only an interaction has an ID and a token.
+// isWebhookEvent reports whether body is a webhook event and not an interaction. Only interactions contain id and
+// token.
 func isWebhookEvent(body *webhook.Envelope) bool {
 	return !body.Has("id") && !body.Has("token") && body.Has("version")
 }

@@ -21,39 +21,39 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// temporal is a Temporal that remembers workflow IDs for ever and refuses them a second time. It
-// fails on cue, before or after it has done what it was asked.
+// temporal is a simulated Temporal that stores workflow IDs for ever and rejects a second start. It can fail before or
+// after it has executed a request.
 type temporal struct {
 	mu    sync.Mutex
 	runs  map[string]started // by workflow ID
 	calls int
 	down  bool
-	lost  int // so many starts are made and their replies lost
-	// refuses is the ID of a workflow whose start is refused; refusesAll says that any is.
+	lost  int // the number of starts whose replies are lost
+	// refuses is the ID of a workflow whose start is rejected; refusesAll rejects every start.
 	refuses    string
 	refusesAll bool
 	// fails is the ID of a workflow whose start fails with failure.
 	fails   string
 	failure error
-	// hangs, where set, names the workflows whose start gets no answer.
+	// hangs, if set, selects the workflows whose start gets no response.
 	hangs func(id string) bool
-	// ended, where set, is how every run has ended, or the one named only.
+	// ended, if set, is the result of every run, or only of the named one.
 	ended enumspb.WorkflowExecutionStatus
 	only  string
-	// tries is how often the workflow task of every run was tried.
+	// tries is the number of attempts of the workflow task of every run.
 	tries int32
-	// unseen, where set, names the workflows that cannot be described; asked counts who asked for any.
+	// unseen, if set, selects the workflows that cannot be described; asked counts the describe requests.
 	unseen func(id string) bool
 	asked  int
-	// unlisted, where set, names the workflows that the list of running ones lacks, and stale says that it has all
-	// others, also those that have ended. lists counts its pages.
+	// unlisted, if set, selects the workflows that are missing in the list of running workflows. stale adds all others,
+	// including those that have ended. lists counts the requested pages.
 	unlisted func(id string) bool
 	stale    bool
 	lists    int
 	noList   error
-	// noHistory is why the history of a run cannot be read.
+	// noHistory is the error when the history of a run is read.
 	noHistory error
-	// meanwhile, where set, happens while a run is checked.
+	// meanwhile, if set, is called while a run is checked.
 	meanwhile func()
 }
 
@@ -154,7 +154,7 @@ func (b *bench) dispatcher(t *testing.T) *dispatch.Dispatcher {
 	return d
 }
 
-// run lets the dispatcher work until the test ends.
+// run runs the dispatcher until the test ends.
 func (b *bench) run(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -184,7 +184,7 @@ func id(eventID string) func(*receipt.New) {
 	return func(e *receipt.New) { e.EventID = eventID }
 }
 
-// due makes every receipt due, as five seconds would.
+// due makes every receipt due without waiting for its lease.
 func (b *bench) due(t *testing.T) {
 	t.Helper()
 	if _, err := b.pool.Exec(t.Context(), `update receipts set dispatch_at = now() - interval '1 second' where status = 'received'`); err != nil {
@@ -215,7 +215,7 @@ func (b *bench) runs(t *testing.T, id string) []timeline.Run {
 	return event.Runs
 }
 
-// eventually waits for a row or a state to come about.
+// eventually waits for a condition.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	deadline := time.After(time.Minute)

@@ -1,14 +1,14 @@
 // Package dispatch starts the workflow of each receipt. It is the only package that does.
 //
-// [Dispatcher.Offer] queues a committed event in memory without waiting. The sweep reads the receipts that were not
-// started this way from the table: after a full queue, a crash, or while Temporal was down or slow. A second start is
-// harmless: the workflow ID belongs to the event, Temporal rejects the second start, and the rejection counts as
-// success. So each receipt is started at least once and runs once.
+// [Dispatcher.Offer] queues a committed event in memory without waiting. The sweep reads all other receipts from the
+// table: the queue was full, the process crashed, or Temporal was down or slow. A second start of a receipt is
+// harmless: both starts have the same workflow ID, so Temporal rejects the second one, and the dispatcher treats this
+// rejection as success. So each receipt is started at least once and runs once.
 //
-// A second start costs Temporal as much as the first, and it would arrive when Temporal is slow. Queue and sweep
-// therefore share one lease, [receipt.Lease]: a receipt that waits in memory is not due, and a worker leaves a receipt
-// to the sweep if the receipt may soon become due.
+// A second start costs Temporal as much as the first, and it would happen when Temporal is slow. Each receipt therefore
+// has a lease, [receipt.Lease]. The sweep skips a queued receipt until its lease ends. The workers of the queue skip a
+// receipt if its lease ends soon.
 //
-// While Temporal is down, no event is lost and Temporal is not flooded: only the sweep tries, one receipt at a time,
-// with growing pauses. After one start succeeds, the sweep works off the backlog.
+// While Temporal is down, only the sweep tries to start receipts, one at a time and with growing pauses. After one
+// start succeeds, the sweep starts the backlog.
 package dispatch

@@ -8,15 +8,16 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// queued is a receipt that waits in memory.
+// queued is a receipt in the queue.
 type queued struct {
 	receipt.Pending
-	// until is when the receipt must be left to the sweep: soon after, the sweep of another process may lease it.
+	// until is the last time at which a worker may start the receipt. Soon after that, the sweep of another process may
+	// lease the receipt.
 	until time.Time
 }
 
-// Offer queues committed events without waiting. It drops events if the queue is full or Temporal is down; the sweep
-// starts them.
+// Offer queues committed events without waiting. If the queue is full or Temporal is down, it drops events, and the
+// sweep starts them.
 func (d *Dispatcher) Offer(events []receipt.Pending) {
 	if d.down.Load() {
 		return
@@ -38,7 +39,7 @@ func (d *Dispatcher) work(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case q := <-d.queue:
-			// select chooses at random, so ctx may have ended.
+			// select chooses a ready case at random, so ctx may have ended.
 			if ctx.Err() != nil || d.down.Load() || (*d.paused.Load())[q.Source] || d.cfg.Now().After(q.until) {
 				d.leaveToSweep(q)
 				continue
@@ -51,8 +52,8 @@ func (d *Dispatcher) work(ctx context.Context) {
 	}
 }
 
-// leaveToSweep makes a queued receipt due for the sweep within [markEvery]. If the receipt waited for much longer than
-// it may, because all workers were blocked, another process may have leased it, and it stays unchanged.
+// leaveToSweep makes a queued receipt due within [markEvery], so that the sweep starts it. If all workers were blocked
+// for long, another process may have leased the receipt. leaveToSweep then does nothing.
 func (d *Dispatcher) leaveToSweep(q queued) {
 	if d.cfg.Now().Before(q.until.Add(startTimeout)) {
 		d.letGo(q.ReceiptID)

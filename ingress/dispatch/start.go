@@ -19,11 +19,11 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// errUnable marks a failure of Temporal, or of the connection to it, rather than of one start.
+// errUnable means that Temporal is unavailable, so that no other start would succeed either.
 var errUnable = errors.New("temporal is unavailable")
 
-// start starts p's workflow and returns the run to record. An error leaves the receipt unchanged, for the sweep. The
-// error wraps errUnable if no other start would succeed either.
+// start starts p's workflow and returns the run to record. It does not change the receipt, so after an error the sweep
+// retries. The error wraps errUnable if Temporal is unavailable.
 func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (run.Started, error) {
 	in := runOf(p)
 	ctx = p.Traced(ctx)
@@ -31,7 +31,7 @@ func (d *Dispatcher) start(ctx context.Context, p receipt.Pending) (run.Started,
 	if p.Rerun != nil {
 		return d.startRerun(ctx, p, in)
 	}
-	// If the ID was started before, the search for lost runs checks within a minute that the run belongs to this
+	// If a run with this ID exists, the search for lost runs checks within a minute that the run belongs to this
 	// receipt.
 	workflowID := cmp.Or(p.WorkflowID, in.ID())
 	runID, already, err := d.execute(ctx, d.options(workflowID, in), in)
@@ -63,11 +63,11 @@ func (d *Dispatcher) options(workflowID string, in workflows.EventInput) client.
 	return client.StartWorkflowOptions{
 		ID:        workflowID,
 		TaskQueue: d.cfg.TaskQueue,
-		// A run makes no progress for this long if its worker is killed in the middle of a task. The SDK keeps a task
-		// alive while its local activities run, so a slow effect is not cut off.
+		// If its worker is killed during a task, a run makes no progress for this time. The SDK extends the task while
+		// local activities run, so a slow effect is not interrupted.
 		WorkflowTaskTimeout: taskTimeout,
-		// Both together: one run per event while Temporal keeps its history, and an "already started" error instead of
-		// the handle of another run. The unique receipt deduplicates for longer.
+		// With these two policies, a second start returns the error "already started" as long as Temporal has the
+		// history of the first run. After that, the unique receipt prevents a second run.
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
@@ -78,11 +78,11 @@ func (d *Dispatcher) options(workflowID string, in workflows.EventInput) client.
 	}
 }
 
-// manyRefused is how many rejections in a row show a fault of the namespace or of pawl's requests rather than of the
-// receipts. The receipts before the last one have been parked by then.
+// manyRefused is the number of rejections in a row after which the namespace or pawl's requests must be faulty, and not
+// the receipts. The dispatcher then stops parking receipts.
 const manyRefused = 3
 
-// execute makes one start. Its error wraps errUnable if Temporal accepts no starts.
+// execute starts one workflow. Its error wraps errUnable if Temporal accepts no starts.
 func (d *Dispatcher) execute(ctx context.Context, options client.StartWorkflowOptions,
 	in workflows.EventInput) (runID string, already bool, err error) {
 	taken := d.taken.Load()
@@ -105,22 +105,22 @@ func (d *Dispatcher) execute(ctx context.Context, options client.StartWorkflowOp
 			err = fmt.Errorf("%w: it rejects every start: %w", errUnable, err)
 		}
 	case serviceerror.ToStatus(err).Code() == codes.DeadlineExceeded && d.taken.Load() > taken:
-		// One part of Temporal does not answer (some of its history shards, for example): it has accepted other starts
-		// meanwhile.
+		// Temporal has accepted other starts in the meantime, so only a part of it does not answer, for example a
+		// history shard.
 	case unable(err):
 		err = fmt.Errorf("%w: %w", errUnable, err)
 	}
 	return "", false, err
 }
 
-// isRefusal reports whether Temporal rejected a start for good.
+// isRefusal reports whether Temporal rejected a start permanently.
 func isRefusal(err error) bool {
 	_, invalid := errors.AsType[*serviceerror.InvalidArgument](err)
 	return invalid
 }
 
-// prepare registers the search attributes of the starts. Concurrent calls register once. Every part of Temporal has
-// them some seconds later; receipts wait meanwhile.
+// prepare registers pawl's search attributes. Concurrent calls register them once. Temporal accepts them some seconds
+// later, and the sweep retries until then.
 func (d *Dispatcher) prepare(ctx context.Context) error {
 	if d.cfg.Prepare == nil || !d.preparing.TryLock() {
 		return nil
@@ -131,16 +131,16 @@ func (d *Dispatcher) prepare(ctx context.Context) error {
 	return d.cfg.Prepare(ctx)
 }
 
-// unregistered reports whether the namespace lacks one of pawl's search attributes, for example because it was created
-// again after Temporal's database was lost. The rejected event is not at fault. Temporal (1.29) has no error type for
-// this, only these texts: the first in a namespace with aliases, the second in one without.
+// unregistered reports whether Temporal rejected a start because the namespace lacks one of pawl's search attributes.
+// This happens after Temporal's database was lost and the namespace was created again. Temporal 1.29 has no error type
+// for this, only these texts: the first in a namespace with aliases, the second in a namespace without.
 func unregistered(err error) bool {
 	return isRefusal(err) && strings.Contains(strings.ToLower(err.Error()), "search attribute") &&
 		(strings.Contains(err.Error(), "no mapping defined") || strings.Contains(err.Error(), "is not defined"))
 }
 
-// unable reports whether err concerns Temporal as a whole: it cannot be reached, is overloaded, or denies access. Any
-// other error concerns one start, and the next one may succeed.
+// unable reports whether err means that no start can succeed: Temporal cannot be reached, is overloaded, or denies
+// access. After any other error, the next start may succeed.
 func unable(err error) bool {
 	switch serviceerror.ToStatus(err).Code() {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Canceled,

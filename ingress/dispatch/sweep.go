@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// sweep starts the receipts that the queue missed. While Temporal is down, only the sweep tries to reach it.
+// sweep starts the receipts that the queue did not start. While Temporal is down, only the sweep calls it.
 func (d *Dispatcher) sweep(ctx context.Context) {
 	pause := firstPause
 	for {
@@ -27,22 +27,23 @@ func (d *Dispatcher) sweep(ctx context.Context) {
 		case d.down.Load():
 			next, pause = pause, min(2*pause, lastPause)
 		case started > 0:
-			// More receipts may be due. A receipt that fails to start waits for the end of its lease and does not slow
-			// down the others.
+			// More receipts may be due. A receipt that could not be started is due again when its lease ends, so it
+			// does not slow down other receipts.
 			next, pause = 0, firstPause
 		default:
 			pause = firstPause
 		}
-		// Processes that lost Temporal at the same time must not retry at the same time.
+		// The random part prevents that all processes retry at the same time after an outage.
 		if !wait(ctx, next/2+rand.N(next/2+1)) {
 			return
 		}
 	}
 }
 
-// SweepOnce starts one batch of due receipts, and returns how many it found and how many of them it started. While
-// Temporal is down, it tries one receipt; a success ends that state. Receipts that it did not start because Temporal
-// was down or too slow are due again at once. A receipt that failed for another reason is due again after its lease.
+// SweepOnce starts one batch of due receipts. It returns how many were due and how many of them it started. While
+// Temporal is down, it tries one receipt; if that succeeds, the dispatcher treats Temporal as up again. If Temporal was
+// down or too slow, the remaining receipts are due again at once. A receipt that failed for another reason is due again
+// after its lease.
 func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err error) {
 	limit := sweepBatch
 	if d.down.Load() {
@@ -54,7 +55,7 @@ func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err err
 		return 0, 0, fmt.Errorf("sweep: %w", err)
 	}
 	if len(due) == 0 {
-		// No receipt is due that could show whether Temporal has recovered, so the queue tries again.
+		// No receipt is due, so the sweep cannot test whether Temporal has recovered. Let the queue test it.
 		d.down.Store(false)
 		return 0, 0, nil
 	}
@@ -65,8 +66,8 @@ func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err err
 	return len(due), started, err
 }
 
-// startAll starts due and returns how many it started, and the first error. It stops after until or after the first
-// errUnable, and makes the remaining receipts due again.
+// startAll starts the receipts in due. It returns how many it started, and the first error. It stops at the time until
+// or after the first errUnable, and makes the remaining receipts due again.
 func (d *Dispatcher) startAll(ctx context.Context, due []receipt.Pending, until time.Time) (started int, first error) {
 	var gone atomic.Bool
 	var mu sync.Mutex // guards the results
@@ -105,7 +106,7 @@ func each[T any](workers int, items []T, do func(T)) {
 	_ = running.Wait()
 }
 
-// startAndMark starts one receipt and records the start. It logs a failure and returns it.
+// startAndMark starts one receipt and records the start. It logs and returns a failure.
 func (d *Dispatcher) startAndMark(ctx context.Context, p receipt.Pending) error {
 	started, err := d.start(ctx, p)
 	if err != nil {

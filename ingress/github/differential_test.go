@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook/webhooktest"
 )
 
-// TestDifferential compares with google/go-github, the library that Go receivers use.
+// TestDifferential compares with google/go-github, the library of most Go receivers.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	const signature, sha1, contentType = "X-Hub-Signature-256", "X-Hub-Signature", "Content-Type"
@@ -33,7 +33,7 @@ func TestDifferential(t *testing.T) {
 			switch rnd.IntN(10) {
 			case 0:
 				r.Header.Del(signature)
-			case 1: // GitHub's own SHA-1 signature, in the header of the other
+			case 1: // GitHub's own SHA-1 signature in the header for SHA-256
 				r.Header.Set(signature, r.Header.Get(sha1))
 			}
 			return r

@@ -6,18 +6,18 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// shape describes the body of an event: the paths of its object's ID and time, a key that it always has, and keys that
-// only other events have.
+// shape describes the body of one kind of event: the paths of the object's ID and time, a key that the body always has,
+// and keys that it never has.
 //
-// X-GitHub-Event is not signed, so a captured issue comment could be replayed as "issues". The shape detects obvious
-// cases. It is a hint for a person, not a proof.
+// X-GitHub-Event is not signed, so an attacker could replay a captured issue comment as "issues". The shape detects
+// only obvious cases.
 type shape struct {
 	id, at  string
 	has     string
 	without []string
 }
 
-// shapes holds the events that name their object differently from the event. Source: the examples of
+// shapes holds the shapes of events that have another name than their object. Source: the examples of
 // @octokit/webhooks-examples 7.6.1.
 var shapes = map[string]shape{
 	"push":               {id: "after", at: "head_commit.timestamp", has: "ref"},
@@ -60,7 +60,7 @@ func object(key string, without ...string) shape {
 	return shape{id: key + ".id", at: key + ".updated_at", has: key, without: without}
 }
 
-// shapeOf returns the shape of an event. An event that is not listed may have any shape, because GitHub adds events.
+// shapeOf returns the shape of an event. An unlisted event may have any body, because GitHub adds events.
 func shapeOf(name string) shape {
 	if s, ok := shapes[name]; ok {
 		return s
@@ -76,7 +76,8 @@ func (s shape) fits(e *webhook.Envelope) bool {
 	return there && !slices.ContainsFunc(s.without, e.Has)
 }
 
-// sampleObjects names the objects in the body of an event, if they differ from the event's name.
+// sampleObjects maps an event to the names of the objects in its body, if these names differ from the name of the
+// event.
 var sampleObjects = map[string][]string{
 	"issues":                      {"issue"},
 	"issue_comment":               {"issue", "comment"},
@@ -89,7 +90,7 @@ var sampleObjects = map[string][]string{
 	"installation_repositories":   {"installation"},
 }
 
-// objects returns the names of the objects in an event.
+// objects returns the names of the objects in the body of an event.
 func objects(event string) []string {
 	if names, ok := sampleObjects[event]; ok {
 		return names

@@ -32,7 +32,7 @@ var (
 func TestConformance_Token(t *testing.T) {
 	t.Parallel()
 	provider := gitlab.Provider
-	provider.Contract.Tolerance = 0 // a token is not timed
+	provider.Contract.Tolerance = 0 // a token has no timestamp
 	webhooktest.Run(t, webhooktest.Suite{
 		Provider:     provider,
 		Keys:         [2]webhooktest.Key{{Verify: tokenA}, {Verify: tokenB}},
@@ -117,7 +117,7 @@ func TestVerify_BothSchemes(t *testing.T) {
 	}
 }
 
-// Equal bodies are different events where the ID is signed: a branch that is pushed to and fro has them.
+// With a signed ID, equal bodies are different events, for example when a branch is pushed back and forth.
 func TestEvents_IDSigned(t *testing.T) {
 	t.Parallel()
 	withoutID := signed(t, tokenA, nil)

@@ -15,10 +15,10 @@
 //	acknowledge       the status of the answer, if the sender accepts only one status as success
 //	occurred_at       the place of the event's time; occurred_at_unit: rfc3339, s, ms
 //
-// A source that could not authenticate its deliveries does not start, for example with a template without {body}, an
-// unsigned timestamp, or a misspelt option.
+// A source with unsafe or invalid options does not start: for example a template without {body}, an unsigned timestamp,
+// or a misspelt option.
 //
-// The presets are providers that consist of data only: [Calendly], [Paddle], [Square], [Typeform] and [WooCommerce]. A
-// provider with behaviour of its own has its own package beside this one and is made by [New]: zoom answers the
-// validation of its endpoint, meta splits batches.
+// The presets [Calendly], [Paddle], [Square], [Typeform] and [WooCommerce] consist of data only. A provider that also
+// needs code has its own package, which calls [New]. For example, zoom answers the validation of its endpoint, and meta
+// splits batches into events.
 package hmac

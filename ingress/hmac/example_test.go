@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// A sender that has no directory of its own is described in the source's options.
+// A sender without its own package is described in the source's options.
 func ExampleProvider() {
 	options := map[string]string{
 		"header":    "X-Acme-Signature",

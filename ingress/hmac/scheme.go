@@ -20,40 +20,41 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Scheme describes how a sender signs its deliveries, and the places of the envelope's fields.
+// Scheme describes how a sender signs its deliveries, and where they contain the fields of the event.
 type Scheme struct {
 	// Header is the name of the header with the signature.
 	Header string
-	// Prefix precedes each signature: "sha256=", "v0=". An entry without it belongs to another version of the scheme
-	// and is ignored. A header with no other entry is malformed.
+	// Prefix precedes each signature: "sha256=", "v0=". Entries without the prefix belong to other versions of the
+	// scheme and are ignored. A header in which no entry has the prefix is malformed.
 	Prefix string
-	// Separator separates the entries of the header; "" for a header with one signature.
+	// Separator separates the entries of the header. It is "" if the header contains one signature.
 	Separator string
 	// Hash is sha256 (the default), sha512 or sha1.
 	Hash string
-	// Encoding of the signature is hex (the default), base64 or base64url.
+	// Encoding is the encoding of the signature: hex (the default), base64 or base64url.
 	Encoding string
-	// KeyEncoding of the secret is text (the default), hex or base64. DecodeKey, if set, decodes secrets instead.
+	// KeyEncoding is the encoding of the secret: text (the default), hex or base64. DecodeKey, if set, replaces it.
 	KeyEncoding string
 	DecodeKey   func(value string) ([]byte, error)
-	// Template is the signed string, of literals and {id} {ts} {body} {url} {method}. The default is "{body}".
+	// Template is the signed string. It contains literal text and the fields {id} {ts} {body} {url} {method}. The
+	// default is "{body}".
 	Template string
 	// Timestamp is the place of the time of sending, in TimestampUnit: s (the default), ms or rfc3339. The signature
-	// must cover it: in the body, or as {ts} in the template.
+	// must cover the timestamp, so it must be in the body or be {ts} in the template.
 	Timestamp     Place
 	TimestampUnit string
 	// Tolerance is the default clock tolerance; zero means 5 minutes.
 	Tolerance time.Duration
-	// ID, Type, Account and Object are the places of the envelope's fields.
+	// ID, Type, Account and Object are the places of the event's fields.
 	ID, Type, Account, Object Place
-	// Hook is the place of the ID of the subscription.
+	// Hook is the place of the ID of the webhook subscription.
 	Hook Place
 	// OccurredAt is the place of the event's time, in OccurredAtUnit: rfc3339 (the default), s or ms.
 	OccurredAt     Place
 	OccurredAtUnit string
 }
 
-// headers returns the headers that the scheme names.
+// headers returns the headers that the scheme reads.
 func (s Scheme) headers() webhook.Headers {
 	h := webhook.Headers{Signatures: []string{s.Header, s.Timestamp.header()}}
 	for _, place := range []Place{s.ID, s.Type, s.Account, s.Object, s.Hook, s.OccurredAt} {
@@ -73,7 +74,7 @@ func (s Scheme) withDefaults() Scheme {
 	return s
 }
 
-// check reports all faults of s, each with the name of the option.
+// check returns an error with all faults of s. Each fault starts with the name of the option.
 func (s Scheme) check() error {
 	var faults []error
 	fault := func(option, format string, args ...any) {
@@ -128,7 +129,7 @@ func (s Scheme) check() error {
 	return errors.Join(faults...)
 }
 
-// decodeKey decodes a secret.
+// decodeKey returns the HMAC key of a secret.
 func (s Scheme) decodeKey(value string) ([]byte, error) {
 	if s.DecodeKey != nil {
 		return s.DecodeKey(value)
@@ -136,10 +137,10 @@ func (s Scheme) decodeKey(value string) ([]byte, error) {
 	if decode, known := keyEncodings[s.KeyEncoding]; known {
 		return decode(value)
 	}
-	return webhook.TextKey(value) // check rejects the scheme
+	return webhook.TextKey(value) // check rejects an unknown encoding
 }
 
-// The choices of a scheme's settings, by name.
+// These maps hold the possible values of Hash, Encoding, KeyEncoding, and the units of times.
 var (
 	hashes       = map[string]func() hash.Hash{"sha256": sha256.New, "sha512": sha512.New, "sha1": sha1.New}
 	keyEncodings = map[string]func(value string) ([]byte, error){
@@ -156,13 +157,14 @@ var (
 	}
 )
 
-// encoding is the encoding of a signature. decode returns nil, which equals no MAC, for any other text.
+// encoding is the encoding of a signature. decode returns nil for any other text; a comparison of nil with a MAC always
+// fails.
 type encoding struct {
 	encode func(mac []byte) string
 	decode func(text string) []byte
 }
 
-// unit is the format of a time. The error of parse has class malformed_header and names the text.
+// unit is the format of a time. The error of parse has class malformed_header and contains the name of the field.
 type unit struct {
 	format func(at time.Time) string
 	parse  func(name, text string) (time.Time, error)

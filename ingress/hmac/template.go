@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// template is a signed string in parts: literals, and fields in braces.
+// template is a parsed template: a list of literal texts and fields. A field is in braces.
 type template []string
 
-// The fields that a template can name: the event's ID and the timestamp as sent, the raw body,
-// the public URL as registered, and the HTTP method.
+// These are the fields of a template: the event's ID and the timestamp as sent, the raw body, the public URL as
+// registered, and the HTTP method.
 const (
 	idField     = "{id}"
 	stampField  = "{ts}"
@@ -22,8 +22,8 @@ const (
 
 var templatePart = regexp.MustCompile(`\{(?:id|ts|body|url|method)\}|[^{]+`)
 
-// parseTemplate parses a text such as "v0:{ts}:{body}". It rejects a template that leaves a part of the request
-// unauthenticated.
+// parseTemplate parses a text such as "v0:{ts}:{body}". It rejects a template under which an attacker could change a
+// part of the request.
 func parseTemplate(text string) (template, error) {
 	t := template(templatePart.FindAllString(text, -1))
 	if strings.Join(t, "") != text {
@@ -40,7 +40,8 @@ func parseTemplate(text string) (template, error) {
 	return t, nil
 }
 
-// besideID returns the parts before and after {id}. An ID that contains one of them makes the signed text ambiguous.
+// besideID returns the parts before and after {id}. If the ID contains one of these parts, the signed text is
+// ambiguous.
 func (t template) besideID() []string {
 	var beside []string
 	for i, part := range t {
@@ -55,7 +56,7 @@ func (t template) besideID() []string {
 // values holds the values of a template's fields, except {body}.
 type values struct{ id, ts, url, method string }
 
-// parts returns the signed bytes as a list to concatenate.
+// parts returns the signed bytes as a list of slices that the caller concatenates.
 func (t template) parts(v values, body []byte) [][]byte {
 	signed := make([][]byte, len(t))
 	for i, part := range t {

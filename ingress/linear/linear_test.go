@@ -87,7 +87,7 @@ func TestVerify_Clock_InMilliseconds(t *testing.T) {
 	}
 }
 
-// The unsigned header never stands in for the signed time. A body without its time is authentic, and is not run.
+// The unsigned header never replaces the signed time. A body without its time is authentic and does not run.
 func TestEvents_NoSignedTime_Parked(t *testing.T) {
 	t.Parallel()
 	v := setup(t)

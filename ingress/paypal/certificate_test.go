@@ -30,7 +30,7 @@ const (
 	sandboxURL = "https://api.sandbox.paypal.com/v1/notifications/certs/CERT-1"
 )
 
-// authority issues certificates through one intermediate, as PayPal's does.
+// authority issues certificates through one intermediate, like PayPal's.
 type authority struct {
 	roots      *x509.CertPool
 	between    *x509.Certificate
@@ -79,7 +79,7 @@ func encode(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// leaf issues a certificate over the key that signed(…) signs with.
+// leaf issues a certificate for the key of signed.
 func (a *authority) leaf(t *testing.T, subject string, notAfter time.Time) []byte {
 	t.Helper()
 	block, _ := pem.Decode([]byte(keys()[0].Sign))
@@ -93,7 +93,7 @@ func (a *authority) leaf(t *testing.T, subject string, notAfter time.Time) []byt
 	}, a.between, &private.(*rsa.PrivateKey).PublicKey, a.key))
 }
 
-// host stands for PayPal's API hosts: every name leads to it.
+// host simulates PayPal's API hosts: every name resolves to it.
 type host struct {
 	*httptest.Server
 	client *http.Client
@@ -198,7 +198,7 @@ func TestFetched_NotTrusted(t *testing.T) {
 	for name, c := range map[string]struct {
 		url     string
 		answer  http.HandlerFunc
-		refused bool // else nobody can know now
+		refused bool // otherwise the result is temporary
 	}{
 		"another root":       {liveURL, serve(stranger.leaf(t, liveSubject, later), stranger.betweenPEM), true},
 		"no intermediate":    {liveURL, serve(good), true},
@@ -225,7 +225,7 @@ func TestFetched_NotTrusted(t *testing.T) {
 	}
 }
 
-// What has failed for now is tried again; what is refused whatever the certificate asks PayPal nothing.
+// A temporary failure is tried again. A request that is rejected for any certificate causes no request to PayPal.
 func TestFetched_Asks(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -265,7 +265,7 @@ func TestFetched_Asks(t *testing.T) {
 	}
 }
 
-// A certificate that PayPal renews in its place is fetched when the one that is held has ended.
+// A certificate that PayPal renews under the same URL is fetched again after the cached one has expired.
 func TestFetched_Ended_FetchedAgain(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -298,8 +298,8 @@ func TestFetched_Ended_FetchedAgain(t *testing.T) {
 	}
 }
 
-// Strangers who name one URL after the other must not have us ask PayPal for each, nor keep the certificate in the
-// cache from being used. What is over the budget is no refusal: PayPal sends it again.
+// An attacker who sends one URL after the other must not cause a request to PayPal for each, nor prevent the use of the
+// cached certificate. A request over the budget is not rejected: PayPal repeats it.
 func TestFetched_ManyURLs_Bounded(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -329,7 +329,7 @@ func TestFetched_ManyURLs_Bounded(t *testing.T) {
 	}
 }
 
-// PayPal's host holds certificates without number: what the cache keeps has a bound, and one that has left is fetched again.
+// PayPal's host has any number of certificates: the cache is bounded, and an evicted certificate is fetched again.
 func TestFetched_ManyCertificates_FewHeld(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)

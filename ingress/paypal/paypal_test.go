@@ -30,13 +30,13 @@ const (
 var (
 	at      = time.Unix(1_772_366_400, 0)
 	options = map[string]string{"webhook_id": "96605875FF6516633"}
-	// keys makes two certificates with their keys, once: RSA keys take a while.
+	// keys creates two certificates with their keys, once, because RSA keys take time.
 	keys = sync.OnceValue(func() [2]webhooktest.Key {
 		return [2]webhooktest.Key{newKey(subject, 2048), newKey(subject, 2048)}
 	})
 )
 
-// newKey makes a self-signed certificate that is valid from February 2026 to the end of 2027, and its key.
+// newKey creates a self-signed certificate that is valid from February 2026 to the end of 2027, and its key.
 func newKey(subject string, bits int) webhooktest.Key {
 	key, err := rsa.GenerateKey(rand.Reader, bits)
 	if err != nil {
@@ -238,8 +238,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// The scheme signs a checksum. This test holds the fact that the package comment warns of: when it
-// fails, PayPal's scheme has changed and the comment is out of date.
+// The scheme signs a checksum, as the package comment warns. If this test fails, PayPal's scheme has changed, and the
+// comment is out of date.
 func TestVerify_ForgedBodyWithEqualChecksum_Admitted(t *testing.T) {
 	t.Parallel()
 	r := signed(t, at)
@@ -253,10 +253,10 @@ func TestVerify_ForgedBodyWithEqualChecksum_Admitted(t *testing.T) {
 	}
 }
 
-// checksumSuffix returns the four bytes that bring the CRC-32 of data to want.
+// checksumSuffix returns the four bytes that change the CRC-32 of data to want.
 func checksumSuffix(want uint32, data []byte) []byte {
-	// Run the register backwards from its wanted end over four unknown bytes; the difference to
-	// where data leaves it is what they have to be.
+	// Run the register backwards from its final value over four unknown bytes. The XOR with the register after data is
+	// the suffix.
 	register := ^want
 	for range 4 {
 		for i, entry := range crc32.IEEETable {
@@ -269,8 +269,8 @@ func checksumSuffix(want uint32, data []byte) []byte {
 	return binary.LittleEndian.AppendUint32(nil, register^^crc32.ChecksumIEEE(data))
 }
 
-// Not webhooktest.FuzzVerify: it takes any other body that is admitted for a fault, and a fuzzer
-// that finds a collision of CRC-32 is right to.
+// Not webhooktest.FuzzVerify: it reports any other accepted body as a fault, and a fuzzer can find a collision of
+// CRC-32.
 func FuzzVerify(f *testing.F) {
 	v, good := setup(f), signed(f, at)
 	f.Add("https://api.paypal.com/v1/notifications/certs/a", good.Header.Get("PAYPAL-TRANSMISSION-SIG"), good.Body)

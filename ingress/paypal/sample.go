@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// sample is a captured payment.
+// sample generates an event about a payment that was captured.
 var sample = webhook.Sample{
 	Type:    "PAYMENT.CAPTURE.COMPLETED",
 	EventID: func() string { return "WH-" + rand.Text()[:17] + "-" + rand.Text()[:17] },
@@ -20,8 +20,8 @@ var sample = webhook.Sample{
 	Keys:    newKeys,
 }
 
-// newKeys makes a certificate with the subject of PayPal's signing certificates, valid for ten years, and its key, both
-// in PEM.
+// newKeys generates a key and its certificate in PEM. The certificate has the subject of PayPal's signing certificates
+// and is valid for ten years.
 func newKeys() (webhook.Keys, error) {
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

@@ -69,7 +69,7 @@ func TestKeeper_KeepsWithDiagnosis(t *testing.T) {
 	k, stop := run(t, rejected.Config{Store: store})
 	r := sent(t, stripe.Provider, webhook.SignInput{Secret: testSecret, Body: []byte(liveBody), URL: "https://hooks.example/hooks/live?token=1"})
 	k.Offer("live", r, noMatch, "192.0.2.1")
-	r.Body[0], r.Header = 'x', nil // the caller may use its memory again
+	r.Body[0], r.Header = 'x', nil // the caller may reuse its memory
 	<-store.written
 	stop()
 	if len(store.rows) != 1 {
@@ -84,8 +84,8 @@ func TestKeeper_KeepsWithDiagnosis(t *testing.T) {
 	}
 }
 
-// Of what comes with a refused request only that is kept which the source's provider is known to send: a header or a query
-// that nobody has named may hold a password. A request could not be admitted without its signature, so that one is.
+// Only headers and query parameters that the source's provider is known to send are stored with a rejected request,
+// because others may contain a password. The signature is stored, because the request could not be admitted without it.
 func TestKeeper_StrangersHeadersAndQueries_NotKept(t *testing.T) {
 	t.Parallel()
 	all := sources()
@@ -130,7 +130,7 @@ func TestKeeper_StrangersHeadersAndQueries_NotKept(t *testing.T) {
 	}
 }
 
-// A flood costs a bounded number of rows and writes, whatever is offered.
+// A flood causes a bounded number of rows and writes.
 func TestKeeper_Flood_Bounded(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
@@ -153,7 +153,8 @@ func TestKeeper_Flood_Bounded(t *testing.T) {
 	}
 }
 
-// One sender of rubbish, from however many addresses of its network, leaves room for a provider whose secret is wrong.
+// One sender of invalid requests, from any number of addresses of its network, leaves space for a provider with a wrong
+// secret.
 func TestKeeper_Flood_LeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	for name, flood := range map[string]func(i int) string{
@@ -181,7 +182,7 @@ func TestKeeper_Flood_LeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// What waits is bounded.
+// The memory of waiting rejections is bounded.
 func TestKeeper_LargeBodies_Bounded(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
@@ -193,13 +194,13 @@ func TestKeeper_LargeBodies_Bounded(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	k.Run(ctx) // writes what waits and returns
+	k.Run(ctx) // writes the waiting rejections and returns
 	if n := len(store.rows); n != 128 || len(store.rows[0].Body) != rejection.MaxBody {
 		t.Errorf("%d requests waited, want 128 with 64 KiB each", n)
 	}
 }
 
-// A body over 64 KiB is cut at once and not diagnosed: a form of a megabyte cost a quarter of a second.
+// A body over 64 KiB is truncated at once and not diagnosed: a form of a megabyte took a quarter of a second.
 func TestKeeper_LargeBody_KeptCut(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
@@ -213,7 +214,7 @@ func TestKeeper_LargeBody_KeptCut(t *testing.T) {
 	}
 }
 
-// Replays of one capture that is too old push nothing out: one of them is kept.
+// Replays of one captured delivery that is too old displace nothing: one of them is stored.
 func TestKeeper_Replays_KeptOnce(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
@@ -248,7 +249,7 @@ func TestKeeper_StoreDown_GoesOn(t *testing.T) {
 	}
 }
 
-// What came without its whole body is kept as such: it can be seen, and not admitted.
+// A request with an incomplete body is stored as truncated: it can be shown, and not admitted.
 func TestKeeper_Incomplete_IsTruncated(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
@@ -262,7 +263,7 @@ func TestKeeper_Incomplete_IsTruncated(t *testing.T) {
 	}
 }
 
-// What is too old goes also when nothing new comes.
+// Old rejections are deleted even if no new ones arrive.
 func TestKeeper_Quiet_Trims(t *testing.T) {
 	t.Parallel()
 	store := newShelf()

@@ -9,19 +9,18 @@ import (
 	"strings"
 )
 
-// variant is a body before a possible change by a proxy.
+// variant is the body that the sender may have signed, before a proxy changed it.
 type variant struct {
 	how  string
 	body []byte
 }
 
-// maxGrown bounds the size of a variant, decompressed or indented: a few kilobytes of gzip, or of brackets, can expand
-// to gigabytes.
+// maxGrown is the maximum size of a variant in bytes: a few kilobytes of gzip or of brackets can expand to gigabytes.
 const maxGrown = 1 << 20
 
 var byteOrderMark = []byte("\uFEFF")
 
-// variants returns body with the changes that proxies and frameworks are known to make undone.
+// variants returns body without the typical changes that proxies and frameworks make.
 func variants(body []byte) []variant {
 	if len(body) == 0 {
 		return nil
@@ -33,7 +32,7 @@ func variants(body []byte) []variant {
 		}
 	}
 	bare := bytes.TrimRight(body, "\r\n")
-	// One newline less comes first: SendGrid's bodies end with a signed CR LF.
+	// Try one newline less before no newline: SendGrid's bodies end with a signed CR LF.
 	add("without its trailing newline", bytes.TrimSuffix(bytes.TrimSuffix(body, []byte("\n")), []byte("\r")))
 	add("without its trailing newlines", bare)
 	add("with CR LF as its trailing newline", append(bytes.Clone(bare), '\r', '\n'))
@@ -54,15 +53,15 @@ func variants(body []byte) []variant {
 				continue
 			}
 			add(in.how, pretty)
-			// GitHub-style pretty printers end a file with a newline.
+			// Some pretty printers write a newline at the end.
 			add(in.how+" and with a trailing newline", append(bytes.Clone(pretty), '\n'))
 		}
 	}
 	return all
 }
 
-// indented returns body, which is JSON, with a line for each value. It returns nil if the result could be too large: it
-// adds a line for each bracket and comma, with as many indents as brackets are open.
+// indented returns the JSON in body with a line for each value. It returns nil if the result could be larger than
+// maxGrown. The result has a line for each bracket and comma, and its indentation grows with the open brackets.
 func indented(body []byte, indent string) []byte {
 	open := bytes.Count(body, []byte("{")) + bytes.Count(body, []byte("["))
 	lines := 2*open + bytes.Count(body, []byte(","))
@@ -87,7 +86,7 @@ func inflated(body []byte) []byte {
 	return b
 }
 
-// urlVariants returns the usual spellings of a registered URL, without the fragment, which a client never sends.
+// urlVariants returns the usual spellings of a registered URL without its fragment.
 func urlVariants(registered string) []string {
 	registered, _, _ = strings.Cut(registered, "#")
 	base, query, queried := strings.Cut(registered, "?")
@@ -109,7 +108,7 @@ func urlVariants(registered string) []string {
 	return all
 }
 
-// ShownURL returns a URL without query and user part, which may contain tokens.
+// ShownURL returns a URL without its query and its user part, because these may contain tokens.
 func ShownURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

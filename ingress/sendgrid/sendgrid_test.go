@@ -157,7 +157,7 @@ func TestVerify_Signature(t *testing.T) {
 	}
 }
 
-// Nothing stands between the timestamp and the body, so the header must not take bytes of the body over.
+// There is no separator between the timestamp and the body, so no bytes may move between the header and the body.
 func TestVerify_BodyCannotBeShifted(t *testing.T) {
 	t.Parallel()
 	v, key := setup(t)
@@ -172,7 +172,7 @@ func TestVerify_BodyCannotBeShifted(t *testing.T) {
 	}
 }
 
-// A signed body that begins with a digit is authentic. One whose first digit came from the timestamp is not.
+// A signed body that begins with a digit is accepted. A body whose first digit is moved from the timestamp is not.
 func TestVerify_DigitsBetweenTimestampAndBody(t *testing.T) {
 	t.Parallel()
 	v, key := setup(t)

@@ -46,7 +46,7 @@ func parsePrivateKey(value string) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// newKeys makes a key pair: the public key in SendGrid's format, and the private key as base64 of PKCS #8.
+// newKeys generates a key pair: the public key in SendGrid's format, and the private key as base64 of PKCS #8.
 func newKeys() (webhook.Keys, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

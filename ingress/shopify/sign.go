@@ -9,16 +9,15 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// EventsOption is the key of SignInput.Options that, if "true", signs a delivery of Shopify's Events. Verification
-// needs no option.
+// EventsOption is a key in SignInput.Options. If its value is "true", Sign makes a delivery of Shopify Events.
+// Verification does not use this option.
 const EventsOption = "shopify_events"
 
-// apiVersion is the API version of every delivery. Shopify's own library rejects a delivery without it, and a delivery
-// of Events without an Event-Id.
+// apiVersion is the API version in signed deliveries. Shopify's own library rejects a delivery without an API version.
 const apiVersion = "2026-01"
 
-// sign signs a delivery as Shopify does. Account is the shop's domain, Type the topic; for Events, Type is the topic, a
-// slash and the action. Events have both families of headers.
+// sign signs a delivery as Shopify does. in.Account is the domain of the shop, and in.Type the topic. For Shopify
+// Events, in.Type is the topic, a slash and the action, and sign sets both families of headers.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	if in.Options[EventsOption] != "true" {
 		return signFamily(classic, in)
@@ -35,7 +34,7 @@ func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	return out, err
 }
 
-// signFamily signs a delivery under one family of headers.
+// signFamily signs a delivery with one family of headers.
 func signFamily(prefix string, in webhook.SignInput) (webhook.SignOutput, error) {
 	out, err := hmac.Sign(scheme(prefix), in)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 // urlVerification is the type of the handshake that validates a new endpoint.
 const urlVerification = "url_verification"
 
-// Answer answers url_verification with its challenge. Slack signs the handshake like every request, so it is answered
-// after Verify. An endpoint that returned unsigned challenges could be registered for anybody's app.
+// Answer answers url_verification with its challenge. The ingress calls Answer after Verify: if it also answered
+// unsigned challenges, anybody could register the endpoint for another app.
 //
-// A form is a slash command or an interaction. Slack shows the answer to its user: "This confirmation must be an HTTP
-// 200 response" (docs.slack.dev, Implementing slash commands), so it is empty.
+// A form is a slash command or an interaction. Its answer is empty, because Slack shows the body to the user. Its
+// status is 200: "This confirmation must be an HTTP 200 response" (docs.slack.dev, Implementing slash commands).
 func (v verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 	if isForm(r) && r.Method == http.MethodPost {
 		return webhook.Answer{Status: http.StatusOK}, true
@@ -49,7 +49,7 @@ func (v verifier) Events(r *webhook.Request) []webhook.Event {
 	return []webhook.Event{jsonEvent(r.Body)}
 }
 
-// jsonEvent reads an Events API envelope.
+// jsonEvent reads an event of the Events API.
 func jsonEvent(raw []byte) webhook.Event {
 	body := webhook.ReadEnvelope(raw)
 	e := webhook.Event{Account: body.Tag("team_id")}
@@ -59,7 +59,7 @@ func jsonEvent(raw []byte) webhook.Event {
 		e.Type = body.EventType("event.type")
 		e.OccurredAt = body.UnixTime("event_time")
 	case "app_rate_limited":
-		// Slack counts per minute and sends no ID: one notice a minute is one event.
+		// A rate-limit notice contains a minute and no ID. All notices about one minute are one event.
 		e.ID, e.IDOrigin = webhook.HashID(raw), webhook.FromHash
 		e.Type = outer
 		e.OccurredAt = body.UnixTime("minute_rate_limited")
@@ -73,8 +73,8 @@ func jsonEvent(raw []byte) webhook.Event {
 	return e
 }
 
-// formEvent reads a slash command or an interaction. Neither has an ID. Its trigger_id makes each body unique, so the
-// hash identifies it.
+// formEvent reads a slash command or an interaction. Neither has an event ID. Each body contains a unique trigger_id,
+// so the hash of the body identifies the event.
 func formEvent(r *webhook.Request) webhook.Event {
 	e := webhook.Event{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash}
 	form, err := url.ParseQuery(string(r.Body))
@@ -97,9 +97,9 @@ func formEvent(r *webhook.Request) webhook.Event {
 	return e
 }
 
-// isForm reports whether r is a form. Slack sets the content type, but does not sign it. So a body that begins like an
-// envelope is an envelope: otherwise the holder of an event could resend the text of a message as a command. Any other
-// body without a content type is a form.
+// isForm reports whether r is a form. The content type is not signed, so a body that begins like JSON is not a form:
+// otherwise an attacker with a captured event could send the text of a message as a command. Any other body is a form
+// if it has the content type of a form, or no content type.
 func isForm(r *webhook.Request) bool {
 	body := bytes.TrimLeft(r.Body, " \t\r\n")
 	if len(body) > 0 && body[0] == '{' {

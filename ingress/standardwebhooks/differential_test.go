@@ -14,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook/webhooktest"
 )
 
-// TestDifferential compares with the specification's own library. It reads the clock itself:
-// deliveries are signed around now, well away from the edges of the tolerance. It knows v1 only.
+// TestDifferential compares with the specification's own library. The library uses the system clock, so deliveries are
+// signed around now, well within the tolerance. It supports v1 only.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	theirs, err := vendor.NewWebhook(secretA)

@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// sign signs a delivery with a family of headers: v1a if the secret is a private key ("whsk_" and the base64 of seed
-// and public key), else v1.
+// sign signs a delivery; prefix is the prefix of its headers. If the secret is a private key ("whsk_" and the base64 of
+// seed and public key), the signature has version v1a, and otherwise v1.
 func sign(in webhook.SignInput, prefix string) (webhook.SignOutput, error) {
 	if in.ID == "" || strings.Contains(in.ID, ".") {
 		return webhook.SignOutput{}, errors.New("sign: Standard Webhooks needs an ID without dots")

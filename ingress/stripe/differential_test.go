@@ -15,8 +15,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook/webhooktest"
 )
 
-// TestDifferential compares with stripe-go, which reads the clock itself: deliveries are signed
-// around now, well away from the edges of the tolerance.
+// TestDifferential compares with stripe-go, which uses the system clock: deliveries are signed around now, well within
+// the tolerance.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	header := func(r *webhook.Request) string { return r.Header.Get("Stripe-Signature") }

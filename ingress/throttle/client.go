@@ -8,8 +8,8 @@ import (
 )
 
 // Client returns the address that sent r: the peer of the connection or, if the peer is a trusted proxy, the last
-// untrusted address in X-Forwarded-For. A client can write the addresses before that one itself. All X-Forwarded-For
-// fields count, because a proxy may add its own field after the client's.
+// untrusted address in X-Forwarded-For. The client may have forged the addresses before the last untrusted address.
+// Client reads all X-Forwarded-For fields, because a proxy may add a second field.
 func Client(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	addr := Peer(r)
 	if !Contains(trusted, addr) {
@@ -53,8 +53,8 @@ func parseHop(text string) (netip.Addr, bool) {
 	return addr, err == nil
 }
 
-// plain returns addr in the form that networks use. No network contains an address with a zone (fe80::1%eth0), and no
-// IPv4 network contains IPv4 in IPv6.
+// plain removes the zone of addr (fe80::1%eth0), and converts an IPv4 address in IPv6 to IPv4. netip.Prefix.Contains
+// would return false for both forms.
 func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
 // Contains reports whether one of the networks contains addr.

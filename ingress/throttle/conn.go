@@ -7,27 +7,28 @@ import (
 	"time"
 )
 
-// Conn is a connection that has a place among [Connections]. The methods of a nil one do nothing.
+// Conn is a connection that [Connections] accepted. The methods of a nil Conn do nothing.
 type Conn struct {
 	net.Conn
 	cs   *Connections
 	peer netip.Addr
 	head head
 
-	// cs.mu guards the fields below. since is when the connection last made progress.
+	// cs.mu guards the fields below. since is the time at which bytes last arrived, or at which the connection became
+	// idle.
 	displaced bool
 	since     time.Time
-	// place is its index among the open connections.
+	// place is the index of the connection in cs.open.
 	place int
-	// sender is the sender of the last request. network counts the connection while it is unproven, and is nil
-	// otherwise.
+	// sender is the address that sent the last request. network is the network that counts the connection as unproven,
+	// or nil.
 	sender  netip.Addr
 	network *network
-	// rests is set between two requests and before the first one; requested is set from the first one on.
+	// rests is set while no request is in progress. requested is set after the first request has begun.
 	rests, requested bool
 }
 
-// change runs f with cs.mu held, unless c has lost its place.
+// change runs f with cs.mu held. It does nothing if c is closed.
 func (c *Conn) change(f func()) {
 	if c == nil {
 		return
@@ -39,11 +40,11 @@ func (c *Conn) change(f func()) {
 	}
 }
 
-// open reports whether c has its place. c.cs.mu is held.
+// open reports whether c is not closed. c.cs.mu is held.
 func (c *Conn) open() bool { return c.place < len(c.cs.open) && c.cs.open[c.place] == c }
 
-// Requested records that addr has sent the head of a request. The connection counts against its network until the
-// request is verified.
+// Requested records that addr has sent the head of a request. The network of addr counts the connection as unproven
+// until the request is verified.
 func (c *Conn) Requested(addr netip.Addr) {
 	c.change(func() {
 		c.requested = true
@@ -51,20 +52,20 @@ func (c *Conn) Requested(addr netip.Addr) {
 	})
 }
 
-// Progressed records that a part of the request has arrived: the connection is not stalled.
+// Progressed records that a part of the request has arrived, so the connection is not stalled.
 func (c *Conn) Progressed() { c.change(func() { c.since = time.Now() }) }
 
-// Verified records that the request is authentic. Until the next request the connection counts against no network, and
-// until the answer it is not displaced.
+// Verified records that the request is authentic. The connection is then not unproven until its next request, and it is
+// not closed to make room before the answer.
 func (c *Conn) Verified() { c.change(c.prove) }
 
-// Delivered records that the request brought something that only its network can send: an event, or the request of a
-// signed-in user. Such networks are spared when all places are taken.
+// Delivered records that the network of the sender is trustworthy: the request contained a verified event, or came from
+// a signed-in user. When all connections are in use, connections from such networks are closed last.
 func (c *Conn) Delivered() {
 	c.change(func() { c.cs.delivered.Add(c.sender, struct{}{}) })
 }
 
-// Displaced reports whether the connection was closed to make room for another.
+// Displaced reports whether the connection was closed to make room for a new connection.
 func (c *Conn) Displaced() bool {
 	if c == nil {
 		return false
@@ -74,13 +75,14 @@ func (c *Conn) Displaced() bool {
 	return c.displaced
 }
 
-// Close gives the place back. It may be called twice.
+// Close closes the connection and removes it from [Connections]. It may be called twice.
 func (c *Conn) Close() error {
 	c.change(c.leave)
 	return c.Conn.Close()
 }
 
-// CloseWrite lets net/http end an answer: a client that reads to the end would wait otherwise.
+// CloseWrite closes the sending half of the connection. net/http calls it, so that a client that reads to the end of
+// the stream need not wait.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -88,7 +90,7 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// suspect counts c among the unproven connections of addr's network. c.cs.mu is held.
+// suspect adds c to the unproven connections of addr's network. c.cs.mu is held.
 func (c *Conn) suspect(addr netip.Addr) {
 	c.prove()
 	c.sender, c.since = Network(addr), time.Now()
@@ -106,7 +108,7 @@ func (c *Conn) prove() {
 	}
 }
 
-// leave gives up c's place to the connection at the last one. c.cs.mu is held, and c is open.
+// leave removes c from cs.open, and moves the last connection to its index. c.cs.mu is held, and c is open.
 func (c *Conn) leave() {
 	c.prove()
 	last := len(c.cs.open) - 1
@@ -123,7 +125,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// ConnOf returns the connection of a request, or nil if it has no place among [Connections].
+// ConnOf returns the connection of a request, or nil if [Connections] did not accept it.
 func ConnOf(ctx context.Context) *Conn {
 	c, _ := ctx.Value(connKey{}).(*Conn)
 	return c

@@ -17,7 +17,7 @@ import (
 // Connections limits how many connections a server holds and divides them among networks. Make one with
 // [NewConnections]; it is safe for concurrent use.
 //
-// A new connection that finds every place taken closes another one:
+// If the maximum number of connections is open, a new connection closes another one:
 //
 //  1. It closes the connection that has been idle longest: between two requests, or for a second after it was opened
 //     without the head of a request.
@@ -28,9 +28,10 @@ import (
 //     places in unproven connections.
 //  4. If every connection is proven, the new connection is refused.
 //
-// So a connection younger than a second outlives every idle or stalled one, which is enough for a distant sender. A
-// connection is unproven until its request is verified: the deliveries of many senders behind one load balancer do not
-// count against each other. A network is a /24 or a /48, and in it an address or a /64.
+// So a connection younger than a second is closed after all idle and stalled ones. A second is enough for a distant
+// sender. A connection is unproven until its request is verified, so verified deliveries of many senders behind one
+// load balancer do not count. A network is an IPv4 address or an IPv6 /64. Connections also counts unproven connections
+// per /24 or /48.
 type Connections struct {
 	most            int
 	log             *slog.Logger
@@ -38,11 +39,11 @@ type Connections struct {
 	warnUnavailable rate.Sometimes
 
 	mu sync.Mutex
-	// open holds each connection at its place.
+	// open holds the open connections. The index of a connection is its place.
 	open []*Conn
-	// networks holds each address or /64 with unproven connections, wide each /24 or /48.
+	// networks and wide count unproven connections: networks by address or /64, and wide by /24 or /48.
 	networks, wide map[netip.Addr]*network
-	// delivered holds the networks that have delivered lately.
+	// delivered holds the networks that lately sent a verified event.
 	delivered *simplelru.LRU[netip.Addr, struct{}]
 	displaced int64
 }
@@ -54,18 +55,19 @@ type network struct {
 }
 
 const (
-	// warnEvery keeps warnings that any sender can cause from filling the log.
+	// warnEvery is the minimum time between two warnings that any sender can cause.
 	warnEvery = 10 * time.Second
-	// greeting is how long a connection may make no progress before it counts as idle or stalled: several round trips.
+	// greeting is how long a connection may send nothing before it is idle or stalled. It allows for several round
+	// trips.
 	greeting = time.Second
-	// networksRemembered limits the networks that have delivered.
+	// networksRemembered is the maximum number of networks in delivered.
 	networksRemembered = 1024
 )
 
-// NewConnections returns a limiter for most connections. It warns on log when connections are displaced or cannot be
-// accepted.
+// NewConnections returns a limiter that allows most open connections. It logs a warning when it closes connections to
+// make room, or cannot accept a connection.
 func NewConnections(most int, log *slog.Logger) *Connections {
-	delivered, _ := simplelru.NewLRU[netip.Addr, struct{}](networksRemembered, nil) // fails only without a size
+	delivered, _ := simplelru.NewLRU[netip.Addr, struct{}](networksRemembered, nil) // never fails, the size is positive
 	return &Connections{
 		most: most, log: log, warnFull: rate.Sometimes{Interval: warnEvery},
 		warnUnavailable: rate.Sometimes{Interval: warnEvery},
@@ -73,12 +75,12 @@ func NewConnections(most int, log *slog.Logger) *Connections {
 	}
 }
 
-// maxHead is the largest head of a request in bytes; net/http adds 4 KiB. The longest known heads of deliveries are
-// PayPal's, and signed tokens behind proxies, of about 5 KiB.
+// maxHead is the maximum size of a request's head in bytes. net/http allows 4 KiB more. The largest known heads have
+// about 5 KiB: PayPal's, and heads with signed tokens from proxies.
 const maxHead = 16 << 10
 
-// Serve runs server on l with its connections and the heads of its requests limited. It returns when server does, and
-// nil after a shutdown. Serve sets ConnState, ConnContext and MaxHeaderBytes of server.
+// Serve runs server on l, and limits its connections and the heads of its requests. It returns when server.Serve
+// returns, with nil after a shutdown. Serve sets ConnState, ConnContext and MaxHeaderBytes of server.
 func (cs *Connections) Serve(server *http.Server, l net.Listener) error {
 	server.ConnState, server.ConnContext, server.MaxHeaderBytes = cs.follow, withConn, maxHead
 	if err := server.Serve(&listener{l, cs}); !errors.Is(err, http.ErrServerClosed) {
@@ -97,15 +99,15 @@ func (cs *Connections) Count() (open, unproven int, displaced int64) {
 	return len(cs.open), unproven, cs.displaced
 }
 
-// Crowded reports whether three quarters of the places are taken. A server then ends each connection with its answer,
-// so that clients reconnect and no connection has to be displaced.
+// Crowded reports whether three quarters of the allowed connections are open. The server then closes each connection
+// after its answer, so that it rarely has to close an unanswered one.
 func (cs *Connections) Crowded() bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return 4*len(cs.open) > 3*cs.most
 }
 
-// follow records each change of c's state. It is the ConnState of the server.
+// follow is the ConnState hook of the server. It records whether a request is in progress on c.
 func (cs *Connections) follow(c net.Conn, state http.ConnState) {
 	conn, ok := c.(*Conn)
 	switch {
@@ -114,7 +116,7 @@ func (cs *Connections) follow(c net.Conn, state http.ConnState) {
 		conn.Requested(conn.peer)
 	case state == http.StateIdle:
 		conn.head.answered()
-		conn.change(func() { conn.since, conn.rests = time.Now(), true }) // it stays proven or unproven
+		conn.change(func() { conn.since, conn.rests = time.Now(), true }) // whether it is unproven does not change
 	}
 }
 
@@ -139,9 +141,10 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// enter gives inner a place. It reports false if every connection is proven.
+// enter adds inner to the open connections, and closes another connection if necessary. It returns false if it could
+// close none, because every connection is proven.
 func (cs *Connections) enter(inner net.Conn) (*Conn, bool) {
-	addr, _ := netip.ParseAddrPort(inner.RemoteAddr().String()) // connections without an address share one
+	addr, _ := netip.ParseAddrPort(inner.RemoteAddr().String()) // the zero address on failure
 	c := &Conn{Conn: inner, cs: cs, peer: plain(addr.Addr())}
 	cs.mu.Lock()
 	var gone *Conn
@@ -168,8 +171,8 @@ func (cs *Connections) enter(inner net.Conn) (*Conn, bool) {
 	return c, true
 }
 
-// victim returns the connection that a new one closes, or nil if every connection is proven. cs.mu is held. It
-// reads all places, which takes less than 0.1 ms at 2,048 of them.
+// victim returns the connection that a new connection closes, or nil if every connection is proven. cs.mu is held.
+// victim reads all connections, which takes less than 0.1 ms for 2,048.
 func (cs *Connections) victim() *Conn {
 	cs.rankNetworks()
 	stalled := time.Now().Add(-greeting)
@@ -189,8 +192,8 @@ func (cs *Connections) victim() *Conn {
 	return cmp.Or(idle, worst)
 }
 
-// worse reports whether c is closed before other: a stalled connection before a young one, then by the rank of the
-// network, then by the time of the last progress.
+// worse reports whether c is closed before other. Stalled connections are closed before younger ones. Then the rank of
+// the network decides, and then the time without progress.
 func (c *Conn) worse(other *Conn, stalled time.Time) bool {
 	switch still := c.since.Before(stalled); {
 	case still != other.since.Before(stalled):
@@ -201,8 +204,10 @@ func (c *Conn) worse(other *Conn, stalled time.Time) bool {
 	return c.since.Before(other.since)
 }
 
-// rankNetworks ranks each network by the unproven connections of its /24 or /48, and then by its own. A network that
-// has delivered ranks lowest while all such networks together have at most half of the places. cs.mu is held.
+// rankNetworks sets the rank of each network. Connections of the network with the highest rank are closed first. The
+// rank grows with the unproven connections of the /24 or /48, and then with the unproven connections of the network
+// itself. The rank of networks in cs.delivered is 0, unless their unproven connections are more than half of the
+// maximum. cs.mu is held.
 func (cs *Connections) rankNetworks() {
 	held := 0
 	for addr, n := range cs.networks {
@@ -221,7 +226,7 @@ func (cs *Connections) rankNetworks() {
 	}
 }
 
-// countUnproven adds one connection of addr, and returns its network.
+// countUnproven adds one unproven connection to the network of addr, and returns the network.
 func countUnproven(networks map[netip.Addr]*network, addr netip.Addr) *network {
 	n, ok := networks[addr]
 	if !ok {
@@ -232,7 +237,7 @@ func countUnproven(networks map[netip.Addr]*network, addr netip.Addr) *network {
 	return n
 }
 
-// discount removes one connection of addr. It keeps no network without any.
+// discount subtracts one unproven connection from the network of addr. It deletes the network if none is left.
 func discount(networks map[netip.Addr]*network, addr netip.Addr) {
 	n := networks[addr]
 	if n.unproven--; n.unproven == 0 {

@@ -8,36 +8,37 @@ import (
 )
 
 // maxFields is how many header fields a request may have. Deliveries have about 30 behind two proxies. net/http adds
-// each field to a map while the head arrives: without a limit, 32 KiB of short fields take 0.7 MB of memory on each
-// connection.
+// each field to a map while the head arrives. Without this limit, 32 KiB of short fields would occupy 0.7 MB of memory
+// per connection.
 const maxFields = 64
 
 var errTooManyFields = errors.New("the request has too many header fields")
 
-// head counts the lines of each head on a connection while they arrive. It follows the requests by their
-// Content-Length, because a client may send the next head together with a body. A body without a stated length lasts
-// until the server has answered.
+// head counts the lines of each request's head while they arrive on a connection. It reads Content-Length to find the
+// end of a body, because the next head may follow the body at once. If the body has no Content-Length, head skips all
+// bytes until the server has answered.
 type head struct {
 	lines int
-	// line holds the beginning of the current line, and size its whole length.
+	// line holds the beginning of the current line, and size is the length of the whole line.
 	line [len("content-length: ") + 20]byte
 	size int
-	// length is the Content-Length of this head, unstated is set if its body has no stated length.
+	// length is the Content-Length of this head. unstated is set if the request has a body without a Content-Length.
 	length   int64
 	unstated bool
-	// body is how many bytes of the body are still to come; skips is set while a body without a stated length comes.
+	// body is the number of bytes of the body that have not arrived. skips is set while a body without a Content-Length
+	// arrives.
 	body  int64
 	skips bool
 }
 
-// answered ends a body without a stated length.
+// answered records that the server has answered, which ends a body without a Content-Length.
 func (h *head) answered() {
 	if h.skips {
 		*h = head{}
 	}
 }
 
-// tooLong reads more of the connection, and reports whether a head has too many lines.
+// tooLong parses the next bytes of the connection, and reports whether a head has too many lines.
 func (h *head) tooLong(p []byte) bool {
 	for len(p) > 0 && !h.skips {
 		if h.body > 0 {
@@ -61,7 +62,8 @@ func (h *head) tooLong(p []byte) bool {
 	return false
 }
 
-// endLine reads the line that has ended. An empty line ends the head; net/http skips empty lines before a request.
+// endLine parses a complete line. An empty line ends the head. endLine ignores empty lines before a request, as
+// net/http does.
 func (h *head) endLine() {
 	whole := h.size <= len(h.line)
 	line := bytes.TrimRight(h.line[:min(h.size, len(h.line))], "\r")
@@ -83,7 +85,7 @@ func (h *head) endLine() {
 	}
 }
 
-// Read refuses a head with too many fields before net/http has read it whole.
+// Read returns an error if a head has too many fields, before net/http has read the whole head.
 func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.head.tooLong(p[:n]) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Each head counts by itself, however the bytes of a connection are cut into pieces.
+// Each head is counted separately, for any division of a connection's bytes.
 func TestHead_Pipelined_CountedPerRequest(t *testing.T) {
 	t.Parallel()
 	lines := strings.Repeat("line\n", 3*maxFields)
@@ -43,7 +43,7 @@ func TestHead_Pipelined_CountedPerRequest(t *testing.T) {
 	}
 }
 
-// The next head counts from its beginning after a body without a stated length.
+// The next head is counted from its beginning after a body without a length.
 func TestHead_Answered_NextCounted(t *testing.T) {
 	t.Parallel()
 	var h head

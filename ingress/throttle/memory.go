@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// Memory divides a number of bytes among the bodies that are being read. Make one with [NewMemory]; it is safe for
-// concurrent use.
+// Memory divides a limited number of bytes among the bodies that the server reads or processes. Make one with
+// [NewMemory]; it is safe for concurrent use.
 //
-// If all bytes are taken, Memory sheds the largest unfinished body of the sender, or of the source, that holds most
-// bytes. So under load each sender and each source gets at most an equal share. A body that has been read completely is
-// never shed, and its bytes count against no sender or source.
+// If all bytes are in use, Memory looks for the sender or source with the most bytes, and sheds its largest unfinished
+// body. So under load no sender and no source gets more than an equal share. A complete body is never shed, and Memory
+// does not count its bytes for its sender and source.
 type Memory struct {
 	most int64
 
 	mu   sync.Mutex
 	held int64
-	// leaving counts the bytes in held of bodies that were shed and are not released yet.
+	// leaving is the part of held that belongs to bodies that were shed and are not released yet.
 	leaving  int64
 	released *sync.Cond
 	open     map[*Body]struct{}
@@ -26,23 +26,23 @@ type Memory struct {
 }
 
 const (
-	// small is the largest size of a body that may use the reserve.
+	// small is the maximum size in bytes of a body that may use the reserve.
 	small = 64 << 10
-	// reserve is the part of all bytes that only small bodies may take: 1/16.
+	// Only small bodies may use the last 1/reserve of all bytes.
 	reserve = 16
-	// leavers is the part of all bytes, 1/8, that shed bodies may still occupy while other bodies take their place.
-	// Beyond that, only small bodies take bytes: senders must not fill memory faster than it is freed.
+	// Shed bodies that are not released yet may occupy 1/leavers of all bytes in addition. If they occupy more, only
+	// small bodies get bytes, so that senders cannot fill memory faster than it is freed.
 	leavers = 8
 )
 
-// NewMemory returns a Memory of most bytes.
+// NewMemory returns a Memory that divides most bytes.
 func NewMemory(most int64) *Memory {
 	m := &Memory{most: most, open: map[*Body]struct{}{}, bySender: map[netip.Addr]int64{}, bySource: map[string]int64{}}
 	m.released = sync.NewCond(&m.mu)
 	return m
 }
 
-// Held returns how many bytes are taken.
+// Held returns how many bytes are in use.
 func (m *Memory) Held() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +77,7 @@ func (m *Memory) greedier(a, b *Body) int {
 		cmp.Compare(a.bytes, b.bytes))
 }
 
-// drop ends the reading of b. Its bytes stay taken until b is released. m.mu is held.
+// drop ends the reading of b. Its bytes stay in use until b is released. m.mu is held.
 func (m *Memory) drop(b *Body) {
 	m.settle(b)
 	b.shed = true
@@ -86,7 +86,7 @@ func (m *Memory) drop(b *Body) {
 	m.released.Broadcast() // b itself may be waiting
 }
 
-// Body is the share of one body in [Memory]. A nil Body takes nothing and is never shed.
+// Body counts the bytes of one body in [Memory]. A nil Body counts nothing and is never shed.
 type Body struct {
 	memory *Memory
 	sender netip.Addr
@@ -98,14 +98,15 @@ type Body struct {
 	shed  bool
 }
 
-// Body returns an empty body of sender for source. cut must end the reading of the body without waiting. Memory calls
-// it when the body is shed, which must then be released soon. It never calls it after [Body.Whole] or [Body.Release].
+// Body returns an empty body of sender for source. Memory calls cut when it sheds the body. cut must stop the reading
+// of the body and return at once, and the caller must then soon release the body. Memory never calls cut after
+// [Body.Whole] or [Body.Release].
 func (m *Memory) Body(sender netip.Addr, source string, cut func()) *Body {
 	return &Body{memory: m, sender: Network(sender), source: source, cut: cut}
 }
 
-// Take takes n more bytes, if necessary from other bodies. A body that is not small may have to wait until shed bodies
-// are released. It returns false if the body itself is shed.
+// Take reserves n more bytes, and sheds other bodies if necessary. If the body is not small, Take may wait until shed
+// bodies are released. It returns false if the body itself is shed.
 func (b *Body) Take(n int64) bool {
 	m := b.memory
 	m.mu.Lock()
@@ -131,8 +132,8 @@ func (b *Body) Take(n int64) bool {
 	return !b.shed
 }
 
-// Whole records that the body has been read completely. It then counts against no sender or source, and keeps its bytes
-// until [Body.Release]. Whole returns false if the body was shed before.
+// Whole records that the body has been read completely. Its bytes stay in use until [Body.Release], but Memory no
+// longer counts them for its sender and source. Whole returns false if the body was shed before.
 func (b *Body) Whole() bool {
 	if b == nil {
 		return true
@@ -153,7 +154,7 @@ func (b *Body) Shed() bool {
 	return b.shed
 }
 
-// Release returns all bytes. It may be called twice.
+// Release frees all bytes of the body. It may be called twice.
 func (b *Body) Release() {
 	if b == nil {
 		return

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// Slots bounds how many deliveries are processed at once. Make one with [NewSlots]; it is safe for concurrent use.
+// Slots limits how many deliveries are processed at once. Make one with [NewSlots]; it is safe for concurrent use.
 //
-// One sender to a source gets at most as many slots as it leaves free, which is half of them, and one source at most
-// three times as many as it leaves free. So a sender leaves room for other senders of its source, and a source for
-// other sources.
+// If there is no other sender, one sender to a source gets at most half of the slots, and one source at most three
+// quarters. When more senders are active, each of them gets less. So there is always room for other senders and other
+// sources.
 type Slots struct {
 	mu       sync.Mutex
 	free     int
@@ -22,13 +22,13 @@ type slot struct {
 	sender netip.Addr
 }
 
-// NewSlots returns most slots.
+// NewSlots returns Slots with most slots.
 func NewSlots(most int) *Slots {
 	return &Slots{free: most, bySender: map[slot]int{}, bySource: map[string]int{}}
 }
 
-// Take takes a slot for a delivery of addr to source. It returns false if no slot is available. The caller returns the
-// slot by calling release once.
+// Take reserves a slot for a delivery from addr to source. It returns false if no slot is available. The caller must
+// call release once.
 func (s *Slots) Take(source string, addr netip.Addr) (release func(), ok bool) {
 	of := slot{source, Network(addr)}
 	s.mu.Lock()

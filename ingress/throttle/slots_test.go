@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
-// A sender leaves room for others of its source, and all senders of a source for other sources.
+// A sender leaves slots for other senders of its source, and all senders of a source leave slots for other sources.
 func TestSlots_OneTakesAll_OthersHaveRoom(t *testing.T) {
 	t.Parallel()
 	const most = 1024
@@ -45,7 +45,7 @@ func TestSlots_OneTakesAll_OthersHaveRoom(t *testing.T) {
 	}
 }
 
-// A server of one slot has one.
+// A server with one slot can use it.
 func TestSlots_One(t *testing.T) {
 	t.Parallel()
 	s := throttle.NewSlots(1)

@@ -1,5 +1,5 @@
-// Package throttle divides capacity among senders: it limits the rate of events per key, the number of connections, the
-// memory of bodies, and the deliveries in progress.
+// Package throttle divides capacity among senders: it limits rates, the number of connections, the memory of bodies,
+// and the number of deliveries in progress.
 package throttle
 
 import (
@@ -11,14 +11,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Rate is a token bucket: PerSecond on average, Burst at once.
+// Rate is the rate of a token bucket: PerSecond tokens on average, and Burst at once.
 type Rate struct {
 	PerSecond float64
 	Burst     int
 }
 
-// Buckets holds a token bucket for each recently used key. Make one with [New]; a nil one allows everything. It is safe
-// for concurrent use.
+// Buckets holds a token bucket for each recently used key. Make it with [New]. A nil *Buckets allows everything. It is
+// safe for concurrent use.
 type Buckets[K comparable] struct {
 	rate Rate
 
@@ -26,14 +26,14 @@ type Buckets[K comparable] struct {
 	held *simplelru.LRU[K, *rate.Limiter]
 }
 
-// New returns buckets of the rate, with at least one token each, or nil if the rate is zero. A key is forgotten after
-// more than keys other keys have been used, and then starts with a full bucket.
+// New returns buckets of the given rate, or nil if the rate is zero. The burst is at least one. Buckets remembers the
+// keys most recently used keys; a forgotten key starts again with a full bucket.
 func New[K comparable](r Rate, keys int) *Buckets[K] {
 	if r.PerSecond <= 0 {
 		return nil
 	}
 	r.Burst = max(r.Burst, 1)
-	held, _ := simplelru.NewLRU[K, *rate.Limiter](keys+1, nil) // fails without a size only
+	held, _ := simplelru.NewLRU[K, *rate.Limiter](keys+1, nil) // returns an error only if the size is not positive
 	return &Buckets[K]{rate: r, held: held}
 }
 
@@ -52,13 +52,14 @@ func (b *Buckets[K]) Allow(key K, now time.Time) bool {
 	return l.AllowN(now, 1)
 }
 
-// Network returns the part of the network that counts as one sender: an IPv4 address, or the /64 of an IPv6 address.
+// Network returns the network that is treated as one sender: an IPv4 address, or the /64 of an IPv6 address.
 func Network(addr netip.Addr) netip.Addr { return prefix(addr, 32, 64) }
 
-// Wide returns the /24 of an IPv4 address, or the /64 of an IPv6 address: the networks that one person may have.
+// Wide returns the /24 of an IPv4 address, or the /64 of an IPv6 address. One person may have all addresses of such a
+// network.
 func Wide(addr netip.Addr) netip.Addr { return prefix(addr, 24, 64) }
 
-// wide returns the /24 or /48 of addr. One sender may have many addresses in it.
+// wide returns the /24 of an IPv4 address, or the /48 of an IPv6 address. One attacker may have many addresses in it.
 func wide(addr netip.Addr) netip.Addr { return prefix(addr, 24, 48) }
 
 func prefix(addr netip.Addr, bits4, bits6 int) netip.Addr {
@@ -72,7 +73,7 @@ func prefix(addr netip.Addr, bits4, bits6 int) netip.Addr {
 	return addr
 }
 
-// takeOff subtracts n from the count of key. It keeps no count of zero.
+// takeOff subtracts n from the count of key, and deletes a count of zero.
 func takeOff[K comparable, N int | int64](counts map[K]N, key K, n N) {
 	if counts[key] -= n; counts[key] == 0 {
 		delete(counts, key)

@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// kinds are the callbacks with a status, the more specific first: the callback of a recording names its call as well,
-// and the callback of a transcription its recording. Rooms and conferences share a parameter.
+// kinds are the kinds of callbacks with a status. The order matters: a recording's callback also contains a call, and a
+// transcription's callback also contains a recording. Rooms and conferences have the same status parameter.
 var kinds = []struct{ name, status, object string }{
 	{"transcription", "TranscriptionStatus", "TranscriptionSid"},
 	{"room", "StatusCallbackEvent", "RoomSid"},
@@ -23,7 +23,7 @@ var kinds = []struct{ name, status, object string }{
 	{"call", "CallStatus", "CallSid"},
 }
 
-// Events returns the one event of a callback, or the events of an Event Streams batch.
+// Events returns the event of a callback, or the events of an Event Streams batch.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	// A delivery with bodySHA256 is not a form, although a proxy may have removed its content type.
 	if isForm(r) && len(bodyHashes(r.URL)) == 0 {
@@ -43,28 +43,30 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	return events
 }
 
-// callback reads a form, or the query of a request without a body, because Twilio can send callbacks as GET. The
-// idempotency token is the same on each attempt and distinguishes two callbacks with equal parameters. Without a token,
-// equal parameters of one query are one event. They are signed in any order, with any escapes, directly after the
-// query. So a captured form is the same event in another spelling, and if it is split at another place.
+// callback reads a form, or the query of a request without a body, because Twilio can send callbacks as GET. The event
+// ID is the idempotency token, which is the same in each attempt. Without a token, two callbacks with equal query and
+// parameters are one event. The signed text contains the parameters sorted, decoded and directly after the query. An
+// attacker can therefore change the spelling of a captured form or the boundary between query and form, so the identity
+// ignores both.
 func callback(r *webhook.Request) webhook.Event {
 	form, err := parseForm(string(r.Body))
 	e := webhook.Event{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash}
 	if err == nil {
 		params := signedParams(form)
 		text := signedText(r.URL, params)
-		e.Signed = []byte(strings.ReplaceAll(text, "=", "")) // Node's spelling of a name without a value has one more
+		e.Signed = []byte(strings.ReplaceAll(text, "=", "")) // Node writes a name without a value with "="
 		e.ID = webhook.HashID(e.Signed)
 		if len(params) == 0 {
-			// Twilio signs any spelling of the URL. All spellings are the same event.
+			// Twilio may sign any of several spellings of the URL. Deliveries with different spellings are the same
+			// event.
 			e.ID, e.Body = webhook.HashID([]byte(spelling(r.URL))), []byte(r.Query())
 			form, err = parseForm(r.Query())
 		}
 		switch {
 		case account.MatchString(text) && len(params) == 0,
 			strings.Contains(text, bodyHashParam+"=") && !account.MatchString(text):
-			// The boundary between URL and parameters has moved: parameters of a form into the URL, or the end of the
-			// URL of another body into the parameters.
+			// An attacker moved the boundary between URL and parameters: parameters of a form into the URL, or the end
+			// of the URL of a JSON delivery into the parameters.
 			e.Problem = string(webhook.UnknownEnvelope)
 		case len(params) == 0 && form.Get("AccountSid") == "":
 			e.Problem = string(webhook.EmptyBody)
@@ -86,9 +88,9 @@ func callback(r *webhook.Request) webhook.Event {
 	return e
 }
 
-// describe returns the type and object of a callback from the first kind that has both. Otherwise the type is
-// EventType, as in TaskRouter (twilio.com/docs/taskrouter/api/event/reference) and Conversations, or "", and the object
-// is the first one in the form.
+// describe returns the type and the object of a callback. It uses the first of kinds for which the form contains both
+// parameters. If no kind fits, the type is EventType, which TaskRouter and Conversations send
+// (twilio.com/docs/taskrouter/api/event/reference), and the object is the first known ID in the form.
 func describe(form url.Values) (eventType, object string) {
 	for _, k := range kinds {
 		named := webhook.Tag(form.Get(k.object))
@@ -103,13 +105,14 @@ func describe(form url.Values) (eventType, object string) {
 	return webhook.Tag(form.Get("EventType")), object
 }
 
-// streamEvent reads one CloudEvent of Event Streams.
+// streamEvent reads one CloudEvent of Event Streams. own is its part of the body, or nil if it is the whole body.
 func streamEvent(raw, own []byte) webhook.Event {
 	body := webhook.ReadEnvelope(raw)
 	e := webhook.Event{
 		ID:       webhook.HashID(raw),
 		IDOrigin: webhook.FromHash,
-		// Messaging, Conversations, and Studio and TaskRouter (twilio.com/docs/events/event-types).
+		// The key depends on the product: Messaging, Conversations, or Studio and TaskRouter
+		// (twilio.com/docs/events/event-types).
 		Account: cmp.Or(body.Tag("data.accountSid"), body.Tag("data.AccountSid"), body.Tag("data.account_sid")),
 		Object:  body.Tag("subject"),
 		Body:    own,

@@ -164,7 +164,7 @@ func TestVerify_Parameters(t *testing.T) {
 	}
 }
 
-// A form has as many parameters as it is worth to sort for anybody.
+// The number of a form's parameters is limited, because they are sorted before the signature is verified.
 func TestVerify_TooManyParameters_Refused(t *testing.T) {
 	t.Parallel()
 	v := setup(t)
@@ -181,7 +181,7 @@ func TestVerify_TooManyParameters_Refused(t *testing.T) {
 func TestVerify_BodyThatNothingSigns_Refused(t *testing.T) {
 	t.Parallel()
 	v := setup(t)
-	// A genuine signature of the bare URL must not carry a body of the attacker's.
+	// A genuine signature of the bare URL must not be valid with an attacker's body.
 	empty := signed(t, endpoint, "", "")
 	if _, err := v.Verify(empty); err != nil {
 		t.Fatalf("the bare URL: %v", err)
@@ -300,8 +300,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// joined returns what identifies a form without repeated parameters: they stand behind the endpoint's query, as Twilio
-// signs them.
+// joined returns the identity of a form without repeated parameters: they follow the endpoint's query, as Twilio signs
+// them.
 func joined(t *testing.T, form string) []byte {
 	t.Helper()
 	values, err := url.ParseQuery(form)
@@ -341,7 +341,7 @@ func TestEvents_OneEventInEachSpellingOfTheForm(t *testing.T) {
 		t.Error("another value is the same event")
 	}
 
-	// A form without parameters is signed as an empty body is.
+	// A form without parameters has the signature of an empty body.
 	empty := signed(t, endpoint, "", "")
 	bare := *empty
 	bare.Body = []byte("&")
@@ -350,8 +350,8 @@ func TestEvents_OneEventInEachSpellingOfTheForm(t *testing.T) {
 	}
 }
 
-// The good delivery is a JSON one: the form scheme joins names and values without separators, so
-// that some changed forms carry the signature of another by the scheme's own rule.
+// The valid delivery is JSON: the form scheme joins names and values without separators, so some changed forms have the
+// same signature by the scheme's own rule.
 func FuzzVerify(f *testing.F) {
 	webhooktest.FuzzVerify(f, setup(f), signed(f, endpoint, "application/json", stream), "X-Twilio-Signature")
 }

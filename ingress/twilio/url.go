@@ -12,12 +12,13 @@ import (
 // bodyHashParam is the query parameter with the hash of a body that is not a form.
 const bodyHashParam = "bodySHA256"
 
-// signedURLs returns the spellings of the public URL that Twilio may have signed: as registered, escaped as a client
-// escapes it, and with every value of the query decoded and escaped again; each without its port or with the standard
-// port of the scheme. Twilio documents that "signature generation on the back end is inconsistent" about ports, and it
-// may sign It's but call It%27s, or the reverse. Its SDKs try these spellings (twilio-node, webhooks.ts).
+// signedURLs returns the spellings of the public URL that Twilio may have signed. There are three: as registered,
+// escaped as a client escapes it, and with every value of the query decoded and escaped again. Each also occurs without
+// its port, or with the standard port. Twilio documents that "signature generation on the back end is inconsistent"
+// about ports. It may also sign It's but call It%27s, or the reverse. Twilio's SDKs try the same spellings
+// (twilio-node, webhooks.ts).
 //
-// It works on the text, because only the fragment is never sent: Twilio keeps its connection overrides (#rc=2) there.
+// signedURLs removes the fragment, which clients do not send: Twilio reads connection overrides (#rc=2) from it.
 func signedURLs(registered string) []string {
 	registered = withoutFragment(registered)
 	scheme, authority, path, found := split(registered)
@@ -46,9 +47,9 @@ func spelling(registered string) string {
 	return scheme + "://" + authority + reescaped(escaped(path))
 }
 
-// signedText returns the query of the URL and the parameters after it, decoded once. Twilio signs no separator between
-// the two, so the holder of a delivery can move the boundary. The text is the same for each spelling of [signedURLs],
-// except for equals signs.
+// signedText returns the query of the URL followed by the parameters, decoded once. Twilio signs no separator between
+// the two, so an attacker with a captured delivery can move the boundary. All spellings of [signedURLs] have the same
+// text, except for equals signs.
 func signedText(called string, params []byte) string {
 	_, query, queried := strings.Cut(withoutFragment(called), "?")
 	if queried {
@@ -57,7 +58,7 @@ func signedText(called string, params []byte) string {
 	return unescape(query + string(params))
 }
 
-// split splits a URL without fragment; path includes the query.
+// split splits a URL without a fragment. path includes the query.
 func split(url string) (scheme, authority, path string, found bool) {
 	scheme, rest, found := strings.Cut(url, "://")
 	if i := strings.IndexAny(rest, "/?"); i >= 0 {
@@ -73,7 +74,7 @@ func withoutFragment(url string) string {
 
 // otherPort returns the authority without its port, or with the scheme's standard port if it is missing.
 func otherPort(scheme, authority string) string {
-	// The port follows the last "@" (a password may contain a colon) and the last "]" (so may an IPv6 address).
+	// The port is after the last "@" and the last "]", because a password or an IPv6 address may contain colons.
 	host := max(strings.LastIndexByte(authority, '@'), strings.LastIndexByte(authority, ']')) + 1
 	if colon := strings.IndexByte(authority[host:], ':'); colon >= 0 {
 		return authority[:host+colon]
@@ -134,13 +135,12 @@ func reescaped(path string) string {
 // component converts the result of [url.QueryEscape] to the result of encodeURIComponent.
 var component = strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*")
 
-// account matches the AccountSid, which every form of Twilio's has, as it is signed: without an equals sign. A URL of
-// Twilio's does not contain it in this form.
+// account matches the parameter AccountSid of a form as Twilio signs it: name and value without an equals sign. Every
+// form from Twilio contains it. A URL contains it only if an attacker moved the parameters of a form into the URL.
 var account = regexp.MustCompile("AccountSidAC[0-9a-f]{32}")
 
-// bodyHashes returns the values of bodySHA256 in the URL's query. The signature covers the whole URL, so each value is
-// Twilio's. It recognizes the name in every spelling of [signedURLs]: otherwise an attacker could hide the hash, and
-// with it the body.
+// bodyHashes returns the values of bodySHA256 in the query of the URL. It finds the name in every spelling of
+// [signedURLs]: otherwise an attacker could hide the hash and replace the body.
 func bodyHashes(registered string) []string {
 	_, query, _ := strings.Cut(withoutFragment(registered), "?")
 	var hashes []string
@@ -160,14 +160,14 @@ func bodyHashes(registered string) []string {
 	return hashes
 }
 
-// maxParams bounds the parameters of a form. Callbacks have about 30. An unsigned megabyte of short ones would take 160
-// ms to parse and sort.
+// maxParams is the maximum number of parameters in a form. Callbacks have about 30. Parsing and sorting a megabyte of
+// short parameters would take 160 ms, before the signature is checked.
 const maxParams = 1000
 
 var errTooManyParams = fmt.Errorf("a form has at most %d parameters", maxParams)
 
-// parseForm parses an application/x-www-form-urlencoded body or query. Unlike [url.ParseQuery], it treats a semicolon
-// as a character of a value and keeps a broken escape, as the signer does.
+// parseForm parses an application/x-www-form-urlencoded body or query. Unlike [url.ParseQuery], it accepts semicolons
+// in values and does not change an invalid escape. Twilio does the same when it signs.
 func parseForm(text string) (url.Values, error) {
 	if strings.Count(text, "&") >= maxParams {
 		return nil, errTooManyParams
@@ -184,7 +184,7 @@ func parseForm(text string) (url.Values, error) {
 	return form, nil
 }
 
-// unescape decodes plus signs and escapes once. It keeps a broken escape.
+// unescape decodes plus signs and escapes once. It does not change an invalid escape.
 func unescape(text string) string {
 	if !strings.ContainsAny(text, "%+") {
 		return text

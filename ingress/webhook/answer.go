@@ -3,13 +3,13 @@ package webhook
 // Answerer is implemented by a Verifier if its provider expects a special answer to some verified requests, such as
 // Slack's url_verification or Discord's ping.
 type Answerer interface {
-	// Answer returns the answer to r, or false for the default answer. It is called only with requests that Verify
-	// admitted.
+	// Answer returns the answer to r. It returns false if r gets the default answer. The ingress calls it only with
+	// requests that Verify admitted.
 	Answer(r *Request) (Answer, bool)
 }
 
-// Acknowledger is implemented by a Verifier with settings that choose the answer to an authentic delivery. It replaces
-// [Contract].Acknowledge.
+// Acknowledger is implemented by a Verifier if the settings of its source choose the answer to an authentic delivery.
+// That answer overrides [Contract].Acknowledge.
 type Acknowledger interface {
 	// Acknowledge returns the answer. A zero status means the default answer.
 	Acknowledge() Answer

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// MaxTolerance is the largest clock tolerance of a source. A larger one would not bound anything.
+// MaxTolerance is the largest clock tolerance that a source may set.
 const MaxTolerance = 24 * time.Hour
 
 // ToleranceOr returns the source's clock tolerance, or standard if the source sets none.
@@ -22,20 +22,20 @@ func (s Settings) ToleranceOr(standard time.Duration) (time.Duration, error) {
 	return s.Tolerance, nil
 }
 
-// CheckClock compares the signed time with the receive time, in both directions and in whole seconds. It accepts a
-// difference of exactly the tolerance. Senders stamp whole seconds, so comparing a fraction would reject a delivery
+// CheckClock rejects r if its signed time and its receive time differ by more than the tolerance, in either direction.
+// It compares whole seconds, because senders sign whole seconds: a comparison with fractions would reject a delivery
 // that is in time by the sender's clock.
 func (r *Request) CheckClock(signed time.Time, tolerance time.Duration) error {
 	return r.checkClock(signed, tolerance, time.Second)
 }
 
-// CheckClockMilli is [Request.CheckClock] for senders that stamp milliseconds.
+// CheckClockMilli is [Request.CheckClock] for senders that sign the time in milliseconds.
 func (r *Request) CheckClockMilli(signed time.Time, tolerance time.Duration) error {
 	return r.checkClock(signed, tolerance, time.Millisecond)
 }
 
 func (r *Request) checkClock(signed time.Time, tolerance, unit time.Duration) error {
-	// For times that are centuries apart, Sub returns the least Duration, which has no negation.
+	// If the times are centuries apart, Sub returns the smallest Duration, which cannot be negated.
 	age := max(r.ReceivedAt.Truncate(unit).Sub(signed.Truncate(unit)), -math.MaxInt64)
 	switch {
 	case age > tolerance:
@@ -48,23 +48,23 @@ func (r *Request) checkClock(signed time.Time, tolerance, unit time.Duration) er
 	return nil
 }
 
-// ParseUnix parses a time in whole seconds since 1970, as senders write it: ASCII digits without sign, space or leading
-// zero. It rejects the other forms that strconv accepts, because they would be different header bytes for one time. It
-// accepts at most 11 digits (the year 5138) and so rejects milliseconds. Its error has class [MalformedHeader] and
-// names the text.
+// ParseUnix parses a time in whole seconds since 1970: ASCII digits without sign, space or leading zero. It rejects the
+// other forms that strconv accepts, so that each time has only one spelling. It accepts at most 11 digits (the year
+// 5138) and so rejects milliseconds. Its error has class [MalformedHeader] and contains name.
 func ParseUnix(name, text string) (time.Time, error) {
 	n, err := parseDigits(name, text, 11, "seconds")
 	return time.Unix(n, 0), err
 }
 
-// ParseUnixMilli is [ParseUnix] for milliseconds, with at most 14 digits.
+// ParseUnixMilli is [ParseUnix] for milliseconds. It accepts at most 14 digits.
 func ParseUnixMilli(name, text string) (time.Time, error) {
 	n, err := parseDigits(name, text, 14, "milliseconds")
 	return time.UnixMilli(n), err
 }
 
 // ParseMoment parses text by the first layout that matches and returns the time in UTC. It returns the zero time if no
-// layout matches or if the year in UTC is outside of 1 to 9999, which JSON cannot represent.
+// layout matches. It also returns the zero time for a year outside of 1 to 9999, because encoding/json cannot encode
+// it.
 func ParseMoment(text string, layouts ...string) time.Time {
 	for _, layout := range layouts {
 		if t, err := time.Parse(layout, text); err == nil {

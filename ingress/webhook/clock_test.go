@@ -20,7 +20,7 @@ func TestCheckClock_Edges(t *testing.T) {
 		{at.Add(-300 * time.Second), ""},
 		{at.Add(-300*time.Second - time.Millisecond), webhook.TimestampTooNew},
 		{at.Add(-100 * 365 * 24 * time.Hour), webhook.TimestampTooNew},
-		// Further apart than a Duration can tell.
+		// The difference exceeds a Duration.
 		{at.AddDate(-400, 0, 0), webhook.TimestampTooNew},
 		{at.AddDate(400, 0, 0), webhook.TimestampTooOld},
 	} {
@@ -75,7 +75,7 @@ func TestParseMoment(t *testing.T) {
 			t.Errorf("%q: got %s, want %s", text, got, want)
 		}
 	}
-	// The last two are within the years in their own zone, and out of them in UTC.
+	// The last two are within the range of years in their own zone, and outside of it in UTC.
 	for _, text := range []string{"", "soon", "2026-03-01", "0000-06-01T00:00:00Z", "0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"} {
 		if got := webhook.ParseMoment(text, layouts...); !got.IsZero() {
 			t.Errorf("%q: got %s, want none", text, got)

@@ -12,12 +12,12 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// MaxDepth is how deep a payload may be nested. The payloads of providers stay below 20. encoding/json rejects more
-// than 10,000, and a recursive parser overflows earlier.
+// MaxDepth is the maximum nesting depth of a payload. The payloads of providers have fewer than 20 levels.
+// encoding/json rejects more than 10,000 levels, and a recursive parser overflows its stack earlier.
 const MaxDepth = 512
 
-// MaxKeys is how many keys an object on a looked-up path may have. No envelope has a hundred. A million keys would take
-// two seconds.
+// MaxKeys is the maximum number of keys in an object that an [Envelope] reads. The envelopes of providers have fewer
+// than 100 keys. An object with a million keys would take two seconds to read.
 const MaxKeys = 1 << 16
 
 // object holds the members of one JSON object by key.
@@ -29,7 +29,7 @@ type member struct {
 }
 
 // ambiguous reports whether a key of o differs from key in case only. A parser that ignores case, such as
-// encoding/json, may confuse the two.
+// encoding/json, may read the value of the wrong key.
 func (o object) ambiguous(key string) bool {
 	for other := range o {
 		if other != key && strings.EqualFold(other, key) {
@@ -39,8 +39,9 @@ func (o object) ambiguous(key string) bool {
 	return false
 }
 
-// readDocument checks that body is one JSON document (RFC 8259) and returns it. readable is false if the document
-// cannot be used at all. If it returns a problem and readable is true, the structure is valid.
+// readDocument parses body, which must be one JSON document (RFC 8259). readable is false if body is not one valid
+// document. If readDocument returns a problem and readable is true, the caller can still read the fields of the
+// document.
 func readDocument(body []byte) (document gjson.Result, problem Problem, readable bool) {
 	body, mark := bytes.CutPrefix(body, []byte("\uFEFF"))
 	raw := bytes.Trim(body, " \t\r\n")
@@ -68,9 +69,9 @@ func readDocument(body []byte) (document gjson.Result, problem Problem, readable
 	return gjson.ParseBytes(raw), problem, true
 }
 
-// shallow returns raw without the parts that are nested deeper than MaxDepth, and reports whether there are any. gjson
-// recurses, and a million open brackets would overflow the stack and end the process. If a deep list is never closed,
-// the result is not a document.
+// shallow returns raw without the parts that are nested deeper than MaxDepth, and reports whether it removed any. gjson
+// is recursive: a million open brackets would overflow the stack and end the process. If raw does not close a deep
+// list, the result is not a JSON document.
 func shallow(raw []byte) (checked []byte, deep bool) {
 	if bytes.Count(raw, []byte("{"))+bytes.Count(raw, []byte("[")) <= MaxDepth {
 		return raw, false
@@ -105,8 +106,8 @@ func shallow(raw []byte) (checked []byte, deep bool) {
 	return checked, deep
 }
 
-// escapeProblem returns the problem in the escapes of raw. raw is a valid document, so that every backslash is in a
-// string. JSON parsers replace half a surrogate pair by U+FFFD.
+// escapeProblem returns the problem of an escape sequence in raw: a NUL character, or half a surrogate pair, which JSON
+// parsers replace by U+FFFD. raw must be a valid document, so that every backslash is in a string.
 func escapeProblem(raw []byte) (problem Problem) {
 	unit := func(escape []byte) rune { // the UTF-16 code unit of \uXXXX, -1 for anything else
 		if len(escape) < 6 || escape[0] != '\\' || escape[1] != 'u' {
@@ -137,7 +138,8 @@ func escapeProblem(raw []byte) (problem Problem) {
 	}
 }
 
-// parseObject returns the members of a valid JSON object, and the problem of its keys.
+// parseObject returns the members of a valid JSON object. It also returns a problem if there are too many keys or two
+// keys are equal.
 func parseObject(raw gjson.Result) (o object, problem Problem) {
 	o = object{}
 	raw.ForEach(func(key, value gjson.Result) bool {
@@ -158,8 +160,9 @@ func parseObject(raw gjson.Result) (o object, problem Problem) {
 	return o, problem
 }
 
-// Elements returns the elements of body, a JSON array, and the problem of the array. The slice is nil if body cannot be
-// read as an array. Elements does not check the elements: the caller reads each one as an [Envelope].
+// Elements returns the elements of the JSON array in body. If body has a problem, Elements returns it; the slice is nil
+// if body cannot be read as an array. Elements does not check the elements: the caller reads each element as an
+// [Envelope].
 func Elements(body []byte) ([]json.RawMessage, Problem) {
 	document, problem, readable := readDocument(body)
 	switch {

@@ -11,10 +11,10 @@ import (
 
 // Envelope reads the few fields of a JSON object that identify and route an event.
 //
-// It parses the raw bytes and is stricter than encoding/json: keys are case-sensitive, and it reports a problem for a
-// duplicate key in an object on a looked-up path, invalid UTF-8, lone surrogates, \u0000, deep nesting, and trailing
-// data. Numbers stay text. No method fails: a lookup without a result returns a zero value, and [Envelope.Problem]
-// returns the first fault of the document. The cost is linear in the size of the body.
+// It parses the raw bytes and is stricter than encoding/json. Keys are case-sensitive. It reports a problem for invalid
+// UTF-8, lone surrogates, \u0000, deep nesting, trailing data, and a duplicate key in an object that it reads. Numbers
+// stay text. No method returns an error: a lookup without a result returns a zero value, and [Envelope.Problem] returns
+// the first problem of the document. The time is linear in the size of the body.
 //
 // An Envelope is not safe for concurrent use.
 type Envelope struct {
@@ -22,12 +22,12 @@ type Envelope struct {
 	problem string
 	// shared is set if objects contain keys of the sender beside the provider's keys.
 	shared bool
-	// objects maps paths to the objects on looked-up paths; the path of the root is "". It is nil if the body cannot be
-	// read.
+	// objects caches each object that was read, by its path. The path of the root is "". objects is nil if the body
+	// cannot be read.
 	objects map[string]object
 }
 
-// ReadEnvelope parses body, which it retains and does not change.
+// ReadEnvelope parses body. The Envelope refers to body and does not change it.
 func ReadEnvelope(body []byte) *Envelope {
 	e := &Envelope{body: body}
 	e.read()
@@ -42,7 +42,8 @@ func ReadSharedEnvelope(body []byte) *Envelope {
 	return e
 }
 
-// read is separate from its callers so that these can be inlined and an envelope that does not escape needs no heap.
+// read is a separate function so that the compiler can inline its callers. An envelope that does not escape then stays
+// on the stack.
 func (e *Envelope) read() {
 	document, problem, readable := readDocument(e.body)
 	if problem != "" {
@@ -59,14 +60,14 @@ func (e *Envelope) read() {
 	}
 }
 
-// noteKeys records a problem of an object's keys, if there is one.
+// noteKeys records the problem p of an object's keys. It does nothing if p is "".
 func (e *Envelope) noteKeys(p Problem, detail string) {
 	if p != "" && !(e.shared && p == DuplicateKey) {
 		e.Note(p, detail)
 	}
 }
 
-// Note records a problem. It keeps the first one, which is closest to the cause.
+// Note records a problem unless one is recorded already: the first problem is closest to the cause.
 func (e *Envelope) Note(p Problem, detail string) {
 	if e.problem != "" {
 		return
@@ -84,13 +85,13 @@ func (e *Envelope) Problem() string { return e.problem }
 func (e *Envelope) Readable() bool { return e.objects != nil }
 
 // Raw returns the JSON value at path, a list of keys joined by dots ("data.object.id"). It returns false if the value
-// is missing or if a key of the path is a duplicate, because the intended value is unknown.
+// is missing, or if a key of the path occurs twice, so that the intended value is unknown.
 func (e *Envelope) Raw(path string) (json.RawMessage, bool) {
 	value := e.at(path)
 	return json.RawMessage(value.Raw), value.Exists()
 }
 
-// at is [Envelope.Raw] with a parsed value. The value does not exist if the path is missing.
+// at is [Envelope.Raw] with a parsed value. Result.Exists is false if the path is missing.
 func (e *Envelope) at(path string) gjson.Result {
 	if e.objects == nil {
 		return gjson.Result{}
@@ -195,8 +196,8 @@ func (e *Envelope) Moment(path string) time.Time {
 	return ParseMoment(e.String(path), time.RFC3339Nano)
 }
 
-// EventID returns the event's ID at path. It is for providers that always send an ID. It replaces an unusable ID by its
-// hash and a missing ID by the hash of the body, and notes the problem.
+// EventID returns the event's ID at path, for providers that always send an ID. If the ID is unusable, EventID returns
+// its hash; if the ID is missing, it returns the hash of the body. In both cases it notes a problem.
 func (e *Envelope) EventID(path string) (string, IDOrigin) {
 	value := e.at(path)
 	switch {
@@ -211,7 +212,7 @@ func (e *Envelope) EventID(path string) (string, IDOrigin) {
 	return HashID(e.body), FromHash
 }
 
-// UsableID is the function [UsableID]. It also notes the problem.
+// UsableID calls the function [UsableID] and notes its problem.
 func (e *Envelope) UsableID(id string, origin IDOrigin) (string, IDOrigin) {
 	id, origin, problem := UsableID(id, origin)
 	if problem != "" {
@@ -220,7 +221,7 @@ func (e *Envelope) UsableID(id string, origin IDOrigin) (string, IDOrigin) {
 	return id, origin
 }
 
-// EventType returns the event's type at path, and notes a missing or unusable one as a problem.
+// EventType returns the event's type at path. It notes a problem if the type is missing or unusable.
 func (e *Envelope) EventType(path string) string {
 	t := e.String(path)
 	if t == "" {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Class is the reason of a rejection. Metrics count it, and the answer contains it. The detail beside it is for
-// operators only.
+// Class is the reason of a rejection. Metrics and the answer to the sender contain the class. Only operators see
+// [Error].Detail.
 type Class string
 
-// The classes of rejection.
+// These classes are the results of a verification.
 const (
 	MissingHeader       Class = "missing_header"        // the request lacks a header of the scheme
-	MissingSignature    Class = "missing_signature"     // the payload lacks the signature that it should carry
+	MissingSignature    Class = "missing_signature"     // the payload does not contain a signature
 	MalformedHeader     Class = "malformed_header"      // a header of the scheme cannot be parsed
 	MalformedBody       Class = "malformed_body"        // the body cannot be parsed and the scheme signs parts of it
 	NoMatchingSignature Class = "no_matching_signature" // no signature fits any active secret
@@ -23,7 +23,8 @@ const (
 	UntrustedCert       Class = "untrusted_certificate" // the certificate is not the provider's
 )
 
-// The classes of requests with an unread or partly read body. The listener rejects them before anything is verified.
+// These are the classes of requests that the server rejects before it verifies them. It has not read the body, or only
+// a part of the body.
 const (
 	TooLarge        Class = "too_large"
 	ContentEncoding Class = "content_encoding"
@@ -31,7 +32,7 @@ const (
 	UnreadableBody  Class = "unreadable_body"
 )
 
-// Incomplete reports whether a request of class c was refused without its whole body.
+// Incomplete reports whether a request of class c was rejected before its whole body was read.
 func (c Class) Incomplete() bool {
 	switch c {
 	case TooLarge, ContentEncoding, SlowBody, UnreadableBody:
@@ -40,8 +41,8 @@ func (c Class) Incomplete() bool {
 	return false
 }
 
-// Malformed reports whether no secret could admit a request of class c. The answer is then 400. A rejected signature or
-// clock gets 401.
+// Malformed reports whether a request of class c would be rejected under any secret. Such a request gets the answer
+// 400. A wrong signature or time gets 401.
 func (c Class) Malformed() bool {
 	switch c {
 	case MissingHeader, MissingSignature, MalformedHeader, MalformedBody:
@@ -55,8 +56,7 @@ type Error struct {
 	Class Class
 	// Detail explains the rejection to an operator. It never contains a secret, a signature or a body.
 	Detail string
-	// Skew is how long before its receipt the request was signed; it is negative if the signed time is later. It is set
-	// only with [TimestampTooOld] and [TimestampTooNew].
+	// Skew is the receive time minus the signed time. It is set only with [TimestampTooOld] and [TimestampTooNew].
 	Skew time.Duration
 	// Header is the name of the missing header. It is set only with [MissingHeader].
 	Header string

@@ -15,7 +15,7 @@ type Hint struct {
 	Text string
 }
 
-// The codes that several providers use.
+// These are the values of [Hint].Code that the verifiers of several providers return.
 const (
 	UnknownScheme = "unknown_scheme"
 	ThinEvent     = "thin_event_on_snapshot_source"

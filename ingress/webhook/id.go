@@ -9,11 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxEventID is the longest event ID, in bytes, that is used unchanged: the limit of receipts.event_id. A longer one
-// would not fit into a Temporal workflow ID beside provider and account.
+// MaxEventID is the length of the longest event ID, in bytes, that pawl uses unchanged. The column receipts.event_id
+// has the same limit. A Temporal workflow ID contains the event ID, the provider and the account, and has no room for a
+// longer event ID.
 const MaxEventID = 200
 
-// HashID returns the event ID of bytes without an ID: "sha256:" and the hash in hex.
+// HashID returns an event ID for bytes that contain no ID: "sha256:" and the hash of the bytes in hex.
 func HashID(b []byte) string {
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -38,14 +39,14 @@ func unusable(s string) string {
 	case strings.ContainsFunc(s, unicode.IsControl):
 		return "control characters"
 	case strings.ContainsRune(s, utf8.RuneError):
-		// encoding/json decodes invalid bytes and escapes as U+FFFD, so that two different IDs would become equal.
+		// encoding/json decodes each invalid byte or escape as U+FFFD, so two different IDs could become equal.
 		return "broken characters"
 	}
 	return ""
 }
 
-// Tag returns s if it can be a routing field: a type, an account or an object, which Temporal, lists and logs show.
-// Otherwise it returns "": the bytes are in the body.
+// Tag returns s if s can be stored as a type, an account or an object. Temporal, lists and logs show these routing
+// fields. Otherwise Tag returns "", and the value is only in the body.
 func Tag(s string) string {
 	if unroutable(s) != "" {
 		return ""
@@ -53,7 +54,7 @@ func Tag(s string) string {
 	return s
 }
 
-// unroutable returns why s cannot be a routing field, or "". Routing fields never hold an address.
+// unroutable returns why s cannot be a routing field, or "". Routing fields must not contain e-mail addresses.
 func unroutable(s string) string {
 	if strings.Contains(s, "@") {
 		return "may be an e-mail address"

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// MinSecret is the shortest key of a source, in bytes: the minimum of Standard Webhooks 1.0.0. A shorter key can be
-	// guessed, and an empty one verifies anything that an attacker signs with an empty key (stripe-go PR 2429).
+	// MinSecret is the shortest key of a source, in bytes: the minimum of Standard Webhooks 1.0.0. An attacker can
+	// guess a shorter key. With an empty key, an attacker can sign anything (stripe-go PR 2429).
 	MinSecret = 24
 
-	// MinSecret128 is the length of 128 bits in base64 without padding. Some providers generate secrets of this length
-	// and offer no longer ones.
+	// MinSecret128 is the length of 128 bits in base64 without padding. Some providers only generate secrets of this
+	// length.
 	MinSecret128 = 22
 
-	// MaxSignatures is how many signatures of one header are compared. A provider that rotates sends two or three.
-	// Without a limit, a header of 60 KB would cost a thousand comparisons.
+	// MaxSignatures is how many signatures of one header are compared. During a rotation of secrets, a provider sends
+	// two or three signatures. Without a limit, a header of 60 KB would cause a thousand comparisons.
 	MaxSignatures = 16
 
-	// KeyEncoding is the key in Settings.Options of providers with several encodings for secrets.
+	// KeyEncoding is the key in Settings.Options for the encoding of the secrets. Only some providers have this option.
 	KeyEncoding = "key_encoding"
 
 	// AllowShortSecrets is the key in Settings.Options that disables MinSecret and CheckStandIn if it is "true", for
@@ -35,7 +35,7 @@ const (
 	AllowShortSecrets = "allow_short_secrets"
 )
 
-// Keyring holds the secrets of one source in the form that its scheme uses.
+// Keyring holds the decoded secrets of one source. K is the type of a decoded secret.
 type Keyring[K any] struct {
 	source string
 	keys   []ringKey[K]
@@ -46,8 +46,8 @@ type ringKey[K any] struct {
 	key    K
 }
 
-// NewKeyring decodes the secrets of s. Its error names the source and the label of each unusable secret, with the error
-// of decode, which should contain the fix.
+// NewKeyring decodes the secrets of s. Its error names the source and the label of each unusable secret, and contains
+// the error of decode. The error of decode should contain the fix.
 func NewKeyring[K any](s Settings, decode func(value string) (K, error)) (*Keyring[K], error) {
 	ring := &Keyring[K]{source: s.Source}
 	if len(s.Secrets) == 0 {
@@ -71,7 +71,7 @@ func NewKeyring[K any](s Settings, decode func(value string) (K, error)) (*Keyri
 		case strings.TrimSpace(secret.Value) == "":
 			fault("it is empty; copy the secret from the provider")
 			continue
-		// A PEM file ends with a line break, and the program that wrote it may have put text before it.
+		// A PEM file ends with a line break, and it may contain other text before the PEM block.
 		case strings.TrimSpace(secret.Value) != secret.Value && !strings.Contains(secret.Value, "-----BEGIN "):
 			fault("it begins or ends with white space or a line break; remove that")
 			continue
@@ -100,8 +100,8 @@ func NewHMACKeyring(s Settings, decode func(value string) ([]byte, error)) (*Key
 	})
 }
 
-// CheckKey rejects an empty symmetric key. Unless s allows short secrets, it also rejects a key shorter than
-// [MinSecret] bytes or the minimum of s, and a placeholder, see [CheckStandIn].
+// CheckKey rejects an empty symmetric key. Unless s allows short secrets, it also rejects placeholders (see
+// [CheckStandIn]) and keys below the minimum length: s.MinSecret, or [MinSecret] if that is zero.
 func CheckKey(s Settings, key []byte) error {
 	if len(key) == 0 {
 		return errors.New("it decodes to nothing; copy the secret from the provider")
@@ -127,14 +127,14 @@ func HexKey(value string) ([]byte, error) {
 	return key, nil
 }
 
-// Base64Key decodes a secret in standard base64. Unlike in a signature, unused trailing bits may be set: they are in
-// secrets that people made up, and the libraries of Standard Webhooks accept them.
+// Base64Key decodes a secret in standard base64. Unlike a signature, a secret may have unused trailing bits set:
+// secrets that a person typed have them, and the libraries of Standard Webhooks accept them.
 func Base64Key(value string) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(value)
 	if err == nil && !strings.ContainsAny(value, "\r\n") {
 		return key, nil
 	}
-	// The secret may have lost more than the padding, so the operator has to compare it with the provider's.
+	// More than the padding may be missing, so the operator has to copy the secret again.
 	if _, err := base64.RawStdEncoding.DecodeString(value); err == nil && len(value)%4 != 0 {
 		return nil, fmt.Errorf("its end is missing: base64 of %d characters ends with %q; copy the key again, and add the padding if the provider omits it",
 			len(value), strings.Repeat("=", 4-len(value)%4))
@@ -142,8 +142,8 @@ func Base64Key(value string) ([]byte, error) {
 	return nil, errors.New("it is not base64; copy the key as the provider shows it")
 }
 
-// Match returns the first secret, in the order of the settings, that is active at the time and has a key that admits
-// returns true for. Its error is an *[Error] of class [NoMatchingSignature].
+// Match calls admits with the key of each secret that is active at the given time, in the order of the settings. It
+// returns the first secret for which admits returns true. Its error is an *[Error] of class [NoMatchingSignature].
 func (ring *Keyring[K]) Match(at time.Time, admits func(key K) bool) (Match, error) {
 	active := 0
 	for _, k := range ring.keys {
@@ -163,8 +163,8 @@ func (ring *Keyring[K]) Match(at time.Time, admits func(key K) bool) (Match, err
 		ring.source)
 }
 
-// MatchHMAC admits if one of the first [MaxSignatures] candidates is the HMAC of the concatenated parts under
-// an active key. It compares in constant time.
+// MatchHMAC returns the first active secret under which one of the candidates is the HMAC of the concatenated parts. It
+// reads the first [MaxSignatures] candidates and compares in constant time.
 func MatchHMAC(ring *Keyring[[]byte], at time.Time, newHash func() hash.Hash, candidates [][]byte,
 	parts ...[]byte) (Match, error) {
 	candidates = candidates[:min(len(candidates), MaxSignatures)]
@@ -193,8 +193,8 @@ func MAC(newHash func() hash.Hash, key []byte, parts ...[]byte) []byte {
 	return mac.Sum(nil)
 }
 
-// MatchToken admits if token is the hash of an active key. It compares hashes in constant time, so that the duration
-// does not reveal the length of the secret.
+// MatchToken returns the active secret that token is the hash of. It compares hashes in constant time, so that the
+// duration does not reveal the length of the secret.
 func MatchToken(ring *Keyring[[]byte], at time.Time, token TokenHash) (Match, error) {
 	return ring.Match(at, func(key []byte) bool {
 		want := sha256.Sum256(key)
@@ -202,7 +202,8 @@ func MatchToken(ring *Keyring[[]byte], at time.Time, token TokenHash) (Match, er
 	})
 }
 
-// DecodeHex decodes a signature in hex, of either case. It returns nil for any other text; nil equals no MAC.
+// DecodeHex decodes a signature in hex, in upper or lower case. It returns nil for any other text. A comparison of nil
+// with a MAC always fails.
 func DecodeHex(text string) []byte {
 	sig, err := hex.DecodeString(text)
 	if err != nil {
@@ -211,8 +212,8 @@ func DecodeHex(text string) []byte {
 	return sig
 }
 
-// DecodeBase64 decodes a signature in padded standard base64. It returns nil for any other text. It is strict, because
-// encoding/base64 by default skips line breaks and accepts set trailing bits, so that many texts would be one
+// DecodeBase64 decodes a signature in padded standard base64. It returns nil for any other text. It is stricter than
+// encoding/base64, which skips line breaks and accepts set trailing bits: many texts would then decode to one
 // signature.
 func DecodeBase64(text string) []byte {
 	sig, err := base64.StdEncoding.Strict().DecodeString(text)

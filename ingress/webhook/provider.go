@@ -7,47 +7,48 @@ import (
 	"time"
 )
 
-// Provider describes a sender of webhooks: its contract, and how to verify a source of it.
+// Provider describes a sender of webhooks: its contract, and how to verify its deliveries.
 type Provider struct {
 	Name     string
 	Contract Contract
 	// New validates the settings and returns the source's verifier. Its error names every invalid setting and the fix.
 	// A source without a usable secret does not start.
 	New func(Settings) (Verifier, error)
-	// Sign makes a delivery like the provider's; it is nil if that is impossible. It is for tests and for sending test
-	// events. Verification does not use it.
+	// Sign signs a delivery as the provider does. It is nil if that is impossible. Only tests and the commands that
+	// send test events use it.
 	Sign func(SignInput) (SignOutput, error)
-	// Sample holds the other data that an invented event needs, for the same uses only.
+	// Sample holds the other data of a test event. Verification does not use it.
 	Sample Sample
 }
 
-// Contract holds the promises of a provider's documents as data. It determines body limits, answers and the identity
-// of events. The tables of the documentation are generated from it.
+// Contract describes the behaviour that a provider documents. It determines body limits, answers and the identity of
+// events. docs/providers.md is generated from it.
 type Contract struct {
-	// Scheme names the verification in a few words, e.g. "HMAC-SHA256 of t.body".
+	// Scheme describes the signature scheme in a few words, e.g. "HMAC-SHA256 of timestamp.body".
 	Scheme string
-	// ID, Type, Account, Object, OccurredAt and Mode describe where each field is found; "" if the provider does not
-	// send it.
+	// ID, Type, Account, Object, OccurredAt and Mode describe the place of each field in a delivery. A field that the
+	// provider does not send is "".
 	ID, Type, Account, Object, OccurredAt, Mode string
-	// Generic is true if the provider is a signature scheme rather than one sender. Each source is then a
-	// sender with its own IDs: the source's name becomes part of the account, before a slash if an event contains an
-	// account.
+	// Generic is true if the provider is a signature scheme that many senders use. Each source is then a separate
+	// sender with its own event IDs. pawl stores SOURCE/ACCOUNT as the account of an event that contains an account,
+	// and SOURCE as the account of any other event.
 	Generic bool
-	// Identity applies to events without an ID in the signed body; "" is [ByBytes].
+	// Identity is the identity of events without an ID in the signed body. "" means [ByBytes].
 	Identity Identity
 	// Dedupe describes in words how an event is identified.
 	Dedupe string
 	// AnswerWithin is the provider's published limit for an answer; zero if none is published.
 	AnswerWithin time.Duration
-	// Retries describes how often and how long the provider retries. RetryFor is the total time, zero for never.
+	// Retries describes how often and how long the provider retries. RetryFor is the time from the first attempt to the
+	// last retry; zero means no retries.
 	Retries  string
 	RetryFor time.Duration
-	// Disables describes when the provider disables the endpoint: after DisablesAt failures in a row, or DisablesAfter
-	// of only failures. Zero means unknown.
+	// Disables describes when the provider disables the endpoint. DisablesAt is the number of failures in a row that
+	// disable it, and DisablesAfter the time in which every delivery failed. Zero means unknown.
 	Disables      string
 	DisablesAt    int64
 	DisablesAfter time.Duration
-	// BodyLimit is the largest body that the provider sends, in bytes; zero means pawl's default.
+	// BodyLimit is the size of the largest body that the provider sends, in bytes. Zero means pawl's default.
 	BodyLimit int64
 	// Tolerance is the default clock tolerance; zero if deliveries have no signed time.
 	Tolerance time.Duration
@@ -55,29 +56,29 @@ type Contract struct {
 	Options map[string]string
 	// Headers lists the headers of the provider's deliveries.
 	Headers Headers
-	// MinSecret is the shortest secret of a source, in bytes, if the provider's secrets are shorter than [MinSecret];
-	// else zero.
+	// MinSecret is the minimum length of a secret in bytes. Zero means [MinSecret]; set it only if the provider's
+	// secrets are shorter.
 	MinSecret int
-	// PublicKeys is set if a source's secrets are public keys or certificates, which verify and cannot sign. It cannot
-	// be derived: a public key of Discord's has the format of a private one.
+	// PublicKeys is set if a source's secrets are public keys or certificates, which cannot sign. The format of a key
+	// does not show this: Discord's public and private keys have the same format.
 	PublicKeys bool
-	// PublicKeyPrefix is the prefix of secrets that are public keys, if a source's other secrets can sign; "" if no
-	// secret is a public key.
+	// PublicKeyPrefix is the prefix of public keys, for a provider with both public keys and symmetric secrets. ""
+	// means that no secret is a public key.
 	PublicKeyPrefix string
-	// SecretOptional is set if some sources need no secret of their own. New decides for each source.
+	// SecretOptional is set if a source may have no secret, depending on its settings. New checks each source.
 	SecretOptional bool
-	// Always401 is set if every rejection must be answered with 401, even of requests that no secret could admit.
-	// Discord disables an endpoint that answers otherwise.
+	// Always401 is set if every rejected request must get 401, even a malformed one. Discord disables an endpoint that
+	// answers otherwise.
 	Always401 bool
-	// Acknowledge is the answer to an authentic delivery in place of the usual 202 or 200, once its events are
-	// committed; its Status is zero for the usual one. Some providers count only one status as success.
+	// Acknowledge, if its Status is not zero, replaces the usual answers 202 and 200 to an authentic delivery. Some
+	// providers treat only one status as success. The answer is sent after the events are committed.
 	Acknowledge Answer
 	// DeliversByGET is set if the provider also sends deliveries as GET requests with the event in the query.
 	DeliversByGET bool
 	// AsksWithHead is set if the provider checks a URL with an unsigned, empty HEAD request.
 	AsksWithHead bool
-	// Ping is the beginning of the unsigned body by which the provider checks a URL. Only a number follows. "" if the
-	// provider sends no such body.
+	// Ping is the prefix of an unsigned body that the provider sends to check a URL; a number follows the prefix. ""
+	// means that the provider sends no such body.
 	Ping string
 }
 
@@ -86,8 +87,9 @@ func (c Contract) VerifiesOnly(secret string) bool {
 	return c.PublicKeys || c.PublicKeyPrefix != "" && strings.HasPrefix(secret, c.PublicKeyPrefix)
 }
 
-// GaveUp returns how close the provider is to disabling the endpoint: 1 if it has disabled it, 0 if the rule is
-// unknown. failures counts the failures in a row; lasted is the time from the first to the last.
+// GaveUp returns how close the provider is to disabling the endpoint, from 0 to 1. At 1 the provider has disabled the
+// endpoint. 0 also means that the provider's rule is unknown. failures is the number of failures in a row, and lasted
+// the time from the first of them to the last.
 func (c Contract) GaveUp(failures int64, lasted time.Duration) (share float64) {
 	if c.DisablesAt > 0 {
 		share = float64(failures) / float64(c.DisablesAt)
@@ -98,20 +100,20 @@ func (c Contract) GaveUp(failures int64, lasted time.Duration) (share float64) {
 	return min(share, 1)
 }
 
-// Settings is what one source configures for its provider.
+// Settings holds the configuration of one source.
 type Settings struct {
 	// Source is the source's name, for error messages.
 	Source string
-	// Secrets are tried in order. The first match is reported.
+	// Secrets are tried in order. [Match] contains the first secret that fits.
 	Secrets []Secret
-	// MinSecret is the contract's MinSecret. A provider that has one sets it before it reads the secrets.
+	// MinSecret is a copy of [Contract].MinSecret. The provider copies it before it decodes the secrets.
 	MinSecret int
-	// Mode is the source's declared mode.
+	// Mode is the configured mode of the source.
 	Mode Mode
 	// URL is the public URL as registered with the provider. It is required if the scheme signs it.
 	URL string
-	// Tolerance bounds the clock difference in both directions; zero means the provider's default. It cannot be
-	// disabled.
+	// Tolerance is the maximum difference between the signed time and the receive time, in both directions. Zero means
+	// the provider's default. The check cannot be disabled.
 	Tolerance time.Duration
 	// Offline prevents the verifier from fetching anything, so that a diagnosis does not use up the fetches of the
 	// source.
@@ -120,7 +122,8 @@ type Settings struct {
 	Options map[string]string
 }
 
-// Choice returns the value of an option, which must be one of values, or "" if it is not set.
+// Choice returns the value of an option, or "" if the option is not set. It returns an error if the value is not in
+// values.
 func (s Settings) Choice(name string, values ...string) (string, error) {
 	value := s.Options[name]
 	if value == "" || slices.Contains(values, value) {

@@ -6,28 +6,29 @@ import (
 	"time"
 )
 
-// Request is one delivery as received, before anything is parsed or trusted.
+// Request is one delivery as received. Nothing in it is parsed or verified.
 type Request struct {
 	// Method is the HTTP method; deliveries are POST, some handshakes are GET.
 	Method string
-	// URL is the public URL of the source as registered with the provider, with the query of this request. It comes
-	// from configuration, never from the Host header: schemes that sign the URL (Twilio, Square) would otherwise verify
-	// a URL that an attacker chose.
+	// URL is the public URL of the source as registered with the provider, with the query of this request. The URL
+	// comes from the configuration, never from the Host header. Otherwise an attacker could choose the URL that is
+	// verified if the signature covers the URL (Twilio, Square).
 	URL string
 	// Header holds the request's headers under canonical names. Repeated headers keep their order.
 	Header http.Header
 	// Body holds the bytes as received, before any decoding.
 	Body []byte
-	// ReceivedAt is when the request arrived. Signed times are compared with it and not with the present time, so that
-	// a kept request can be verified again later.
+	// ReceivedAt is when the request arrived. The clock check uses this time instead of the present time, so that a
+	// stored request can be verified again later.
 	ReceivedAt time.Time
-	// Kept is set if the request comes from storage and its headers come from [Headers.OfRefusal], with hashes instead
-	// of tokens. Never set it for a live request: the hash of a token would then be as good as the token.
+	// Kept is set if the request was read from the database. Its headers then come from [Headers.OfRefusal] and contain
+	// hashes instead of tokens. Never set Kept for a live request: a sender could then authenticate with the hash of a
+	// token.
 	Kept bool
 }
 
-// CalledURL returns the URL that a provider calls for the registered one, with the query of the request. It omits the
-// fragment, which is never sent; Twilio's holds connection overrides.
+// CalledURL returns the registered URL with the query of the request. It omits the fragment, because clients do not
+// send it. (Twilio reads connection overrides from the fragment.)
 func CalledURL(registered, query string) string {
 	base, _, _ := strings.Cut(registered, "#")
 	base, _, _ = strings.Cut(base, "?")
@@ -43,9 +44,9 @@ func (r *Request) Query() string {
 	return query
 }
 
-// HeaderOnce returns the value of the header name. A missing or empty header is an error of class [MissingHeader]. A
-// header that is repeated with different values is rejected as malformed, because a proxy and a verifier could check
-// different signatures.
+// HeaderOnce returns the value of the header name. If the header is missing or empty, the error has class
+// [MissingHeader]. If the header occurs with different values, the error has class [MalformedHeader], because a proxy
+// and a verifier could check different signatures.
 func (r *Request) HeaderOnce(name string) (string, error) {
 	values := r.Header.Values(name)
 	if len(values) == 0 || values[0] == "" && len(values) == 1 {
@@ -59,8 +60,8 @@ func (r *Request) HeaderOnce(name string) (string, error) {
 	return values[0], nil
 }
 
-// HeaderID returns the event's ID from the header name, for providers that send it there. If the header is missing or
-// has several values, the ID is the hash of the body. HeaderID notes an unusable value in e.
+// HeaderID returns the event's ID from the header name. If the header is missing or has several values, the ID is the
+// hash of the body. If the value is unusable, HeaderID notes a problem in e.
 func (r *Request) HeaderID(e *Envelope, name string) (string, IDOrigin) {
 	value, err := r.HeaderOnce(name)
 	if err != nil {
@@ -72,7 +73,8 @@ func (r *Request) HeaderID(e *Envelope, name string) (string, IDOrigin) {
 	return e.UsableID(value, FromHeader)
 }
 
-// HeaderTag returns the value of the header name if it occurs once and can be stored and shown, else "".
+// HeaderTag returns the value of the header name. It returns "" if the header does not occur exactly once, or if its
+// value cannot be a routing field, see [Tag].
 func (r *Request) HeaderTag(name string) string {
 	value, err := r.HeaderOnce(name)
 	if err != nil {

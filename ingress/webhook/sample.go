@@ -8,22 +8,24 @@ import (
 	"strings"
 )
 
-// Sample describes how to invent an event of the provider and a source for it, so that pawl can be tried without the
-// provider: in tests, with `pawl dev` and with `pawl send`. Like [Provider.Sign], it takes no part in verification.
+// Sample describes how to generate a test event of the provider, and a source for it. Tests, `pawl dev` and `pawl send`
+// use it; verification does not.
 type Sample struct {
 	// Type is the default event type; "" means test.event.
 	Type string
-	// TypeWith maps options of the source, written name=value, to their default event types.
+	// TypeWith maps an option of the source, written name=value, to the default event type of sources with that option.
 	TypeWith map[string]string
-	// Funcs are functions for the template of the body, cmd/internal/dev/forge/samples/NAME.tmpl.
+	// Funcs are the functions that the template of the body may call. The template is
+	// cmd/internal/dev/forge/samples/NAME.tmpl.
 	Funcs map[string]any
-	// EventID returns a random event ID in the provider's format. nil means evt_ and random letters and digits.
+	// EventID returns a random event ID in the provider's format. If it is nil, IDs are evt_ and random letters and
+	// digits.
 	EventID func() string
 	// Account is the default provider account of an event; "" for events without an account.
 	Account string
 	// Options are the required options of a source.
 	Options map[string]string
-	// Keys makes new keys in the provider's format. nil means 64 hexadecimal digits.
+	// Keys generates keys in the provider's format. If it is nil, the key is 64 hexadecimal digits.
 	Keys func() (Keys, error)
 }
 
@@ -53,16 +55,16 @@ func (s Sample) NewKeys() (Keys, error) {
 	return s.Keys()
 }
 
-// Keys are the two sides of a signature: the source verifies with Verify, its secret, and the provider signs with Sign.
+// Keys holds the secret of a source, Verify, and the key that the provider signs with, Sign.
 type Keys struct{ Verify, Sign string }
 
-// Pair reports whether the provider signs with a private key. The source then has the public half only.
+// Pair reports whether the provider signs with a private key. Verify is then the public key.
 func (k Keys) Pair() bool { return k.Sign != k.Verify }
 
-// sharedKey returns the keys of a symmetric scheme.
+// sharedKey returns Keys for a scheme in which both sides have the same secret.
 func sharedKey(text string) Keys { return Keys{Verify: text, Sign: text} }
 
-// NewWhsec makes a key in the format of Stripe and Standard Webhooks: whsec_ and base64 of 32 bytes.
+// NewWhsec generates a key in the format of Stripe and Standard Webhooks: whsec_ and base64 of 32 bytes.
 func NewWhsec() (Keys, error) {
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails, see its documentation

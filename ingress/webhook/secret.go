@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Secret is one key of a source. Several are active during a rotation.
+// Secret is one key of a source. During a rotation, a source has several active secrets.
 type Secret struct {
 	Label string
-	// Value is the secret in the format that the provider shows (text, hex, base64, PEM).
+	// Value is the secret as the provider displays it (text, hex, base64, PEM).
 	Value string
-	// NotBefore and NotAfter bound its use. Zero means unbounded.
+	// The secret is active from NotBefore to NotAfter. Zero means no bound.
 	NotBefore, NotAfter time.Time
 }
 

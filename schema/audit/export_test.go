@@ -1,4 +1,4 @@
 package audit
 
-// InPagesOf makes the trail be verified in pages of n rows.
+// InPagesOf sets the page size of Verify to n rows.
 func (s *Store) InPagesOf(n int) { s.page = n }

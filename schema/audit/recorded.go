@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// DecisionID returns the trail's request ID of a decision about a receipt or its run.
+// DecisionID returns the RequestID under which the trail stores a decision about a receipt or its run.
 func DecisionID(receiptID, requestID string) string { return receiptID + "/" + requestID }
 
 const recordedSQL = `select actor, action, target, reason, before, after, arguments from operator_actions where request_id = $1`

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// account is the account of the change. others are accounts that granting objects have left or have moved to.
+// account returns the account of the change. others are accounts that a granting object has left or has moved to.
 func (a *applying) account() (account string, others []string) {
 	if a.holds != "" {
 		return a.holds, nil
@@ -38,7 +38,7 @@ func (a *applying) account() (account string, others []string) {
 	return account, fact.Unique(slices.DeleteFunc(others, func(id string) bool { return id == "" || id == account }))
 }
 
-// access locks the accounts, reads the grants to them, and folds them with the new grants of the objects.
+// access locks the accounts, reads their stored grants, and computes their access with the new grants of the objects.
 func (a *applying) access(ctx context.Context) error {
 	account, others := a.account()
 	b := &pgx.Batch{}
@@ -90,8 +90,8 @@ func (a *applying) lockAccount(b *pgx.Batch, id, customer string) {
 	})
 }
 
-// readHolds folds the holds on an account from its facts if the applied facts hold or release it. Concurrent decisions
-// wait for the account's lock. Each one therefore reads the facts of all decisions that were committed before it.
+// readHolds computes the holds on an account from its facts if the applied facts hold or release the account. It runs
+// under the account's lock, so that it reads the facts of every decision that was committed before.
 func (a *applying) readHolds(b *pgx.Batch) {
 	if a.holds == "" {
 		return
@@ -106,7 +106,6 @@ func (a *applying) readHolds(b *pgx.Batch) {
 	})
 }
 
-// accessOf returns the access of an account from its row and the grants.
 func (a *applying) accessOf(account string, grants []fold.Grant) fold.Access {
 	if account == "" {
 		return fold.Access{}
@@ -115,7 +114,6 @@ func (a *applying) accessOf(account string, grants []fold.Grant) fold.Access {
 	return fold.Access{Account: account, Grants: grants, Target: a.accounts[account].target()}
 }
 
-// target folds the access of an account from the grants.
 func (a *applying) target(account string, grants []fold.Grant) fold.Access {
 	access := a.accessOf(account, grants)
 	if account == "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// The newest is kept, whatever the order in which objects tell it; and what only the customer itself knows is the
-// newest of its own.
+// The newest address counts, for any order of the objects that contain it. A value that only the customer object
+// contains has its own order.
 func TestKeepAddress_EveryOrder_TheNewest(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -27,7 +27,7 @@ func TestKeepAddress_EveryOrder_TheNewest(t *testing.T) {
 		{Subject: of(1, "evt_2"), Rank: fact.RankChange, Whole: true, Email: "b@x.test", Name: "B", Locale: "fr"},
 		{Subject: of(1, "evt_3"), Email: "frozen@x.test"}, // an invoice that was finalized in the second of the change
 		{Subject: of(5, "evt_5"), Email: "c@x.test", Name: "C"},
-		{Subject: of(9, "evt_9")}, // an invoice that names nobody
+		{Subject: of(9, "evt_9")}, // an invoice without an address
 	}
 	want := billing.Address{Subject: of(0, ""), Email: "c@x.test", Name: "C", Locale: "fr"}
 	want.OccurredAt = time.Time{}
@@ -47,7 +47,7 @@ func TestKeepAddress_EveryOrder_TheNewest(t *testing.T) {
 	}
 }
 
-// A customer stays deleted, whatever comes later of it.
+// A customer stays deleted, even if other objects with its address arrive later.
 func TestKeepAddress_Deleted_EveryOrder(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -72,7 +72,7 @@ func TestKeepAddress_Deleted_EveryOrder(t *testing.T) {
 	}
 }
 
-// A connected account may name a customer as ours is named: it does not change whom we write to.
+// A customer of a connected account may have the ID of one of our customers. It does not change our customer's address.
 func TestKeepAddress_ConnectedAccountsCustomer_Apart(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

@@ -12,23 +12,24 @@ import (
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
-// AccessSnapshot is the type of an event that publishes the current access of an account without a change.
+// AccessSnapshot is the type of a published event that repeats the current access of an account. The access has not
+// changed.
 const AccessSnapshot = "access.snapshot"
 
-// announced is the cause of an event without a change.
 const announced = "announce"
 
-// Announcement selects the subscribers of a snapshot. OnlyTo is the name of one subscriber; empty means all. Provision
-// also updates the workspace to its target.
+// Announcement selects who receives a snapshot. OnlyTo is the name of one destination; empty means all. Provision also
+// sends the target to the workspace.
 type Announcement struct {
 	OnlyTo    string
 	Provision bool
 }
 
-// Announce publishes the access of an account as access.snapshot in tx. It locks the row of the account, as folds do
-// before they publish, so that the snapshot follows the change that created its version and precedes the next change. A
-// scheduled action updates a workspace that is behind its target. last is a fact of the account; the effects belong to
-// its receipt.
+// Announce publishes the access of an account as access.snapshot in tx. It locks the row of the account first, as folds
+// do. The snapshot is therefore published between the change that created its version and the next change. If the
+// workspace is behind its target, a scheduled action updates it.
+//
+// last is a fact of the account; the effects belong to the receipt of this fact.
 func Announce(ctx context.Context, tx pgx.Tx, of Scope, to Announcement, last fact.Fact) error {
 	row, err := one(ctx, tx, of.Account, pgx.RowToStructByName[accountRow], lockedAccountSQL, of.Mode, of.Account)
 	if err != nil {

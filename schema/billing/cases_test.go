@@ -9,16 +9,16 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// A worked case of the billing model: what is delivered, and how it ends in every order. The numbers are those of the
-// model's cases.
+// A worked case of the billing model: the delivered facts, and the state after them in every order. The numbers are the
+// numbers of the model's cases.
 type workedCase struct {
 	name  string
 	facts []fact.Fact
-	// now is the second at which it is looked at; 1000 where it is 0.
+	// now is the second at which the state is read; 0 means 1000.
 	now    int
 	policy func(*fact.Policy)
 	want   []string
-	// due is what the clock will do, "why object step after the beginning"; nil where it is left to others.
+	// due lists the scheduled actions, "why object step after the beginning". nil means any.
 	due []string
 }
 
@@ -386,7 +386,7 @@ var cases = []workedCase{
 			"acme: active pro 1 api,projects"}},
 }
 
-// keptAtZero leaves the items of a subscription at quantity 0, beside four seats of starter.
+// keptAtZero adds items with quantity 0 to a subscription with four seats of starter.
 func keptAtZero(s *fact.Subscription) {
 	left := s.Items[0]
 	s.Items[0].Quantity, s.Items[0].None = 0, true
@@ -396,7 +396,7 @@ func keptAtZero(s *fact.Subscription) {
 	s.Items = append(s.Items, left, sso)
 }
 
-// withLines gives an invoice other lines, of its period and subscription.
+// withLines sets the lines of an invoice, with its period and subscription.
 func withLines(lines ...fact.Line) change {
 	return func(f *fact.Fact) {
 		was := f.Invoice.Lines[0]
@@ -412,12 +412,12 @@ func seats(n int64) func(*fact.Subscription) {
 	return func(s *fact.Subscription) { s.Items[0].Quantity = n }
 }
 
-// inSecond makes an invoice one of sub_2.
+// inSecond moves an invoice to sub_2.
 func inSecond(f *fact.Fact) {
 	f.Invoice.Subscription, f.Invoice.Lines[0].Subscription = "sub_2", "sub_2"
 }
 
-// dueBy gives an invoice a due date.
+// dueBy sets the due date of an invoice.
 func dueBy(second int) change { return func(f *fact.Fact) { f.Invoice.DueAt = at(second) } }
 
 func besideSSO(s *fact.Subscription) {
@@ -450,7 +450,7 @@ func TestCases_EveryOrder_SameEnd(t *testing.T) {
 	}
 }
 
-// told says what was delivered in which order.
+// told describes the order of delivery.
 func told(delivered []fact.Fact) string {
 	var said []string
 	for _, f := range delivered {

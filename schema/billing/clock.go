@@ -10,12 +10,12 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// schedule replaces the scheduled actions of the objects. Actions that are due now become part of the change, and the
-// run of the event executes them. The row of a due action stays until a run of the clock takes it, because that run may
-// have started.
+// schedule replaces the scheduled actions of the objects. An action that is already due becomes part of the change and
+// is executed by the run of the event. The row of a due action is not deleted here, because a scheduled run may already
+// be executing it.
 func (a *applying) schedule(b *pgx.Batch) {
 	if f := a.facts[0]; a.how == normal && f.Link != nil && f.Link.Of != "" {
-		// No event is about money that a person assigned to an account: the clock books it.
+		// No event is about money that a person assigned to an account. A scheduled run books it.
 		await(b, a.subject.Mode, f.Object, f.Link.Account,
 			fold.Due{At: a.at, Why: fold.DueBook, Object: f.Object, Cause: fact.CauseOf(f)})
 	}
@@ -46,7 +46,7 @@ func (a *applying) schedule(b *pgx.Batch) {
 	}
 }
 
-// dueAlready adds the actions to the change that were due before its facts arrived.
+// dueAlready adds those actions to the change that became due before the facts arrived.
 func (a *applying) dueAlready(due []fold.Due) {
 	i, s := a.change.After.Invoice, a.change.After.Subscription
 	for _, d := range fold.DueBy(a.at, due) {
@@ -62,8 +62,8 @@ func (a *applying) dueAlready(due []fold.Due) {
 	}
 }
 
-// replace replaces the future rows of the owner with due. A rebuild also keeps past rows, because the clock may not
-// have executed them. some is set if the owner may have rows.
+// replace replaces the future actions of an owner with due. It keeps actions that are due now and are still part of
+// due, because a scheduled run may not have executed them. some is set if the owner may have rows.
 func (a *applying) replace(b *pgx.Batch, owner, account string, due []fold.Due, some bool) {
 	if some {
 		stays := []string{}
@@ -85,8 +85,8 @@ func await(b *pgx.Batch, mode, owner, account string, d fold.Due) {
 		c.ReceiptID, c.At)
 }
 
-// scheduleRelease schedules the task to release the workspace of an account, some time after its last grant ended. It
-// schedules nothing for an account without any grant in the past, and for an account that a person put on hold.
+// scheduleRelease schedules the task to release the workspace of an account, Policy.Keep after the last grant ended. It
+// schedules nothing if the account never had a grant, or if a person put the account on hold.
 func (a *applying) scheduleRelease(b *pgx.Batch, before fold.Target, after fold.Access, last fold.Lapse) {
 	if after.Account == "" || after.Target.Version == 0 {
 		return
@@ -113,8 +113,8 @@ func (a *applying) scheduleRelease(b *pgx.Batch, before fold.Target, after fold.
 	a.change.Due = append(a.change.Due, fold.DueBy(a.at, due)...)
 }
 
-// scheduleAddOns schedules the task about subscriptions with add-ons to a plan that the account does not have, some
-// time after their start, because events of two subscriptions arrive in any order.
+// scheduleAddOns schedules the task about add-ons of an account that has no plan. The task opens some time after the
+// add-ons started, because the events of two subscriptions can arrive in any order.
 func (a *applying) scheduleAddOns(b *pgx.Batch, before fold.Target, after fold.Access, cause fact.Cause) {
 	if after.Account == "" || before.Version == after.Target.Version {
 		return
@@ -122,7 +122,8 @@ func (a *applying) scheduleAddOns(b *pgx.Batch, before fold.Target, after fold.A
 	addsAlone := func(g fold.Grant) bool { return g.Plan == "" && len(g.AddOns) > 0 && g.Ends.IsZero() }
 	var due []fold.Due
 	if after.Target.State == fold.WorkspaceActive {
-		for _, g := range a.granted[after.Account] { // the earlier grants: an add-on can have its own plan
+		// read the grants before the change: an add-on can have its own plan
+		for _, g := range a.granted[after.Account] {
 			if addsAlone(g) {
 				b.Queue(closeTaskSQL, a.subject.Mode, TaskReconcile, g.Object, fold.TaskCancelled)
 			}
@@ -146,7 +147,7 @@ func scanDue(row pgx.CollectableRow) (fold.Due, error) {
 	return d, err
 }
 
-// forgetDueSQL deletes rows that no longer apply. Rows that still apply stay, even if they are due: see stays.
+// forgetDueSQL deletes the scheduled actions of an owner except those in stays.
 const forgetDueSQL = `
 delete from due where owner = $2 and mode = $1
    and object || ' ' || why || ' ' || (extract(epoch from at) * 1000000)::bigint <> all($3)`
@@ -160,8 +161,8 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::uuid, $12, $7)
        provider = excluded.provider, provider_account = excluded.provider_account, event_id = excluded.event_id,
        receipt_id = excluded.receipt_id, occurred_at = excluded.occurred_at`
 
-// takeDueSQL leaves the row of a payment with a refund that only its charge reports. Such a row became due after the
-// run had looked for such refunds, and the next run books it.
+// takeDueSQL deletes the due actions of an account and returns them. It skips a payment with a refund that only its
+// charge reports: the action became due after the run had looked for such refunds. The next run books it.
 const takeDueSQL = `
 delete from due where account = $2 and mode = $1 and at <= $3 and not (why = 'book' and coalesce((
     select state ? 'UntoldBy' from objects o where o.mode = $1 and o.id = due.object and o.kind = 'payment'), false))

@@ -7,17 +7,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// FirstToBook returns the first of the keys with an entry that is not booked yet, or "". An entry is not booked yet if
-// the ledger has it as unsettled, or if the facts require it and its run has not started it. In both cases the receipt
-// of the run must be open. The receipt of the caller does not count.
+// FirstToBook returns the first key of an entry that must be booked before another entry, or "". An entry must be
+// booked if its effect is unfinished in the ledger, or if the facts require it and its run has not started it. In both
+// cases the receipt of the run must be open. FirstToBook ignores entries of receiptID, the receipt of the caller.
 //
-// A key that ends with a colon matches all keys with this prefix, the parts of an object.
+// If a key ends with a colon, it matches all keys with this prefix: the parts of an object.
 func (s *Store) FirstToBook(ctx context.Context, receiptID string, keys []string) (key string, err error) {
 	var ends, objects []string
 	for _, k := range keys {
 		parts, all := strings.CutSuffix(k, ":")
 		if ends = append(ends, k+"\x01"); all {
-			ends[len(ends)-1] = parts + ";" // the character after the colon
+			ends[len(ends)-1] = parts + ";" // the character after ":" in ASCII
 		}
 		objects = append(objects, k[strings.LastIndex(k, ":")+1:])
 	}
@@ -25,9 +25,9 @@ func (s *Store) FirstToBook(ctx context.Context, receiptID string, keys []string
 		ends, objects, receiptID)
 }
 
-// firstToBookSQL reads the ledger first. If the key is not there, the facts determine whether an entry is required. No
-// entry is required for a payment that was imported or that occurred before the start of effects. A parked run has
-// tried everything that it plans, unless it was cancelled.
+// firstToBookSQL reads the ledger first. If the ledger does not contain the key, the facts determine whether an entry
+// is required. No entry is required for a payment that was imported or that is older than the start of effects. A
+// parked run has already tried all of its effects, unless it was cancelled.
 const firstToBookSQL = `
 with w as (select * from unnest($1::text[], $2::text[], $3::text[]) with ordinality as w(key, till, object, n))
 select key from (

@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A history is what happened at a made-up provider, step by step, and the facts that its events told. What must follow
-// is said from what happened, by the model's rules; no fold is asked.
+// A history is a sequence of events at a made-up provider with their facts. The expected state is derived from the
+// history by the model's rules, without a fold.
 type history struct {
 	random        *rand.Rand
 	second        int
@@ -21,17 +21,18 @@ type history struct {
 	subscriptions []*happened
 	invoices      []*billed
 	links         map[string]string // customer to account
-	sessions      map[string]string // customer to the account that its first session named
-	// billed is told of each invoice, nil for nobody.
+	sessions      map[string]string // maps a customer to the account that its first session named
+	// billed is called for each invoice. It can be nil.
 	billed func(*billed)
 }
 
-// happened is a subscription as the provider has it.
+// happened is the provider's state of a subscription.
 type happened struct {
 	id, customer string
 	is           fact.Subscription
 	pastDueSince time.Time
-	// known is the newest item whose price is mapped to a plan. unknown is set once one was not, granted once it granted.
+	// known is the newest item with a mapped price. unknown is set if an item had an unmapped price, and granted if the
+	// subscription ever granted access.
 	known            fact.Item
 	unknown, granted bool
 }
@@ -45,11 +46,11 @@ type billed struct {
 	period   time.Time
 	paid     int64
 	failures []int
-	// stuck is set for one that could not be finalized at first, or not yet.
+	// stuck is set if the invoice could not be finalized yet, or not at first.
 	stuck bool
 }
 
-// newHistory makes a history of a number of steps.
+// newHistory creates a history with a number of steps.
 func newHistory(seed uint64, steps int) *history {
 	h := &history{random: rand.New(rand.NewPCG(seed, 1)), links: map[string]string{}}
 	for range steps {
@@ -93,13 +94,13 @@ func (h *history) step() {
 	}
 }
 
-// live is a step of a subscription in good standing.
+// live is a step of an active subscription.
 func (h *history) live(s *happened) {
 	change := func(c func(*fact.Subscription)) { h.update(s, fact.RankChange, c) }
 	switch h.random.IntN(12) {
 	case 11:
 		h.bill(s, "draft")
-	case 10: // a price that no mapping knows; of a second's plans it leaves the newest that can be told
+	case 10: // an unmapped price; if there were two plans, the newest known one stays
 		h.second++
 		change(func(is *fact.Subscription) { is.Items[0].Price = "price_new" })
 		h.second++
@@ -168,7 +169,7 @@ func (h *history) update(s *happened, rank fact.Rank, change func(*fact.Subscrip
 	h.tell(makeFact(fact.SubscriptionSeen, s.id, h.second, rank, fact.Data{Subscription: seen}, customer(s.customer)))
 }
 
-// note remembers what the subscription once was.
+// note records the current state of the subscription as a former state.
 func (s *happened) note() {
 	if item := s.is.Items[0]; planOf(&s.is) != "" {
 		s.known = item
@@ -178,7 +179,7 @@ func (s *happened) note() {
 	s.granted = s.granted || slices.Contains([]string{"active", "trialing", "past_due"}, s.is.Status)
 }
 
-// bill makes an invoice of the current plan and tells how it came to its status.
+// bill creates an invoice of the current plan and the facts until it has the status.
 func (h *history) bill(s *happened, status string) {
 	b := &billed{of: s, id: fmt.Sprintf("in_%d", len(h.invoices)+1), plan: planOf(&s.is), account: s.is.Account, status: status, at: at(h.second), period: s.is.Items[0].PeriodStart}
 	h.invoices = append(h.invoices, b)
@@ -228,7 +229,7 @@ func (h *history) account(s *happened) string {
 	return cmp.Or(s.is.Account, h.links[s.customer], h.sessions[s.customer], h.namedFor(s.customer), s.customer)
 }
 
-// namedFor is the account of the first subscription of a customer that names one.
+// namedFor returns the account of the first subscription of a customer that names one.
 func (h *history) namedFor(customer string) string {
 	for _, s := range h.subscriptions {
 		if s.customer == customer && s.is.Account != "" {
@@ -238,7 +239,7 @@ func (h *history) namedFor(customer string) string {
 	return ""
 }
 
-// ends is when the clock ends what the subscription grants, zero for never.
+// ends returns the time when a scheduled action ends the subscription's grant, or zero.
 func (s *happened) ends() time.Time {
 	var ends time.Time
 	if s.is.CancelAtPeriodEnd && s.is.EndedAt.IsZero() {
@@ -260,7 +261,7 @@ func (s *happened) grants(now time.Time) bool {
 	return false
 }
 
-// want says what must be known in the end, in the words of [world.lines].
+// want returns the expected final state in the format of [world.lines].
 func (h *history) want() []string {
 	var want []string
 	subscriptions := map[string][]*happened{}
@@ -279,7 +280,7 @@ func (h *history) want() []string {
 	return want
 }
 
-// wantDue says what the clock will do, by what happened, in the words of [dueRows].
+// wantDue returns the expected scheduled actions in the format of [dueRows].
 func (h *history) wantDue() []string {
 	var want []string
 	add := func(what string, due time.Time) {
@@ -342,7 +343,7 @@ func join(list []string) (joined string) {
 	return joined
 }
 
-// deliver returns the facts of a history in a random order, some of them more than once.
+// deliver returns the facts of a history in a random order, some of them repeated.
 func (h *history) deliver(random *rand.Rand) []fact.Fact {
 	delivered := slices.Clone(h.facts)
 	for _, f := range h.facts {
@@ -360,7 +361,7 @@ func seeds(t *testing.T) map[string]uint64 {
 	return map[string]uint64{"first": 1, "second": schematest.Seed(t, 1_000_001)}
 }
 
-// Whatever happened, and in whichever order it is told, what is known in the end is what the model says of it.
+// For any history and any order of its facts, the final state equals the model.
 func TestFolds_GeneratedHistories_SameEnd(t *testing.T) {
 	t.Parallel()
 	for name, seed := range seeds(t) {
@@ -373,7 +374,7 @@ func TestFolds_GeneratedHistories_SameEnd(t *testing.T) {
 	}
 }
 
-// checkHistory makes the history of a seed. Where it fails, it says the shortest beginning of it that fails.
+// checkHistory tests the history of a seed. If it fails, it prints the shortest prefix that fails.
 func checkHistory(t *testing.T, seed uint64) {
 	t.Helper()
 	const most = 25

@@ -75,7 +75,7 @@ func TestFoldInvoice_Lines_SayWhatWasBought(t *testing.T) {
 	}
 }
 
-// The plan of metadata goes to the line that tells best what was bought, whatever the order of the lines.
+// The plan in metadata applies to the line that is the best evidence of the purchase, in any order of the lines.
 func TestFoldInvoice_PlanByMetadata(t *testing.T) {
 	t.Parallel()
 	priced := func(price string, changes ...func(*fact.Line)) fact.Line {
@@ -131,8 +131,8 @@ func describePeriod(start time.Time) string {
 	return "period " + string('1'+rune(days/30)) + when(days%30 == 10, "+10") + when(days%30 == 9, "+9")
 }
 
-// Of an invoice's amounts the first snapshot at its highest status tells. What was refused before stays known, and so
-// does when it was paid.
+// The amounts of an invoice are taken from the first snapshot with its highest status. A refused attempt and the time
+// of the payment are kept.
 func TestFoldInvoice_EveryOrder_FirstOfHighestStatus(t *testing.T) {
 	t.Parallel()
 	amount := func(due int64, next int) change {
@@ -172,8 +172,8 @@ func TestFoldInvoice_Open_LastAmountsCount(t *testing.T) {
 	})
 }
 
-// An event may carry only the first of many lines. Those of a fact that carries them all count, also where it was made
-// at another time.
+// An event may contain only the first of many lines. If another fact contains all lines, they count, even if it was
+// created at another time.
 func TestFoldInvoice_PartialLines_WholeOnesCount(t *testing.T) {
 	t.Parallel()
 	partial := paid(1, 10, "starter", func(f *fact.Fact) { f.Invoice.Partial = true })

@@ -13,12 +13,13 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// lateMoney are the payments, and the refunds with what is booked of them.
+// lateMoney reads the payments, and the refunds with their booked amounts.
 const lateMoney = `
 select concat_ws(' ', id, account, state->>'Refunded', state->>'Status', state->>'Tax', state ? 'SucceededAt', state ? 'FailedAt', state->>'Within') from objects order by id`
 
-// A company ends, signs up again, and is refunded. Its objects are fetched late: the API shows each as it is now, with the
-// time of the answer unless the object carries its own. The rows are the same, whichever object is fetched first.
+// A company ends its subscription, signs up again, and is refunded. Its objects are fetched late: the API returns each
+// object in its current state, with the time of the response unless the object contains its own time. The rows are the
+// same for every order of the fetches.
 func TestApply_FetchedLate_SignsUpAgain_EveryOrder_SameRows(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

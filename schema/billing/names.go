@@ -8,11 +8,11 @@ import (
 	"github.com/pawlhq/pawl/schema/withheld"
 )
 
-// names holds the objects of the facts and the objects that they belong to, by kind. An event is about at most one
-// object of a kind, except for refunds.
+// names contains the IDs of the objects of the facts, and of the objects that they belong to, by kind. An event is
+// about at most one object of a kind, except for refunds.
 type names map[fold.Kind]string
 
-// namesOf returns the object of a fact and the objects that the fact refers to.
+// namesOf returns the ID of the fact's object and of the objects that the fact refers to.
 func namesOf(f fact.Fact) names {
 	is := names{fold.KindPayment: fact.PaymentOf(f)}
 	switch {
@@ -43,24 +43,22 @@ func namesOf(f fact.Fact) names {
 	return is
 }
 
-// isRefund reports whether the fact is about a refund.
 func isRefund(f fact.Fact) bool {
 	return f.Refund != nil || f.Link != nil && f.Link.Of == string(fold.KindRefund)
 }
 
-// add sets the names that are still unknown.
 func (n names) add(more names) {
 	for k, id := range more {
 		n[k] = cmp.Or(n[k], id)
 	}
 }
 
-// pays reports whether there is a payment or a checkout session. Only rows contain the other objects that they belong
-// to.
+// pays reports whether n contains a payment or a checkout session. The objects that these belong to are known only from
+// rows.
 func (n names) pays() bool { return n[fold.KindPayment] != "" || n[fold.KindCheckout] != "" }
 
-// Payment $2, invoice $3, subscription $4 and checkout session $5 may each be unknown (""). These expressions look them
-// up.
+// These expressions complete the payment $2, the invoice $3, the subscription $4 and the checkout session $5. Each may
+// be unknown (""). It is then looked up through the others.
 const (
 	thePayment      = `coalesce(nullif($2, ''), (select payment from objects where mode = $1 and id = $5 and kind = 'checkout'), '')`
 	theInvoice      = `coalesce(nullif($3, ''), (select invoice from objects where mode = $1 and id = $2 and kind = 'payment'), '')`
@@ -71,7 +69,7 @@ const (
 with named as materialized (select ` + thePayment + ` as payment, ` + theInvoice + ` as invoice, ` + theSession + ` as checkout, ` + theSubscription + ` as subscription)`
 )
 
-// The locks end with the transaction, so there is no session state. lockSQL takes them in the order of the names.
+// lockSQL locks the names in their sort order. The locks end with the transaction, so there is no session state.
 const lockSQL = `select pg_advisory_xact_lock(hashtextextended(name, 0)) from unnest($1::text[]) as name`
 
 const lockPaymentSQL = `select pg_advisory_xact_lock(hashtextextended('payment ' || $1 || ' ' || nullif(` +
@@ -79,7 +77,7 @@ const lockPaymentSQL = `select pg_advisory_xact_lock(hashtextextended('payment '
 
 const lockInvoiceSQL = `select pg_advisory_xact_lock(hashtextextended('invoice ' || $1 || ' ' || nullif(` + theInvoice + `, ''), 0))`
 
-// lockCustomersSQL locks the customers of all named objects, and customer $6.
+// lockCustomersSQL locks customer $6 and the customers of all named objects.
 const lockCustomersSQL = theNames + `
 select pg_advisory_xact_lock(hashtextextended(name, 0)) from (
   select distinct 'customer ' || $1 || ' ' || id as name from named, unnest(array[$6::text,
@@ -87,7 +85,7 @@ select pg_advisory_xact_lock(hashtextextended(name, 0)) from (
     (select customer from objects where mode = $1 and id = named.checkout and kind = 'checkout'),
     (select customer from invoices where mode = $1 and id = named.invoice)]) as id where id <> '' order by name) as customers`
 
-// relatedFactsSQL reads the facts of all named objects, of their customers, and of customer $6.
+// relatedFactsSQL reads the facts of customer $6, of all named objects and of their customers.
 const relatedFactsSQL = theNames + `
 select ` + FactColumns + ` from current_facts
  where object = any($6::text[] || (select array[payment, invoice, checkout, subscription,
@@ -97,13 +95,14 @@ select ` + FactColumns + ` from current_facts
          (select customer from subscriptions where mode = $1 and id = named.subscription)] from named))
    and object <> '' and mode = $1 and provider = $7 and provider_account = $8`
 
-// relatedSQL reads all named objects and the objects of $6. It reads the newest invoices of the subscription and the
-// newest open ones, because reminders depend on them, however many invoices follow. If the facts name no account, it
-// reads the first subscriptions of the customers that name one. If subscription $4 may name account $8 for customer $7,
-// it reads the objects that move with the customer. It also reads them if only rows lead to a subscription that has no
-// row yet, because a rebuild then folds the subscription from all its facts. It reads the objects that refer to the
-// payment or the invoice, and the disputes and warnings of the subscription, because they put it on hold or have tasks
-// that move with it. It also returns the names and the start of effects.
+// relatedSQL reads the names, the start of effects, and the objects that the fold needs:
+//   - all named objects and the objects of customer $6;
+//   - the newest invoices of the subscription, and the newest open invoices, because reminders depend on them;
+//   - the oldest subscriptions of the customers that name an account, if the facts name none;
+//   - the objects that move with customer $7, if subscription $4 may name account $8 for that customer, or if only rows
+//     lead to a subscription without a row (a rebuild then folds the subscription from all of its facts);
+//   - the objects that refer to the payment or the invoice;
+//   - the disputes and warnings of the subscription, because they can put it on hold, or have tasks that move with it.
 const relatedSQL = theNames + `,
 moving as materialized (select case
     when $4 <> '' and not exists (
@@ -135,11 +134,10 @@ union all select 'subscription', naming.state
  where $8 = '' or moving.customer <> ''
 union all ` + moves
 
-// ofCustomerSQL reads the objects that move with a customer.
 const ofCustomerSQL = `with moving as materialized (select $2::text as customer) ` + moves
 
-// moves reads the objects that move with the customer in moving: subscriptions, objects without a known invoice, and
-// objects with a task.
+// moves reads the objects that move to another account together with the customer in moving: subscriptions, objects
+// without a known invoice, and objects with a task.
 const (
 	itMoves = `mode = $1 and customer = (select customer from moving) and customer <> ''`
 	moves   = `
@@ -149,6 +147,6 @@ union all select kind, state from objects o where ` + itMoves + `
    and (kind in ('dispute', 'fraud_warning', 'checkout') or (select i.id from invoices i where i.mode = $1 and i.id = o.invoice) is null)`
 )
 
-// effectsFromSQL reads the start of effects of a mode. A mode without a row has always had effects.
+// effectsFromSQL reads the start of effects of a mode. If a mode has no row, effects were always on.
 const effectsFromSQL = `
 select coalesce((select coalesce(at, ` + withheld.NeverText + `) from effects_from where mode = $1), 'epoch')`

@@ -15,21 +15,21 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// An access case is a story of one account, and the access that it ends in, in every order.
+// An access case is a story of one account and its final access in every order.
 type accessCase struct {
 	name   string
 	facts  []fact.Fact
 	policy func(*fact.Policy)
-	// now is the second at which access is read; 1000 if it is 0.
+	// now is the second at which access is read; 0 means 1000.
 	now  int
 	want string
-	// never is a plan that the account has after no fact, "" for any.
+	// never is a plan that the account must not have after any fact; "" means no plan.
 	never string
-	// due is what the clock will do; nil if the case is about something else.
+	// due lists the scheduled actions. nil means any.
 	due []string
 }
 
-// chargeOf makes a charge, a refund or a dispute one of the payment ch_N of invoice in_N.
+// chargeOf assigns a charge, a refund or a dispute to the payment ch_N of invoice in_N.
 func chargeOf(n int) change {
 	return func(f *fact.Fact) {
 		id := fmt.Sprint("ch_", n)
@@ -51,10 +51,11 @@ func upgrade(n, second int, status, plan string, changes ...change) fact.Fact {
 	return f
 }
 
-// free makes an invoice one of nothing to pay: its lines cost nothing.
+// free sets all amounts of an invoice to 0, including its line.
 func free(f *fact.Fact) { f.Invoice.Due, f.Invoice.Paid, f.Invoice.Lines[0].Amount = 0, 0, 0 }
 
-// discounted leaves nothing to pay of lines that cost something: by a coupon, or by the customer's balance.
+// discounted sets the due and paid amounts of an invoice to 0, as with a coupon or the customer's balance. Its lines
+// keep their amounts.
 func discounted(f *fact.Fact) { f.Invoice.Due, f.Invoice.Paid = 0, 0 }
 
 func onPayment(p *fact.Policy) { p.GrantOnPayment = true }
@@ -66,7 +67,7 @@ func periods(months int) func(*fact.Subscription) {
 	}
 }
 
-// cut leaves a snapshot with the first of its items.
+// cut marks a snapshot as incomplete: it contains only the first items.
 func cut(s *fact.Subscription) { s.Partial = true }
 
 func metered(s *fact.Subscription) { s.Items[0].Metered, s.Items[0].Quantity = true, 0 }
@@ -202,7 +203,7 @@ func TestAccess_EveryOrder_WhatIsPaidFor(t *testing.T) {
 			}
 			ordersOfRows(events(c.facts, false), func(delivered []fact.Fact) {
 				access, plans, due := c.play(t, pool, delivered, p, now)
-				if access == "acme:" { // it never had any
+				if access == "acme:" { // it never had a plan
 					access = suspended
 				}
 				if access != c.want {
@@ -219,7 +220,7 @@ func TestAccess_EveryOrder_WhatIsPaidFor(t *testing.T) {
 	}
 }
 
-// play applies the facts one by one, and returns the access of acme, the plans that it had on the way, and what is due.
+// play applies the facts one by one, and returns the access of acme, its plans on the way, and the scheduled actions.
 func (c accessCase) play(t *testing.T, pool *pgxpool.Pool, facts []fact.Fact, p fact.Policy, now int) (access string, plans, due []string) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// inParts are the facts of in_1 that two payments pay, ch_1 at second 20 and ch_2 at second 40.
+// inParts returns the facts of in_1 with two payments, ch_1 at second 20 and ch_2 at second 40.
 func inParts(first int64) []fact.Fact {
 	second := changed(partOf(40, 1000-first), func(f *fact.Fact) { f.Object, f.Payment.Charge = "ch_2", "ch_2" })
 	return events([]fact.Fact{
@@ -25,8 +25,8 @@ func inParts(first int64) []fact.Fact {
 	}, true)
 }
 
-// thinly makes the facts those of thin events: each is fetched, by a request that began one second before the object
-// changed.
+// thinly changes the facts to facts of thin events: each object is fetched by a request that began one second before
+// the object changed.
 func thinly(facts []fact.Fact) []fact.Fact {
 	for n := range facts {
 		if p := facts[n].Payment; p != nil {
@@ -39,7 +39,7 @@ func thinly(facts []fact.Fact) []fact.Fact {
 }
 
 // With a key, every payment of an invoice is one part with its own amount and time, in every order of delivery: a sum
-// that the invoice alone reports is looked up at Stripe. Stripe shows both payments.
+// that only the invoice reports is looked up at Stripe. Stripe returns both payments.
 func TestApply_PartsOfAnInvoice_WithKey_OnePerPayment(t *testing.T) {
 	t.Parallel()
 	for _, first := range []int64{400, 500, 600} {
@@ -57,8 +57,8 @@ func TestApply_PartsOfAnInvoice_ThinEvents_OnePerPayment(t *testing.T) {
 	}
 }
 
-// onePartPerPayment applies the facts of [inParts] with a key. Stripe shows the payments that were made by the time of
-// the newest fact. If it does not show all that an invoice reports, the facts are applied once more without asking.
+// onePartPerPayment applies the facts of [inParts] with a key. Stripe returns the payments that were made by the time
+// of the newest fact. If they do not add up to the invoice, the facts are applied once more without a lookup.
 func onePartPerPayment(t *testing.T, first int64, facts []fact.Fact) {
 	t.Helper()
 	pool, want := schematest.New(t), fmt.Sprintf("ch_1 %d@20, ch_2 %d@40", first, 1000-first)

@@ -10,22 +10,22 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Scope names one account in one mode. To recompute, the zero scope selects all accounts, and a mode alone selects the
-// objects without an account.
+// Scope identifies one account in one mode. For a recomputation, the zero scope selects all accounts. A scope with a
+// mode but no account selects the objects without an account.
 type Scope struct {
 	Mode    string `json:"mode"`
 	Account string `json:"account"`
 }
 
-// ObjectsOf returns the provider's objects of accounts: the objects that their rows name, and their customers. It
-// ignores the account "".
+// ObjectsOf returns the provider's objects in the rows of the accounts, and the accounts' customers. It ignores the
+// account "".
 func ObjectsOf(ctx context.Context, db schema.Querier, mode string, accounts ...string) ([]string, error) {
 	accounts = slices.DeleteFunc(slices.Clone(accounts), func(account string) bool { return account == "" })
 	return schema.Rows(ctx, db, "read the objects of accounts", pgx.RowTo[string], objectsOfAccountsSQL, mode, accounts)
 }
 
 // LastFact returns the newest fact about the account's objects, or nil. It prefers a fact with a finished receipt,
-// because the effects of a fact wait for its receipt.
+// because effects of a fact start only after its receipt is finished.
 func (s Scope) LastFact(ctx context.Context, db schema.Querier) (*fact.Fact, error) {
 	objects, err := ObjectsOf(ctx, db, s.Mode, s.Account)
 	if err != nil {
@@ -42,8 +42,8 @@ select ` + FactColumns + ` from current_facts f
  where object = any($1) and mode = $2
  order by (select r.status in ('processed', 'compensated') from receipts r where r.id = f.receipt_id) desc nulls last, id desc limit 1`
 
-// objectsOfAccountsSQL includes subscriptions and invoices that earlier billing rules marked as another product, and
-// their customers, because the active rules may assign them to the account.
+// objectsOfAccountsSQL includes subscriptions, invoices and customers that earlier billing rules assigned to another
+// product, because the active rules may assign them to the account.
 const objectsOfAccountsSQL = `
 select distinct o.id from unnest($2::text[]) wanted (account), lateral (
       select id from subscriptions where mode = $1 and account = wanted.account

@@ -18,7 +18,7 @@ type question struct {
 	answer fact.Fact
 }
 
-// questions are the tasks that the clock opens, each with the facts that it follows from and the fact that answers it.
+// questions are the tasks that scheduled actions open, each with the facts that cause it and the fact that closes it.
 var questions = map[string]question{
 	"paid, and not yet active": {
 		billing.Task{Kind: billing.TaskReconcile, Object: "sub_1", Subscription: "sub_1", While: billing.WhileUnsettled},
@@ -48,8 +48,8 @@ var questions = map[string]question{
 	},
 }
 
-// A task does not stay open after the fact that answers it, whichever comes first. The clock decides to open a task in
-// one commit and opens it in a later one, so the answer can come between.
+// A task does not stay open after the fact that closes it, in any order. The scheduled action decides to open a task in
+// one commit and opens it in a later commit, so the closing fact can arrive in between.
 func TestOpenTask_AnsweredBeforeOrAfter_NotOpen(t *testing.T) {
 	for name, q := range questions {
 		for _, order := range []string{"the task first", "the answer first", "at once"} {
@@ -81,7 +81,7 @@ func TestOpenTask_AnsweredBeforeOrAfter_NotOpen(t *testing.T) {
 	}
 }
 
-// A task about missing items stays open after a renewal that does not show them.
+// A task about missing items stays open after a renewal that does not contain them.
 func TestPartialTask_RenewedLate_StaysOpen(t *testing.T) {
 	t.Parallel()
 	pool, q := schematest.New(t), questions["a part of the items"]
@@ -114,7 +114,7 @@ func (q question) open(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
-// openWhileAnswered opens the task while the answer is applied and not committed.
+// openWhileAnswered opens the task while the closing fact is applied and not committed.
 func (q question) openWhileAnswered(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	opened := make(chan struct{})

@@ -22,7 +22,7 @@ func withTheirs() fact.Policy {
 	return p.Sealed()
 }
 
-// The first ten items of a subscription are of another product, and the event shows no more of them. An invoice of the
+// The first ten items of a subscription are of another product, and the event contains no more items. An invoice of the
 // plan shows that the subscription sells ours: its payment and its refund are booked in every order of the events.
 func TestApply_CutItemsOfAnotherProduct_PlanIsPaid_Booked(t *testing.T) {
 	t.Parallel()
@@ -59,7 +59,7 @@ func TestApply_CutItemsOfAnotherProduct_PlanIsPaid_Booked(t *testing.T) {
 	})
 }
 
-// A subscription of another product stays one with a cut list of items, whatever its invoices and whatever the order.
+// A subscription of another product with an incomplete list of items remains one, for any invoices and any order.
 func TestFoldSubscription_CutItemsOfAnotherProduct_NoPlanPaid_NotOurs(t *testing.T) {
 	t.Parallel()
 	p := withTheirs()

@@ -15,7 +15,7 @@ import (
 
 // The folds of all facts, without a database.
 
-// priced is the plan of a price, and planOf that of a subscription's one item; "" for one that no mapping knows.
+// priced is the plan of a price, and planOf the plan of a subscription's only item; "" if the price is not mapped.
 func priced(price string) string         { return policy.Prices[price].Plan }
 func planOf(s *fact.Subscription) string { return priced(s.Items[0].Price) }
 
@@ -25,7 +25,7 @@ type world struct {
 	access        map[string]fold.Access
 }
 
-// foldAll folds all facts, as known at a time.
+// foldAll folds all facts as of a time.
 func foldAll(facts []fact.Fact, p fact.Policy, now time.Time) world {
 	w := world{map[string]fold.Subscription{}, map[string]fold.Invoice{}, map[string]fold.Access{}}
 	about := map[string][]fact.Fact{}
@@ -82,7 +82,7 @@ func foldAll(facts []fact.Fact, p fact.Policy, now time.Time) world {
 	return w
 }
 
-// lines says what the world holds, one object a line.
+// lines describes the state, one object per line.
 func (w world) lines() []string {
 	var lines []string
 	for _, s := range w.subscriptions {
@@ -98,7 +98,7 @@ func (w world) lines() []string {
 	return lines
 }
 
-// words joins those that are not empty.
+// words joins the non-empty strings.
 func words(list ...string) string {
 	return strings.Join(slices.DeleteFunc(list, func(s string) bool { return s == "" }), " ")
 }
@@ -133,7 +133,7 @@ func describeAccess(a fold.Access) string {
 	return words(a.Account+":", t.State, t.Plan, when(t.Plan != "", fmt.Sprint(t.Quantity)), strings.Join(t.Features, ","))
 }
 
-// from says what a subscription was before the change.
+// from sets the previous state of a subscription.
 func from(status, plan string, changes ...func(*fact.Subscription)) change {
 	return func(f *fact.Fact) {
 		f.Subscription.Before = snapshot(status, plan)
@@ -145,7 +145,7 @@ func from(status, plan string, changes ...func(*fact.Subscription)) change {
 
 func canceling(s *fact.Subscription) { s.CancelAtPeriodEnd = true }
 
-// inPeriodOf makes an invoice one for the nth period.
+// inPeriodOf moves an invoice to the nth period.
 func inPeriodOf(n int) change {
 	return func(f *fact.Fact) { f.Invoice.Lines[0].PeriodStart, f.Invoice.Lines[0].PeriodEnd = monthly(n) }
 }
@@ -159,7 +159,7 @@ func onAccount(kind fact.Kind, account string, second int) fact.Fact {
 	return f
 }
 
-// linked is what a person says about a customer or a subscription of cus_1.
+// linked is a person's assignment of a customer, or of a subscription of cus_1, to an account.
 func linked(object string, second int, account string) fact.Fact {
 	f := makeFact(fact.Linked, object, second, fact.RankChange, fact.Data{Link: &fact.Link{Account: account}}, origin(fact.FromOperator))
 	if strings.HasPrefix(object, "cus_") {
@@ -168,7 +168,7 @@ func linked(object string, second int, account string) fact.Fact {
 	return f
 }
 
-// orders calls try with each order of the facts, and with each of them delivered once more at the end.
+// orders calls try with each order of the facts, and with each fact repeated at the end.
 func orders(facts []fact.Fact, try func(delivered []fact.Fact)) {
 	for n, order := range permutations(len(facts)) {
 		delivered := make([]fact.Fact, 0, len(facts)+1)
@@ -179,8 +179,8 @@ func orders(facts []fact.Fact, try func(delivered []fact.Fact)) {
 	}
 }
 
-// ordersOfRows is orders for a try that writes to a database. It tries a dozen orders at most in the short form, since
-// the folds alone are tried in all orders.
+// ordersOfRows is orders for a try that writes to a database. In the short form it tries at most a dozen orders, since
+// other tests try the folds in all orders.
 func ordersOfRows(facts []fact.Fact, try func(delivered []fact.Fact)) {
 	n, every := 0, 1
 	for i := range len(facts) {
@@ -188,7 +188,7 @@ func ordersOfRows(facts []fact.Fact, try func(delivered []fact.Fact)) {
 	}
 	step := schematest.OrLong((every-1)/12+1, 1)
 	if step > 1 {
-		step |= 1 // an even step would leave the last fact at few places
+		step |= 1 // with an even step the last fact would be at few positions
 	}
 	orders(facts, func(delivered []fact.Fact) {
 		if n%step == 0 {

@@ -1,8 +1,8 @@
 // Package breaker stores which sinks are down, for all workers: a failure that one worker sees stops the calls of the
 // others.
 //
-// A breaker is open while its sink is down. Then only single probes are sent, one at a time across all workers. The
-// first successful probe closes the breaker.
+// A breaker is open while its sink is down. While it is open, workers send only single calls as probes, one at a time
+// across all workers. The first successful probe closes the breaker.
 package breaker
 
 import (
@@ -24,7 +24,8 @@ type Breaker struct {
 	Open bool
 	// Since is when the breaker was opened or closed.
 	Since time.Time
-	// Failures are the failures that opened the breaker, and of the probes since; zero if it is closed.
+	// Failures describes the failures that opened the breaker and the failed probes since. It is zero if the breaker is
+	// closed.
 	Failures
 	// Probes counts the failed probes since the breaker was opened.
 	Probes int
@@ -32,24 +33,24 @@ type Breaker struct {
 	ProbeIn time.Duration
 }
 
-// Failures describes equal failures of a sink.
+// Failures describes failures of a sink that have the same reason.
 type Failures struct {
 	// Reason describes the failure in pawl's words.
 	Reason string
-	// Said is the sink's answer to the last call, or "". Only operators may see it.
+	// Said is the sink's response to the last call, or "". Only operators may see it.
 	Said string
 	// About lists the accounts of the failed effects, or the keys of effects without an account. Events lists their
-	// events. Both have the latest entry last.
+	// events. Both lists end with the latest entry.
 	About, Events []string
 }
 
-// mostNamed bounds how many failed effects are listed.
+// mostNamed is the maximum length of these lists.
 const mostNamed = 8
 
-// list returns l, or an empty list if l is nil, which would be stored as null.
+// list returns l, or an empty list if l is nil. A nil list would be stored as null.
 func list(l []string) []string { return append([]string{}, l...) }
 
-// And returns f with one more failure, which becomes the current one.
+// And returns f with one more failure. The reason and the response come from the new failure.
 func (f Failures) And(reason, said, about, event string) Failures {
 	return Failures{Reason: reason, Said: said, About: latest(f.About, about), Events: latest(f.Events, event)}
 }
@@ -59,7 +60,7 @@ func latest(list []string, name string) []string {
 	return list[max(len(list)-mostNamed, 0):]
 }
 
-// Why describes the failure to an operator: pawl's reason, the sink's answer, and the events.
+// Why describes the failure to an operator: the reason, the response of the sink, and the events.
 func (f Failures) Why() string {
 	why := f.Reason
 	if f.Said != "" {
@@ -85,7 +86,7 @@ func (s *Store) All(ctx context.Context) ([]Breaker, error) {
 	return schema.List[Breaker](ctx, s.pool, "read breakers", allSQL)
 }
 
-// An open breaker does not change, because two workers may report the same failure.
+// openSQL does not change a breaker that is open already, because two workers may report the same failure.
 const openSQL = `
 insert into breakers as b (sink, open, since, reason, said, about, events, probe_at)
 values ($1, true, now(), $2, $3, $4, $5, now() + make_interval(secs => $6))
@@ -102,8 +103,8 @@ func (s *Store) Open(ctx context.Context, sink string, f Failures, probeIn time.
 
 const probeSQL = `update breakers set probe_at = now() + make_interval(secs => $2) where sink = $1 and open and probe_at <= now()`
 
-// Probe requests the right to probe a sink, and reports whether the caller has it. No other caller gets it until the
-// lease ends, which must be longer than the probe.
+// Probe requests the right to send one probe to a sink, and reports whether the caller may send it. No other caller
+// gets this right until the lease ends. The lease must be longer than the probe takes.
 func (s *Store) Probe(ctx context.Context, sink string, lease time.Duration) (bool, error) {
 	return schema.Changes(ctx, s.pool, "probe "+sink, probeSQL, sink, lease.Seconds())
 }
@@ -113,7 +114,7 @@ update breakers set reason = $2, said = $3, about = $4, events = $5, probes = pr
        probe_at = now() + make_interval(secs => $6)
  where sink = $1 and open`
 
-// Failed records a failed probe, the last failure in f, and schedules the next probe.
+// Failed records a failed probe and schedules the next one. f contains the failure.
 func (s *Store) Failed(ctx context.Context, sink string, f Failures, probeIn time.Duration) error {
 	return schema.Exec(ctx, s.pool, "record a probe of "+sink, failedSQL, sink, f.Reason, f.Said, list(f.About),
 		list(f.Events), probeIn.Seconds())
@@ -123,7 +124,7 @@ const closeSQL = `
 update breakers set open = false, since = now(), reason = '', said = '', about = '{}', events = '{}', probes = 0
  where sink = $1 and open`
 
-// Close closes a sink's breaker. It returns true to exactly one caller.
+// Close closes a sink's breaker. It returns true to only one of several concurrent callers.
 func (s *Store) Close(ctx context.Context, sink string) (bool, error) {
 	return schema.Changes(ctx, s.pool, "close the breaker of "+sink, closeSQL, sink)
 }

@@ -15,8 +15,8 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// A finding keeps the time when it was first found, and is new once. An endpoint was off from the last look that saw it
-// on to the first that sees it on again.
+// A finding keeps the time when it was first found, and is new once. The period in which an endpoint was disabled
+// begins with the last check that found it enabled before, and ends with the first that found it enabled again.
 func TestKeep_SinceAndWindow(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

@@ -1,4 +1,4 @@
-// Package event identifies events.
+// Package event defines the reference that identifies an event in runs, effects and logs.
 package event
 
 import (
@@ -8,23 +8,23 @@ import (
 	"github.com/google/uuid"
 )
 
-// Ref identifies an event and its receipt. A run and each of its effects have the Ref of the receipt. Workflow
+// Ref identifies an event and its receipt. A run of the receipt and the run's effects have the same Ref. Workflow
 // histories store it, so it contains no payload and no personal data.
 type Ref struct {
 	ReceiptID string
 	Provider  string
-	// Account is the provider account (a connected account), or "" for the provider's own.
+	// Account is the connected account at the provider, or "" for the platform account.
 	Account string `json:",omitempty"`
 	// Mode is "live" or "test".
 	Mode    string
 	EventID string
-	// RelayOf is set if the receipt only relays the event to its own source's consumers: the ID of the event, which
-	// another source's receipt runs.
+	// RelayOf is set if the receipt only relays the event to the destinations of its source. It is the ID of the event.
+	// The receipt of another source runs the event.
 	RelayOf string `json:",omitempty"`
 	Type    string
 	// ObjectID is the provider's ID of the object that the event is about, or "" if unknown.
 	ObjectID string `json:",omitempty"`
-	// Correlation is the business ID that the source takes from the delivery, or else the ID of the request.
+	// Correlation is the business ID that the source reads from the delivery, or else the ID of the request.
 	Correlation string `json:",omitempty"`
 }
 
@@ -35,7 +35,7 @@ func (r Ref) Attrs(more ...slog.Attr) []slog.Attr {
 		slog.String("receipt_id", r.ReceiptID), slog.String("correlation_id", r.Correlation)}, more...)
 }
 
-// Log is [Ref.Attrs] as arguments for the other methods of a [slog.Logger].
+// Log returns [Ref.Attrs] in the form that [slog.Logger.Info] accepts.
 func (r Ref) Log(more ...any) []any {
 	list := make([]any, 0, 6+len(more))
 	for _, a := range r.Attrs() {
@@ -45,7 +45,7 @@ func (r Ref) Log(more ...any) []any {
 }
 
 // ReceivedAt returns when the receipt was made, to the millisecond, from its ID (RFC 9562, section 5.7). It returns the
-// zero time if the ID has another form.
+// zero time if the ID is not a UUID of version 7.
 func (r Ref) ReceivedAt() time.Time {
 	id, err := uuid.Parse(r.ReceiptID)
 	if err != nil || id.Version() != 7 {

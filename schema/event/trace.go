@@ -9,7 +9,7 @@ import (
 
 const traceparent = "traceparent"
 
-// unsampled is the trace of everything that is not sampled. It is never exported or propagated.
+// unsampled is the span context of everything that is not traced. It is never exported or propagated.
 var unsampled = trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}})
 
 // TraceOf returns the trace of ctx as a traceparent (W3C Trace Context, section 3.2), or "" if ctx has no sampled
@@ -23,8 +23,8 @@ func TraceOf(ctx context.Context) string {
 	return c[traceparent]
 }
 
-// WithTrace returns ctx as part of the trace in a traceparent. If parent is "", the delivery was not sampled, and no
-// trace starts in ctx.
+// WithTrace returns ctx with the trace of a traceparent. parent is "" if the delivery was not sampled; ctx then starts
+// no trace.
 func WithTrace(ctx context.Context, parent string) context.Context {
 	if parent == "" {
 		return trace.ContextWithSpanContext(ctx, unsampled)

@@ -2,16 +2,17 @@ package event
 
 import "sync"
 
-// mostVersions is how many API versions get their own label. An endpoint has one version, or two during an upgrade.
+// mostVersions is the maximum number of API versions that get a label of their own. An endpoint normally has one
+// version, and two during an upgrade.
 const mostVersions = 16
 
-// Versions turns API versions into labels. Its zero value is ready, and safe for concurrent use.
+// Versions turns API versions into labels. Its zero value is ready to use. It is safe for concurrent use.
 type Versions struct {
 	mu    sync.Mutex
 	known map[string]bool
 }
 
-// Label returns the version, or "other" if there are too many versions.
+// Label returns the version, or "other" after [mostVersions] different versions.
 func (v *Versions) Label(version string) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -1,7 +1,7 @@
 //go:build pawlhooks
 
-// Package failpoint marks the places where a process can be made to die or to stall; see the
-// ordinary build's documentation.
+// Package failpoint marks places where a test can kill or stall the process; see the documentation of the ordinary
+// build.
 package failpoint
 
 import (
@@ -28,7 +28,8 @@ var (
 	points = parse(os.Getenv("PAWL_FAIL"))
 )
 
-// parse panics on a malformed value, because with a hook that never fires a kill test would pass for no reason.
+// parse panics on a malformed value. Otherwise the hook would never fire, and a kill test would pass without testing
+// anything.
 func parse(env string) map[string]*point {
 	points := map[string]*point{}
 	for spec := range strings.SplitSeq(env, ",") {
@@ -48,7 +49,7 @@ func parse(env string) map[string]*point {
 	return points
 }
 
-// Hit performs the action of PAWL_FAIL for name.
+// Hit performs the action that PAWL_FAIL sets for name.
 func Hit(name string) {
 	mu.Lock()
 	p, ok := points[name]
@@ -67,5 +68,5 @@ func Hit(name string) {
 		return
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // wait for the signal; nothing after this point may run
+	select {} // wait until the signal takes effect; no code may run after this point
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/failpoint"
 )
 
-// TestMain lets the test binary be the process that dies.
+// TestMain runs the process that is killed.
 func TestMain(m *testing.M) {
 	if os.Getenv("FAILPOINT_VICTIM") == "" {
 		os.Exit(m.Run())

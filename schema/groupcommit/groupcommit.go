@@ -1,5 +1,5 @@
-// Package groupcommit lets concurrent goroutines share one statement and one commit. A single request is flushed at
-// once: there is no timer. A batch contains the requests that arrived during earlier flushes.
+// Package groupcommit lets concurrent goroutines share one statement and one commit. There is no timer: a single
+// request is written at once. A batch consists of the requests that arrived while earlier batches were written.
 package groupcommit
 
 import (
@@ -15,8 +15,8 @@ import (
 // ErrClosed is returned by [Committer.Do] after [Committer.Close].
 var ErrClosed = errors.New("group commit: closed")
 
-// Flush writes reqs in one transaction and returns one result per request, in order. After an error, the caller must
-// not assume that any of reqs is written. Flush must not retain reqs.
+// Flush writes reqs in one transaction and returns one result per request, in order. If it returns an error, the caller
+// must not assume that any of reqs is written. Flush must not retain reqs.
 type Flush[Req, Res any] func(ctx context.Context, reqs []Req) ([]Res, error)
 
 // Size is the size of a write.
@@ -25,11 +25,11 @@ type Size struct {
 	Bytes int64
 }
 
-// Sized is implemented by requests that may be larger than one small row.
+// Sized is implemented by a request that may be larger than one small row.
 type Sized interface{ Size() Size }
 
-// Time returns how much longer a write of size s may take than an empty one: a second for 2,000 rows, and one for 8
-// MiB. This is several times the time on a healthy server.
+// Time returns how much longer a write of size s may take than an empty one: one second per 2,000 rows plus one second
+// per 8 MiB. A healthy server is several times faster.
 func (s Size) Time() time.Duration {
 	return time.Duration(s.Rows)*time.Second/2000 + time.Duration(s.Bytes)*time.Second/(8<<20)
 }
@@ -40,18 +40,18 @@ func (s Size) plus(o Size) Size { return Size{s.Rows + o.Rows, s.Bytes + o.Bytes
 type Config struct {
 	// MaxBatch is the largest number of requests in one flush; default 256.
 	MaxBatch int
-	// MaxRows and MaxBytes bound one flush; a larger request is flushed alone. The default is 2,000 and 4 MiB. See
-	// [Sized].
+	// MaxRows and MaxBytes bound one flush. A request that exceeds them is flushed alone. The default is 2,000 and 4
+	// MiB. See [Sized].
 	MaxRows  int
 	MaxBytes int64
-	// InFlight is how many flushes may run at once; default 1. A second one overlaps with the first one's wait for the
-	// disk, but splits the batches: with 16 connections on two cores it lowered the rate by an eighth, with 256 it made
-	// no difference.
+	// InFlight is how many flushes may run at once; default 1. A second flush runs while the first one waits for the
+	// disk, but it makes the batches smaller. Measured on two cores, it lowered the throughput by an eighth with 16
+	// connections, and had no effect with 256.
 	InFlight int
-	// Timeout bounds one flush including the commit, in addition to the flush's [Size.Time]; default 1 s. Postgres' own
-	// statement_timeout does not bound a COMMIT that waits for a disk or a standby.
+	// Timeout bounds one flush including the commit; default 1 s. The [Size.Time] of the flush is added. It is needed
+	// because Postgres' statement_timeout does not bound a COMMIT that waits for a disk or a standby.
 	Timeout time.Duration
-	// Flushed, if set, is called after each flush with Name. It must not block.
+	// Flushed, if set, is called after each flush. It gets Name, too. It must not block.
 	Flushed func(Flushed)
 	Name    string
 }
@@ -64,7 +64,7 @@ type Flushed struct {
 	Failed   bool
 }
 
-// Named returns the configuration for a committer of that name.
+// Named returns the configuration with the given Name.
 func (c Config) Named(name string) Config {
 	c.Name = name
 	return c
@@ -113,12 +113,13 @@ func New[Req, Res any](cfg Config, flush Flush[Req, Res]) *Committer[Req, Res] {
 
 // Do writes req together with other waiting requests, and returns when its transaction is committed or has failed.
 //
-// A nil error means committed. After any error, the request may or may not be written: after a lost connection or a
-// deadline the commit is in doubt, so a caller may only repeat keyed writes. A row that Postgres rejects gets its own
-// error; the other requests are written without it.
+// If the error is nil, the request is committed. After any error, the request may or may not be written. If the
+// connection was lost or a deadline expired, the outcome of the commit is unknown, so callers may repeat only
+// idempotent writes. If Postgres rejects one row, only that request gets the error, and the others are written without
+// it.
 //
-// If ctx ends, Do stops waiting, but a flush that has begun continues. A request is dropped unwritten if its ctx ends
-// before its flush begins.
+// If ctx ends before the flush begins, the request is not written. If ctx ends later, Do returns, but the flush
+// continues.
 func (c *Committer[Req, Res]) Do(ctx context.Context, req Req) (Res, error) {
 	call := &call[Req, Res]{ctx: ctx, req: req, size: sizeOf(req), done: make(chan struct{})}
 	if err := c.enqueue(call); err != nil {
@@ -128,7 +129,7 @@ func (c *Committer[Req, Res]) Do(ctx context.Context, req Req) (Res, error) {
 	case <-call.done:
 		return call.res, call.err
 	case <-ctx.Done():
-		var none Res // call.res may still be written to
+		var none Res // the flush may still write to call.res
 		return none, fmt.Errorf("group commit: %w", ctx.Err())
 	}
 }
@@ -163,7 +164,8 @@ func (c *Committer[Req, Res]) Close() {
 	c.running.Wait()
 }
 
-// run flushes until no request waits. Ending the goroutine then saves a hand-over when requests come one at a time.
+// run flushes batches until no request waits, and then returns. A goroutine that waited for more requests would need a
+// hand-over for each request.
 func (c *Committer[Req, Res]) run() {
 	defer c.running.Done()
 	for {
@@ -175,7 +177,7 @@ func (c *Committer[Req, Res]) run() {
 	}
 }
 
-// take returns the next batch. If no request waits, it ends the flusher and returns nil.
+// take returns the next batch. If no request waits, take marks the flusher as stopped and returns nil.
 func (c *Committer[Req, Res]) take() []*call[Req, Res] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,8 +201,8 @@ func (c *Committer[Req, Res]) take() []*call[Req, Res] {
 	return batch
 }
 
-// write flushes batch and wakes its callers. If a batch fails because of one row, write halves it until that row is
-// alone, which takes about 16 flushes for one bad row among 256, instead of 256.
+// write flushes batch and wakes its callers. If one row makes a batch fail, write halves the batch until that row is
+// alone. For one bad row among 256 this takes about 16 flushes instead of 256.
 func (c *Committer[Req, Res]) write(batch []*call[Req, Res]) {
 	batch = dropAbandoned(batch)
 	if len(batch) == 0 {
@@ -240,7 +242,7 @@ func (c *Committer[Req, Res]) flushOnce(batch []*call[Req, Res]) (results []Res,
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout+size.Time())
 	defer cancel()
-	// A panic here is in no caller's goroutine: it would end the process and all deliveries in progress.
+	// A panic in this goroutine would not reach a caller: it would end the process and all deliveries in progress.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("group commit: flush panicked: %T", p)
@@ -261,9 +263,10 @@ func (c *Committer[Req, Res]) flushOnce(batch []*call[Req, Res]) (results []Res,
 	return results, err
 }
 
-// rolledBack reports whether err means that Postgres wrote nothing and that fewer rows might succeed: data (22),
-// constraint (23) and size (54) errors, which one row causes, and conflicts with other transactions (40). After any
-// other error, above all a lost connection, the batch may have been committed, so its parts must not be written again.
+// rolledBack reports whether err means that Postgres wrote nothing, and that a smaller batch might succeed. This is so
+// for errors that one row can cause (SQLSTATE classes 22, 23 and 54) and for conflicts with other transactions (class
+// 40). After any other error, above all a lost connection, the batch may have been committed, and must not be written
+// again.
 func rolledBack(err error) bool {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || len(pg.Code) != 5 {

@@ -1,5 +1,4 @@
-// Package health reads the state of the database server. It only reads, and needs no rights beyond the rights of pawl's
-// own roles.
+// Package health reads the state of the database server. It needs no rights beyond the rights of pawl's own roles.
 package health
 
 import (
@@ -15,20 +14,21 @@ import (
 type Server struct {
 	// Version is the server's version, such as "16.10". Role is the role of the connection.
 	Version, Role string
-	// Superuser and Owner report whether the role is a superuser, or owns pawl's tables.
+	// Superuser reports whether the role is a superuser, Owner whether it owns pawl's tables.
 	Superuser, Owner bool
 	ReadOnly         bool
-	// Off lists the disabled settings without which an acknowledged commit could be lost.
+	// Off lists settings that are disabled although a crash could then lose an acknowledged commit.
 	Off []string
 	// Size is the size of the database, Bodies the size of the payloads in it, in bytes.
 	Size, Bodies int64
 	// Connections is the number of open connections of all databases. Most is the limit for roles that are not
 	// superusers.
 	Connections, Most int
-	// Oldest is the age of the oldest transaction, or zero, and OldestBy its role.
+	// Oldest is the age of the oldest open transaction, or zero. OldestBy is the role of that transaction.
 	Oldest   time.Duration
 	OldestBy string
-	// StandbyLag is the replay lag of the slowest standby. It is nil without a standby, or if the role may not see it.
+	// StandbyLag is the replay lag of the slowest standby. It is nil if there is no standby, or if the role may not
+	// read the lag.
 	StandbyLag *time.Duration
 	// SeesAll reports whether the role may see the transactions of all roles, and not only its own.
 	SeesAll bool
@@ -36,7 +36,7 @@ type Server struct {
 	Now time.Time
 }
 
-// offSQL lists the disabled settings without which an acknowledged commit could be lost.
+// offSQL reads Server.Off.
 const offSQL = `select name from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off' order by name`
 
 const serverSQL = `
@@ -65,8 +65,8 @@ func Read(ctx context.Context, db schema.Querier) (Server, error) {
 	return schema.One[Server](ctx, db, "read the state of the database", serverSQL)
 }
 
-// CheckDurability returns an error for every setting of the server with which an acknowledged commit could be lost. A
-// process that answers providers calls it before it starts.
+// CheckDurability returns an error if a setting of the server could lose an acknowledged commit. A process that answers
+// providers calls it before it starts.
 func CheckDurability(ctx context.Context, db schema.Querier) error {
 	off, err := schema.List[string](ctx, db, "check durability", offSQL)
 	faults := []error{err}

@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Store keeps imports in Postgres.
+// Store stores the progress of imports in Postgres.
 type Store struct{ pool *pgxpool.Pool }
 
 // New returns the store of a migrated database.
@@ -22,19 +22,20 @@ func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
 // Import is one import of all objects of a source from its provider.
 type Import struct {
-	// ID replaces the receipt ID in the import's facts.
+	// ID is the ID of the import. Its facts contain it instead of a receipt ID.
 	ID string
-	// Resumed is set if the import was begun before.
+	// Resumed is set if an earlier process began the import.
 	Resumed bool
 	Progress
 }
 
 // Progress is the progress of an import.
 type Progress struct {
-	// Cursor is the start of the next page of each list that has been begun. Done contains the finished lists.
+	// Cursor maps each list of the provider that is partly read to the start of its next page. Done contains the lists
+	// that are read completely.
 	Cursor map[string]string
 	Done   map[string]bool
-	// Read counts the objects by kind. LeftOut has the reason for each object that could not be read.
+	// Read counts the objects by kind. LeftOut contains the reason for each object that could not be read.
 	Read    map[string]int
 	LeftOut map[string]string
 }
@@ -48,8 +49,8 @@ const advanceSQL = `update imports set cursor = $2, read = $3 where id = $1::uui
 
 const finishSQL = `update imports set finished_at = now() where id = $1::uuid`
 
-// receiptSQL inserts the one receipt of an imported object. Due rows that follow from its facts refer to this receipt,
-// as due rows of an event do.
+// receiptSQL inserts a receipt for an imported object. Scheduled actions need a receipt: the actions of an event refer
+// to the receipt of the event, and the actions of an imported object to this one.
 const receiptSQL = `
 insert into receipts (id, source, provider, account, mode, event_id, identity, type, object_id, occurred_at, received_at, body_hash, status)
 values ($1, $2, $3, $4, $5, $6, 'id', 'import', $7, $8, now(), sha256($9::bytea), 'processed')
@@ -59,16 +60,17 @@ returning id::text`
 // Object is an imported object.
 type Object struct {
 	Source, Provider, Account, Mode string
-	// EventID identifies the import and the object. The object's facts have this event ID.
+	// EventID is made from the import and the object. The facts of the object have it as their event ID.
 	EventID string
 	ID      string
-	// At is the time of the state in Body. Body is not stored, because it contains personal data.
+	// At is when the provider returned the object. Body is the object as JSON. It is not stored, because it contains
+	// personal data.
 	At   time.Time
 	Body []byte
 }
 
-// Receipt inserts the receipt of an object, in the transaction that applies its facts, and returns its ID. An object
-// that is read twice in one import has one receipt.
+// Receipt inserts the receipt of an object and returns its ID. tx must also apply the facts of the object. If one
+// import reads an object twice, the object has one receipt.
 func Receipt(ctx context.Context, tx pgx.Tx, o Object) (id string, err error) {
 	made, err := uuid.NewV7()
 	if err == nil {
@@ -81,7 +83,7 @@ func Receipt(ctx context.Context, tx pgx.Tx, o Object) (id string, err error) {
 	return id, nil
 }
 
-// Begin begins the import of a source's objects, or resumes the interrupted one.
+// Begin starts an import of the objects of a source, or resumes an import that was interrupted.
 func (s *Store) Begin(ctx context.Context, source, provider string) (i Import, err error) {
 	i.Progress = Progress{Cursor: map[string]string{}, Done: map[string]bool{}, Read: map[string]int{},
 		LeftOut: map[string]string{}}
@@ -93,7 +95,7 @@ func (s *Store) Begin(ctx context.Context, source, provider string) (i Import, e
 		if err := tx.QueryRow(ctx, underWaySQL, source).Scan(&i.ID, &progress, &i.Resumed); err != nil {
 			return err
 		}
-		return json.Unmarshal(progress, &i.Progress) // it keeps the empty maps
+		return json.Unmarshal(progress, &i.Progress) // decoding keeps the empty maps
 	})
 	if err != nil {
 		return i, fmt.Errorf("begin import of %s: %w", source, err)
@@ -106,7 +108,7 @@ func (s *Store) Advance(ctx context.Context, i Import) error {
 	return schema.Exec(ctx, s.pool, "store the progress of the import", advanceSQL, i.ID, i.Progress, i.Read)
 }
 
-// Finish ends the import. The next one begins from the start.
+// Finish ends the import. The next import reads all objects again.
 func (s *Store) Finish(ctx context.Context, i Import) error {
 	return schema.Exec(ctx, s.pool, "finish import", finishSQL, i.ID)
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Assertion is a person's statement that an effect has happened although the ledger has no record of it.
+// Assertion is a person's statement that an effect has happened, although the ledger does not show it as done.
 type Assertion struct {
-	// Result becomes the result of the effect. Note names the person and the reason.
+	// Result is stored as the result of the effect. Note contains the person and the reason.
 	Result json.RawMessage
 	Note   string
-	// Compensates and Also are as in [Finish].
+	// Compensates and Also have the same meaning as in [Finish].
 	Compensates string
 	Also        []Statement
 }
 
-// assertSQL records an effect that is not done and has no valid claim. If the effect was never claimed, it has no
-// attempts.
+// assertSQL records an effect as done unless it is done already or has a valid claim. An effect that was never claimed
+// gets a row without attempts.
 const assertSQL = `
 with asserted as (
     insert into effects as e (key, kind, state, receipt_id, event_id, run_id, lease_until, attempts, result, error, done_at)
@@ -34,15 +34,15 @@ with asserted as (
 insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
 select key, generation, receipt_id, run_id, token, 'done', now(), $7 from asserted`
 
-// Assert records a person's statement that an effect has happened: the effect is done, and can be compensated like any
-// other. The statements in Also run in the same transaction. Assert returns false and changes nothing if the effect is
-// settled or has a valid claim. The error is [ErrForeign] if the effect belongs to another receipt.
+// Assert records a person's statement that an effect has happened. The effect is then done, and can be compensated like
+// any other. The statements in Also run in the same transaction. Assert returns false and changes nothing if the effect
+// is settled or has a valid claim. The error is [ErrForeign] if the effect belongs to another receipt.
 func (s *Store) Assert(ctx context.Context, c Claim, a Assertion) (held bool, err error) {
 	keys := []string{c.Key}
 	if a.Compensates != "" {
 		keys = append(keys, a.Compensates)
 	}
-	slices.Sort(keys) // the lock order
+	slices.Sort(keys) // rows are locked in this order
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := checkOwn(ctx, tx, c); err != nil {
 			return err

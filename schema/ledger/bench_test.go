@@ -14,8 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// What an effect outside our database costs in ours: a claim, and a finish. Callers at the same moment
-// share commits.
+// The cost in pawl's database of an effect outside of it: a claim and a finish. Concurrent callers share commits.
 func BenchmarkClaimFinish(b *testing.B) {
 	for _, parallel := range []int{1, 16, 64} {
 		b.Run(fmt.Sprint(2*parallel), func(b *testing.B) {
@@ -48,7 +47,7 @@ func benchmarked(n int64) ledger.Claim {
 	}
 }
 
-// doOne claims and finishes.
+// doOne claims and finishes an effect.
 func doOne(b *testing.B, store *ledger.Store, c ledger.Claim) {
 	ctx := context.Background()
 	grant, err := store.Claim(ctx, c)
@@ -62,8 +61,8 @@ func doOne(b *testing.B, store *ledger.Store, c ledger.Claim) {
 	}
 }
 
-// What effects cost while others wait for something that one holds for itself, and ask for it as effect.Runner does:
-// after 20 ms, 40 ms, … 200 ms, for a second, and again after another.
+// The cost of effects while others wait for an exclusive name, and retry like effect.Runner: after 20 ms, 40 ms, … 200
+// ms, for a second, and again after another.
 func BenchmarkClaimFinish_OthersWait(b *testing.B) {
 	for _, waiters := range []int{0, 50} {
 		b.Run(fmt.Sprint(waiters), func(b *testing.B) {

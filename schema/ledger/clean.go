@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// clean removes characters that a Postgres text cannot store. Errors and results may quote the answer of a peer, which
-// may contain them.
+// clean removes characters that a Postgres text cannot store. Errors and results may quote a response of another system
+// that contains them.
 func clean(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "?")
 }
 
-// cleanArgs returns args with their strings clean.
+// cleanArgs returns args with all strings cleaned.
 func cleanArgs(args []any) []any {
 	cleaned := slices.Clone(args)
 	for i, arg := range cleaned {
@@ -25,17 +25,17 @@ func cleanArgs(args []any) []any {
 	return cleaned
 }
 
-// cleanJSON returns a JSON text that jsonb accepts: unlike JSON, jsonb rejects an escaped NUL and half a surrogate
-// pair. It returns a text without such escapes unchanged.
+// cleanJSON returns a JSON text that jsonb accepts. jsonb rejects an escaped NUL and half a surrogate pair, which JSON
+// allows. A text without such escapes is returned unchanged.
 func cleanJSON(text json.RawMessage) json.RawMessage {
 	if !unholdable.Match(text) {
 		return text
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber() // numbers keep their text
+	decoder.UseNumber() // keep numbers as written
 	var value any
 	if decoder.Decode(&value) != nil {
-		return text // Postgres reports the fault
+		return text // invalid JSON: Postgres reports the fault
 	}
 	cleaned, err := json.Marshal(cleanValue(value))
 	if err != nil {
@@ -44,7 +44,7 @@ func cleanJSON(text json.RawMessage) json.RawMessage {
 	return cleaned
 }
 
-// unholdable matches the escapes that jsonb may reject, and some that it accepts.
+// unholdable matches escapes that jsonb may reject. It also matches some that jsonb accepts.
 var unholdable = regexp.MustCompile(`\\u(0000|[dD][89a-fA-F])`)
 
 func cleanValue(value any) any {

@@ -1,8 +1,8 @@
 // Package ledger stores one row per business effect and decides which run may do it.
 //
-// An effect has a key that names the business fact ("receipt-email:stripe:live:in_123"), never the run. A run claims
-// the key before it does the effect. A claim has a lease, after which another claim may take over, and a fencing token,
-// so that the earlier holder can no longer write.
+// The key of an effect names the business fact ("receipt-email:stripe:live:in_123"), never the run. A run claims the
+// key before it does the effect. Each claim has a lease and a token. After the lease, another claim can take over; the
+// token then keeps the earlier holder from writing.
 //
 //	claimed ──► done ──► compensated
 //	   │  └───► skipped
@@ -11,12 +11,13 @@
 //
 // A failed or uncertain effect also becomes done if a person records that it has happened: see [Store.Assert].
 //
-// A finished undo makes its effect compensated, even if the effect is claimed, failed or uncertain, because it may have
-// happened.
+// If an undo is finished, its effect becomes compensated. This is so even if the effect is claimed, failed or
+// uncertain, because it may have happened.
 //
-// No automatic retry, reset or other event for the same fact repeats an effect that has ended: a claim then returns
-// the record. Only a later round, which an operator starts, repeats it.
+// An effect that has ended is not repeated by a retry, a reset or another event for the same fact: the claim returns
+// the recorded result. Only a later round, which an operator starts, can repeat it.
 //
-// Claims, marks and finishes of concurrent effects share a commit. Every method is safe for concurrent use. After an
-// error, the change may or may not have been committed; calling again with the same arguments is always safe.
+// Claims, marks and finishes of concurrent effects share a commit. Every method is safe for concurrent use. If a method
+// returns an error, the change may or may not be committed. It is always safe to call the method again with the same
+// arguments.
 package ledger

@@ -20,19 +20,19 @@ const (
 	Compensated State = "compensated"
 )
 
-// Class is the kind of a failure. It decides about the next attempt.
+// Class is the kind of a failure. It determines whether and when the effect is tried again.
 type Class string
 
 // The classes of failure.
 const (
-	// Transient: a later attempt may succeed and is allowed.
+	// Transient: a later attempt may succeed, and is allowed.
 	Transient Class = "transient"
-	// Exhausted: transient, but the time of this round has passed.
+	// Exhausted: the failure is transient, but the time limit of this round has passed.
 	Exhausted Class = "exhausted"
-	// Fault: pawl's request or the deployment is wrong; the customer's data is not. A later round tries again, after
-	// the fault has been corrected.
+	// Fault: pawl's request or the deployment is wrong, and not the customer's data. A later round tries again after a
+	// person has corrected the fault.
 	Fault Class = "fault"
-	// Permanent: the sink rejected the request, and would reject it again.
+	// Permanent: the sink rejected the request and would reject it again.
 	Permanent Class = "permanent"
 	// Ambiguous: the effect may or may not have happened.
 	Ambiguous Class = "uncertain"
@@ -42,32 +42,32 @@ const (
 type Claim struct {
 	Key  string
 	Kind string
-	// Exclusive, when set, is a name that only one claimed effect at a time may hold.
+	// Exclusive, if set, is a name. Only one effect with this name can be claimed at a time.
 	Exclusive string
-	// Queue names the first contended row that the effect locks, for example an account, in words for people. Only
-	// [Store.InTx] uses it; "" means the key.
+	// Queue names the first row that the effect locks and that other effects also lock, for example an account. People
+	// see this name. Only [Store.InTx] uses Queue; "" means the key.
 	Queue string
-	// Round is the number of operator retries of the run.
+	// Round counts how often an operator has retried the run.
 	Round int
 	// Ref is the event of the effect, as in its receipt.
 	event.Ref
 	RunID string
 	// Lease is how long the claim is valid. It must be longer than one attempt.
 	Lease time.Duration
-	// Request holds the bytes to send. The ledger stores the bytes of the first claim and returns them to each later
-	// claim of the same generation. A new generation begins when a later round repeats an effect that was in doubt, or
-	// that ended as a refusal or a fault with every attempt answered.
+	// Request is the body to send to the sink. The ledger stores the request of the first claim, and returns it to each
+	// later claim of the same generation. A later round begins a new generation if it repeats an effect that was
+	// uncertain. It also begins one after a refusal or a fault, if every attempt was answered.
 	Request []byte
-	// Unmarked is set for an effect that can happen outside of pawl without a Commit before it. If a claim of such an
-	// effect lapses, the effect may have happened: the next claim stores {"Unanswered": true} in the key's result. If
-	// Unmarked is not set, a lapsed claim has done nothing unless its Commit was recorded.
+	// Unmarked is set if the effect can happen outside of pawl without a preceding Commit. If the lease of such a claim
+	// ends, the effect may have happened, and the next claim stores {"Unanswered": true} in the result. If Unmarked is
+	// not set, a lapsed claim has done nothing unless its Commit was recorded.
 	Unmarked bool
 }
 
-// Grant is the answer to a claim.
+// Grant is the result of a claim.
 type Grant struct {
-	// Granted is true if the caller may do the effect now. Otherwise State is the reason: Done, Skipped and Compensated
-	// are settled; Failed and Uncertain wait for a later round; Claimed means that another claim is valid until
+	// Granted is true if the caller may do the effect now. Otherwise State is the reason. Done, Skipped and Compensated
+	// are final states. Failed and Uncertain require a later round. Claimed means that another claim is valid until
 	// LeaseUntil.
 	Granted    bool
 	State      State
@@ -75,19 +75,19 @@ type Grant struct {
 	Generation int
 	// Attempt counts the claims of the key, including this one.
 	Attempt int
-	// Round is the latest round that claimed the key. Only a later one repeats an effect that has ended.
+	// Round is the latest round that claimed the key. Only a later round can repeat an effect that has ended.
 	Round int
-	// Request holds the bytes to send, possibly from an earlier attempt.
+	// Request is the body to send, which an earlier attempt may have stored.
 	Request []byte
 	// ClaimedAt is when this generation was first claimed.
 	ClaimedAt time.Time
-	// Age is the time since ClaimedAt when the claim was granted. The key lifetime of a sink counts from ClaimedAt.
-	// Both times come from the database, so that no two clocks are compared.
+	// Age is the time between ClaimedAt and this claim. It is compared with the time for which a sink remembers a key.
+	// Both times come from the database, so that two clocks are never compared.
 	Age time.Duration
-	// Failures counts the transient failures of this round. Trying is the time since its first attempt was claimed.
+	// Failures counts the transient failures of this round. Trying is the time since the first attempt of this round.
 	Failures int
 	Trying   time.Duration
-	// LeaseUntil is when the claim of another holder lapses.
+	// LeaseUntil is when the lease of another claim ends.
 	LeaseUntil time.Time
 
 	// EventID and ReceiptID name the event that settled the effect.
@@ -112,26 +112,27 @@ type Finish struct {
 	Token int64
 	// State is Done, Skipped, Failed or Uncertain.
 	State State
-	// Result is the effect's return value if State is Done. If State is Failed or Uncertain, Result is nil, which keeps
-	// the result of an earlier attempt, or {"Unanswered": true} if this attempt may have happened. The ledger sets that
-	// itself for a lapsed claim, see Claim.Unmarked, and changes it to "UnansweredBefore" when a new generation begins.
+	// Result is the effect's return value if State is Done. If State is Failed or Uncertain, Result is nil or
+	// {"Unanswered": true}. Nil keeps the result of an earlier attempt. {"Unanswered": true} means that this attempt
+	// may have happened. For a lapsed claim, the ledger sets this itself; see [Claim.Unmarked]. When a new generation
+	// begins, the ledger renames it to "UnansweredBefore".
 	//
 	// NUL and invalid UTF-8, which a Postgres text cannot store, are removed from the strings of Result, Error and the
 	// arguments of Also.
 	Result json.RawMessage
-	// Error and Class are for Failed and Uncertain.
+	// Error and Class are set if State is Failed or Uncertain.
 	Error string
 	Class Class
-	// Compensates names the effect that this one undoes. It becomes Compensated in the same commit.
+	// Compensates is the key of the effect that this effect undoes. That effect becomes Compensated in the same commit.
 	Compensates string
-	// Also runs in the same commit, after the record. It writes the data that pawl's own tables hold about an effect
-	// outside of pawl. It runs even if the claim was taken over and nothing is recorded, because the effect has
-	// happened. A statement that must not run in this case has to check the record itself.
+	// Also is executed in the same commit, after the record. It stores data about an effect that happened outside of
+	// pawl in pawl's own tables. It is executed even if the claim was taken over and nothing is recorded, because the
+	// effect has happened. A statement that must not run in this case has to check the record itself.
 	Also      []Statement
 	StartedAt time.Time
 }
 
-// undoes reports whether the record makes another effect Compensated.
+// undoes reports whether recording f makes another effect Compensated.
 func (f *Finish) undoes() bool { return f.Compensates != "" && f.State == Done }
 
 // Statement is one SQL statement with its arguments.
@@ -140,15 +141,16 @@ type Statement struct {
 	Args []any
 }
 
-// Finished is the result of a Finish.
+// Finished is the result of [Store.Finish].
 type Finished struct {
-	// Held is false if the claim had been taken over. Nothing was then recorded under the key.
+	// Held is false if another claim has taken over. Nothing was then recorded under the key.
 	Held bool
-	// Result is the key's result now. A failure without a result keeps the result of an earlier attempt.
+	// Result is the result that the key has now. A failure without a result keeps the result of an earlier attempt.
 	Result json.RawMessage
 }
 
-// Sighting records that a run found an effect settled by another run. It is the evidence for "already done by evt_x".
+// Sighting records that a run found an effect already settled by another run. The timeline shows it as "already done by
+// evt_x".
 type Sighting struct {
 	Key        string
 	Generation int

@@ -13,7 +13,8 @@ type Listed struct {
 	Key   string `json:"key"`
 	Kind  string `json:"kind"`
 	State string `json:"state"`
-	// Attempts counts the attempts. Generation counts the deliberate repeats, from 1.
+	// Attempts counts the attempts. Generation counts how often the effect was begun, from 1; a person must order each
+	// repetition.
 	Attempts   int    `json:"attempts"`
 	Generation int    `json:"generation"`
 	LastError  string `json:"last_error"`
@@ -29,9 +30,9 @@ type Listed struct {
 
 // Filter narrows a list of effects. An empty field matches everything.
 type Filter struct {
-	// Prefix is the beginning of the keys, such as "receipt-email:", or a whole key.
+	// Prefix is the beginning of the keys to list, such as "receipt-email:", or a whole key.
 	Prefix string
-	// Open is the state of effects that are not done: claimed, failed or uncertain.
+	// Open selects unfinished effects with this state: claimed, failed or uncertain.
 	Open string
 	// After is the last key of the previous page.
 	After string
@@ -48,7 +49,8 @@ const (
 // listSQL reads the keys in order and stops at the limit.
 const listSQL = listed + page
 
-// listOpenSQL reads the effects of one open state by their partial index, because few are open at a time.
+// listOpenSQL reads the effects of one unfinished state through a partial index, because few effects are unfinished at
+// a time.
 const listOpenSQL = `
 with open as materialized (select key from effects where state = $4 and state in ('claimed', 'failed', 'uncertain')),
      page as materialized (select key from open` + page + `)

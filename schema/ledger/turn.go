@@ -12,12 +12,14 @@ import (
 )
 
 const (
-	// slots is how many transactions of [Store.InTx] may run at once: a small part of the pool's connections, so that
-	// claims, marks and records always get one.
+	// slots is how many transactions of [Store.InTx] may run at once. It is a small part of the pool, so that other
+	// statements always get a connection.
 	slots = 4
-	// longest is how many callers wait in one line. It leaves half of a worker's activity slots to other effects.
+	// longest is the maximum number of callers in one line. It leaves half of a worker's activity slots to other
+	// effects.
 	longest = 32
-	// forgotten is the time after which a stalled queue without callers is removed: its run has continued elsewhere.
+	// forgotten is the time after which a stalled queue without callers is removed. Its run has continued in another
+	// process by then.
 	forgotten = time.Minute
 )
 
@@ -28,7 +30,7 @@ var ErrBusy = errors.New("too many transactions wait for the same lock")
 type StalledError struct {
 	// Queue is the claim's [Claim.Queue], or its key.
 	Queue string
-	// Since is when the first attempt began that did not get the lock.
+	// Since is the start of the first attempt that failed to get the lock.
 	Since time.Time
 }
 
@@ -37,11 +39,11 @@ func (e *StalledError) Error() string {
 		e.Since.UTC().Format(time.RFC3339))
 }
 
-// turns queues transactions that lock the same row here, and not in the database, where each would occupy a connection.
-// Each name has one transaction in progress, and all names together have a few.
+// turns queues transactions that lock the same row. They wait in this process and not in the database, where each would
+// occupy a connection. At most one transaction per name runs at a time, and at most slots of all names.
 //
-// Callers wait in a line while its transactions get the lock. After one did not get it, one caller at a time tries, and
-// all others return at once: they try again later and occupy nothing meanwhile.
+// Callers wait in a line as long as the transactions of the line get the lock. After one did not get it, only one
+// caller at a time tries. The others return at once and retry later.
 type turns struct {
 	slots chan struct{}
 
@@ -50,12 +52,12 @@ type turns struct {
 }
 
 type line struct {
-	// turn contains a value while a transaction is in progress.
+	// turn contains a value while a transaction of the line runs.
 	turn chan struct{}
-	// callers counts the callers in the line, including the one with the transaction.
+	// callers is the number of callers in the line, including the caller with the running transaction.
 	callers int
-	// since is when the first attempt began that did not get the lock; it is zero while transactions get the lock.
-	// tried is when the last attempt ended.
+	// since is the start of the first attempt that failed to get the lock. It is zero while the transactions get the
+	// lock. tried is the end of the last attempt.
 	since, tried time.Time
 }
 
@@ -63,7 +65,7 @@ func newTurns() *turns {
 	return &turns{slots: make(chan struct{}, slots), lines: map[string]*line{}}
 }
 
-// do calls f in its turn. Its error is the error of f or ctx, a *[StalledError] or [ErrBusy].
+// do calls f when it is the caller's turn. It returns the error of f or of ctx, a *[StalledError] or [ErrBusy].
 func (t *turns) do(ctx context.Context, name string, f func() error) error {
 	l, tries, err := t.join(name)
 	if err != nil {
@@ -76,7 +78,7 @@ func (t *turns) do(ctx context.Context, name string, f func() error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// The transaction before this one may not have got the lock.
+	// Check again: the previous transaction may have failed to get the lock.
 	if since := t.stalledSince(l); !since.IsZero() && !tries {
 		return &StalledError{Queue: name, Since: since}
 	}
@@ -123,7 +125,7 @@ func (t *turns) stalledSince(l *line) time.Time {
 	return l.since
 }
 
-// conclude records the outcome of a transaction. A committed transaction got the lock.
+// conclude records the outcome of a transaction. A transaction that committed got the lock.
 func (t *turns) conclude(name string, l *line, begin time.Time, err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +142,7 @@ func (t *turns) conclude(name string, l *line, begin time.Time, err error) error
 	return err
 }
 
-// stalled lists the stalled queues, longest first.
+// stalled returns the stalled queues, longest wait first.
 func (t *turns) stalled() []StalledError {
 	t.mu.Lock()
 	defer t.mu.Unlock()

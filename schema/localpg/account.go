@@ -12,15 +12,15 @@ import (
 	"syscall"
 )
 
-// account is the operating-system user of the server. The zero value is the caller.
+// account is the operating-system user of the server. The zero value is the current user.
 type account struct {
 	name string
 	cred *syscall.Credential
 }
 
-// serverAccount returns the caller or, for root, an unprivileged account, because postgres and initdb refuse to run as
-// root: the owner of an existing data directory data (an ordinary user ran the server before), else the first account
-// that exists.
+// serverAccount returns the account for the server, normally the current user. postgres and initdb refuse to run as
+// root. For root it therefore returns the owner of the data directory, because an ordinary user may have run the server
+// before. If there is no data directory, it returns the first unprivileged account that exists.
 func serverAccount(data string) (account, error) {
 	if os.Geteuid() != 0 {
 		return account{}, nil
@@ -36,14 +36,14 @@ func serverAccount(data string) (account, error) {
 		if err != nil {
 			continue
 		}
-		uid, _ := strconv.ParseUint(u.Uid, 10, 32) // POSIX has numbers
+		uid, _ := strconv.ParseUint(u.Uid, 10, 32) // POSIX user IDs are numbers
 		gid, _ := strconv.ParseUint(u.Gid, 10, 32)
 		return account{name: name, cred: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 	}
 	return account{}, errors.New("PostgreSQL does not run as root, and neither user postgres nor nobody exists: create one (useradd --system postgres) or run as an ordinary user")
 }
 
-// command prepares one of PostgreSQL's programs to run under the account.
+// command returns a command that runs a PostgreSQL program under the account.
 func (a account) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = "/" // the account may not be able to enter the caller's directory
@@ -52,7 +52,7 @@ func (a account) command(ctx context.Context, name string, args ...string) *exec
 	return cmd
 }
 
-// own gives path to the account.
+// own makes the account the owner of path.
 func (a account) own(path string) error {
 	if a.cred == nil {
 		return nil
@@ -60,19 +60,19 @@ func (a account) own(path string) error {
 	return os.Lchown(path, int(a.cred.Uid), int(a.cred.Gid))
 }
 
-// canUse reports whether the account can enter dir and write to it. It tries, because modes, parents, ACLs and mount
-// options all matter.
+// canUse reports whether the account can enter dir and write to it. It tries to write a file, because modes, parent
+// directories, ACLs and mount options all matter.
 func (a account) canUse(ctx context.Context, dir string) bool {
 	return a.command(ctx, "/bin/sh", "-c", `cd "$1" && : > .probe && rm .probe`, "sh", dir).Run() == nil
 }
 
-// serverEnv returns the environment in the C locale, so that code can parse messages. libpq's variables have been
-// removed: see forgetEnvironment.
+// serverEnv returns the environment with the C locale, so that messages of the server can be parsed. It contains no
+// variables of libpq; see forgetEnvironment.
 func serverEnv() []string { return append(os.Environ(), "LC_ALL=C") }
 
-// forgetEnvironment removes libpq's variables from this process. They configure other servers, and PostgreSQL's
-// programs and pgx read them in addition to every DSN: a PGSERVICE kept this process from its own server, and a
-// search_path in PGOPTIONS from its tables.
+// forgetEnvironment removes the variables of libpq from this process. They configure other servers, but PostgreSQL's
+// programs and pgx read them in addition to every DSN. A PGSERVICE, for example, kept this process from its own server,
+// and a search_path in PGOPTIONS from its tables.
 func forgetEnvironment() {
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "PG") {

@@ -23,8 +23,9 @@ type binaries struct {
 
 func (b binaries) path(program string) string { return filepath.Join(b.dir, program) }
 
-// find returns the binaries in dirs of major version want, or of any version when want is 0, that acc can run. If none
-// match, it returns the best others; without any, the zero value.
+// find returns the binaries in dirs that acc can run and that have major version want, or any version if want is 0. If
+// no version matches, it returns the best binaries with another version. If there are no binaries at all, it returns
+// the zero value.
 func find(ctx context.Context, acc account, dirs []string, want int) (best binaries) {
 	for _, dir := range dirs {
 		b, err := inspect(ctx, acc, dir)
@@ -38,7 +39,7 @@ func find(ctx context.Context, acc account, dirs []string, want int) (best binar
 	return best
 }
 
-// binaryDirs lists where server binaries may be, the best first.
+// binaryDirs returns the directories that may contain server binaries, best first.
 func binaryDirs() []string {
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
@@ -49,13 +50,13 @@ func binaryDirs() []string {
 	}
 	for _, pattern := range []string{
 		"/usr/lib/postgresql/*/bin",            // Debian, Ubuntu
-		"/usr/pgsql-*/bin",                     // the project's own RPMs
+		"/usr/pgsql-*/bin",                     // RPMs of the PostgreSQL project
 		"/usr/local/pgsql/bin",                 // built from source
 		"/opt/homebrew/opt/postgresql*/bin",    // Homebrew on ARM
 		"/usr/local/opt/postgresql*/bin",       // Homebrew on Intel
 		"/Applications/Postgres.app/*/*/*/bin", // Postgres.app
 	} {
-		matches, _ := filepath.Glob(pattern) // fails on a bad pattern only
+		matches, _ := filepath.Glob(pattern) // fails only for a malformed pattern
 		slices.SortFunc(matches, func(a, b string) int { return numberIn(b) - numberIn(a) })
 		dirs = append(dirs, matches...)
 	}
@@ -64,7 +65,7 @@ func binaryDirs() []string {
 
 var digits = regexp.MustCompile(`\d+`)
 
-// numberIn returns the first number in path, so that 15 sorts above 9.
+// numberIn returns the first number in path, so that version 15 sorts above version 9.
 func numberIn(path string) int {
 	n, _ := strconv.Atoi(digits.FindString(path))
 	return n
@@ -72,7 +73,7 @@ func numberIn(path string) int {
 
 var versionLine = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
-// inspect asks the programs in dir for their version, as acc, which must be able to run them.
+// inspect runs the programs in dir as acc to find out their version.
 func inspect(ctx context.Context, acc account, dir string) (binaries, error) {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return binaries{}, err

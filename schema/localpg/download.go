@@ -12,10 +12,9 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// download fetches binaries with embedded-postgres into a cache. That library has no call that
-// only downloads: its server is started on a throw-away directory and stopped again. Started by
-// root it cannot initialise that directory, but by then the binaries are in place, so what counts
-// is whether they run.
+// download fetches binaries with embedded-postgres into a cache. The library cannot download without starting a server,
+// so download starts one in a temporary directory and stops it. As root, the library fails to start it, but the
+// binaries are installed by then. download therefore ignores the error if the binaries can be run.
 func download(ctx context.Context, acc account, log *slog.Logger) (binaries, error) {
 	cache, err := downloadCache()
 	if err != nil {
@@ -31,7 +30,7 @@ func download(ctx context.Context, acc account, log *slog.Logger) (binaries, err
 	}
 	defer func() { _ = lock.Close() }()
 	log.Info("downloading PostgreSQL", "to", cache)
-	// The library knows no context: on Ctrl-C its download is left to end with the process.
+	// The library does not accept a context. After Ctrl-C, its download continues until the process ends.
 	fetched := make(chan error, 1)
 	go func() { fetched <- fetch(cache) }()
 	select {
@@ -49,7 +48,7 @@ func download(ctx context.Context, acc account, log *slog.Logger) (binaries, err
 	return binaries{}, err
 }
 
-// fetch puts binaries under cache/pgsql. An error does not mean that they are not there.
+// fetch installs binaries under cache/pgsql. If it fails, they may be installed all the same.
 func fetch(cache string) error {
 	work, err := os.MkdirTemp("", "pawl-download-")
 	if err != nil {
@@ -74,8 +73,8 @@ func fetch(cache string) error {
 	return db.Stop()
 }
 
-// downloadCache is a directory that only the caller can write to; root's must be reachable for
-// the server's account, which root's home is not.
+// downloadCache returns a directory that only the caller can write to. Root's cache is not in root's home, because the
+// account of the server must be able to read the cache.
 func downloadCache() (string, error) {
 	base := "/var/cache"
 	if os.Geteuid() != 0 {

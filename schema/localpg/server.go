@@ -22,22 +22,22 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// superuser owns the cluster and every database in it.
+// superuser is the owner of the cluster and of every database in it.
 const superuser = "pawl"
 
-// startTimeout bounds a start. Crash recovery of a development database takes seconds.
+// startTimeout limits the time of a start. The recovery of a development database after a crash takes seconds.
 const startTimeout = 60 * time.Second
 
 // Options configure a server.
 type Options struct {
-	// Dir is the state directory; it is made when it does not exist. Required unless Ephemeral.
+	// Dir is the state directory. It is created if it does not exist. Required unless Ephemeral is set.
 	Dir string
-	// Ephemeral asks for a server for tests: an empty temporary directory that is removed in the
-	// end, 200 connections, no fsync (nothing it holds outlives a crash of the machine).
+	// Ephemeral starts a server for tests. It uses an empty temporary directory, which is removed at the end, allows
+	// 200 connections, and runs without fsync, because its data need not survive a crash of the machine.
 	Ephemeral bool
-	// Settings are server settings beside ours, e.g. "log_statement": "all".
+	// Settings are additional server settings, such as "log_statement": "all".
 	Settings map[string]string
-	// Log receives messages for people; nil disables them.
+	// Log receives messages for people; nil discards them.
 	Log *slog.Logger
 }
 
@@ -54,11 +54,11 @@ type Server struct {
 	log      *slog.Logger
 
 	mu   sync.Mutex
-	proc *keeper.Process // nil while paused or stopped
+	proc *keeper.Process // nil while the server is paused or stopped
 }
 
-// Start starts a server and returns when it takes connections. On error nothing is left running.
-// Beside the caller, the server ends when this process ends.
+// Start starts a server and returns when it accepts connections. If Start fails, no process is left running. The server
+// ends when this process ends.
 func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	s := &Server{opts: opts, log: opts.Log}
 	if s.log == nil {
@@ -82,7 +82,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// settle finds the server's directories and locks them.
+// settle chooses the directories of the server and locks them.
 func (s *Server) settle(ctx context.Context) (err error) {
 	if s.opts.Ephemeral {
 		if s.acc, err = serverAccount(""); err == nil {
@@ -100,7 +100,7 @@ func (s *Server) settle(ctx context.Context) (err error) {
 	return err
 }
 
-// settleIn is settle for a server that keeps its state.
+// settleIn does the same for a server that keeps its data.
 func (s *Server) settleIn(ctx context.Context) (err error) {
 	if s.opts.Dir == "" {
 		return errors.New("Options.Dir is empty")
@@ -128,7 +128,7 @@ func (s *Server) Resume(ctx context.Context) error {
 	defer s.mu.Unlock()
 	if s.proc != nil {
 		select {
-		case <-s.proc.Done(): // it ended by itself
+		case <-s.proc.Done(): // the server ended without a call of Pause or Stop
 		default:
 			return nil
 		}
@@ -144,7 +144,8 @@ func (s *Server) Resume(ctx context.Context) error {
 	return s.launch(ctx)
 }
 
-// launch runs postgres once, after a former one in the same home has ended, and waits until it takes connections.
+// launch waits until an earlier server in the same home has ended. It then runs postgres and waits until it accepts
+// connections.
 func (s *Server) launch(ctx context.Context) error {
 	if err := keeper.Await(ctx, s.home); err != nil {
 		return err
@@ -159,7 +160,7 @@ func (s *Server) launch(ctx context.Context) error {
 		Dir:        s.home,
 		Log:        filepath.Join(s.opts.Dir, "postgres.log"),
 		Credential: s.acc.cred,
-		Signal:     "INT", // fast shutdown: clients are disconnected, data is written
+		Signal:     "INT", // a fast shutdown: postgres disconnects clients and writes its data
 	}
 	if s.opts.Ephemeral {
 		cmd.RemoveOnDeath = s.home
@@ -183,8 +184,9 @@ func (s *Server) takesConnections(ctx context.Context) error {
 	return conn.Close(ctx)
 }
 
-// forgetPID removes the pid file of a server that was killed. PostgreSQL takes any process that has its number by now
-// for that server. The process of a PostgreSQL is left to its own, closer look.
+// forgetPID removes the pid file of a server that was killed. Another process may have got this process ID, and
+// PostgreSQL would mistake it for the old server. If the process is a PostgreSQL, forgetPID keeps the file, because
+// PostgreSQL handles this case itself.
 func (s *Server) forgetPID() error {
 	file := filepath.Join(s.data, "postmaster.pid")
 	content, err := os.ReadFile(file)
@@ -202,12 +204,12 @@ func (s *Server) forgetPID() error {
 	return os.Remove(file)
 }
 
-// args are the settings of the server, on its command line so that nothing is left in files.
+// args returns the settings of the server as command-line arguments, so that no setting is stored in a file.
 func (s *Server) args() []string {
 	settings := map[string]string{
 		"listen_addresses": "127.0.0.1",
 		"port":             strconv.Itoa(s.port),
-		// No socket: its path may be too long (107 bytes), its directory not writable.
+		// No socket, because the path may be too long (over 107 bytes) or its directory may not be writable.
 		"unix_socket_directories": "",
 		"timezone":                "UTC",
 		"log_timezone":            "UTC",
@@ -230,7 +232,7 @@ func (s *Server) args() []string {
 	return args
 }
 
-// Pause stops the server, keeping data and port for [Server.Resume]. Clients are disconnected.
+// Pause stops the server and disconnects its clients. It keeps the data and the port for [Server.Resume].
 func (s *Server) Pause(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,8 +244,8 @@ func (s *Server) Pause(ctx context.Context) error {
 	return err
 }
 
-// CPU returns the CPU time that the server has taken since it was started or resumed, with all of its processes. It
-// fails while the server is paused or stopped, and on systems without /proc.
+// CPU returns the CPU time that the server and all its processes have used since the start or the last Resume. It fails
+// while the server is paused or stopped, and on systems without /proc.
 func (s *Server) CPU() (time.Duration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,15 +255,15 @@ func (s *Server) CPU() (time.Duration, error) {
 	return s.proc.CPU()
 }
 
-// Stop ends the server and releases its state directory; an ephemeral server's is removed. It
-// returns when the server has ended, at the latest when ctx does, and may be called twice.
+// Stop stops the server and releases its state directory. An ephemeral directory is removed. Stop returns when the
+// server has ended or when ctx ends. It may be called twice.
 func (s *Server) Stop(ctx context.Context) error {
 	err := s.Pause(ctx)
 	s.release()
 	return err
 }
 
-// release gives back what settle took.
+// release releases the locks and removes the directories that settle created.
 func (s *Server) release() {
 	if s.opts.Ephemeral && s.home != "" {
 		if err := os.RemoveAll(s.home); err != nil {
@@ -271,12 +273,12 @@ func (s *Server) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lock != nil {
-		_ = s.lock.Close() // closing unlocks
+		_ = s.lock.Close() // closing the file releases the lock
 		s.lock = nil
 	}
 }
 
-// DSN returns the URL of a database of this server, for a superuser. It holds the password.
+// DSN returns the URL of a database of this server, for its superuser. It contains the password.
 func (s *Server) DSN(database string) string {
 	u := url.URL{
 		Scheme:   "postgres",
@@ -288,7 +290,7 @@ func (s *Server) DSN(database string) string {
 	return u.String()
 }
 
-// EnsureDatabase makes the database name unless it is there.
+// EnsureDatabase creates the database unless it exists.
 func (s *Server) EnsureDatabase(ctx context.Context, name string) error {
 	conn, err := pgx.Connect(ctx, s.DSN("postgres"))
 	if err != nil {

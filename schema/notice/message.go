@@ -8,7 +8,8 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// takeSQL leases a sink's next message, pages first. Messages about one cause keep their order.
+// takeSQL leases the next message for a sink. Messages with severity page come first. Two messages about the same
+// condition are sent in order.
 const takeSQL = `
 update notice_messages m set attempts = attempts + 1, next_at = now() + $2::interval
   from (select id from notice_messages q
@@ -19,8 +20,8 @@ update notice_messages m set attempts = attempts + 1, next_at = now() + $2::inte
  where m.id = next.id
 returning m.id, m.body, m.attempts, now() - m.created_at as age`
 
-// Take leases the next message of a sink. It returns false if no message is due. If its sender dies, the message is
-// leased again after the lease.
+// Take leases the next message of a sink. It returns false if no message is due. If the sender does not record a
+// result, the message is leased again after the lease.
 func (s *Store) Take(ctx context.Context, sink string, lease time.Duration) (m Message, found bool, err error) {
 	taken, err := schema.One[struct {
 		ID       int64
@@ -47,7 +48,8 @@ const againSQL = `
 update notice_messages set next_at = case when $2 then now() + $3::interval else 'infinity' end, last_error = $4
  where id = $1 and sent_at is null`
 
-// Again records why a sink did not accept a message. The message is sent again after wait, unless more is false.
+// Again records why a sink did not accept a message. If more is true, the message is sent again after wait. Otherwise
+// it is not sent again.
 func (s *Store) Again(ctx context.Context, m Message, wait time.Duration, more bool, why string) error {
 	return schema.Exec(ctx, s.pool, "record a try of "+m.Key, againSQL, m.ID, more, wait, why)
 }
@@ -61,7 +63,7 @@ type Unsent struct {
 	Sink     string
 	Messages int
 	Since    time.Time
-	// Error is the error of the oldest message's last attempt, or "" if it was not tried.
+	// Error is the error of the last attempt to send the oldest message, or "" if there was no attempt.
 	Error string
 }
 

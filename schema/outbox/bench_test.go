@@ -8,8 +8,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// What a take from the outbox costs while 50,000 events wait for a subscriber that is down. One is due and is taken each
-// time.
+// The cost of a take from the outbox while 50,000 events wait for a destination that is down. One event is due and taken
+// each time.
 func BenchmarkTake(b *testing.B) {
 	for name, account := range map[string]string{"nobody waits": "", "of one account": "'a'", "of 50,000 accounts": "'a' || n"} {
 		b.Run(name, func(b *testing.B) {

@@ -1,5 +1,6 @@
-// Package outbox delivers the internal events that effects write in their own transactions: at least once to every
-// subscriber, in the order of commits within an account.
+// Package outbox stores and delivers the events that pawl publishes. Effects write them in their own transactions. Each
+// destination gets each event at least once. The events of an account are delivered in the order in which they were
+// committed.
 package outbox
 
 import (
@@ -23,7 +24,7 @@ type Store struct{ pool *pgxpool.Pool }
 // New returns the outbox of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
-// Event is one internal event. Consumers deduplicate by EventID.
+// Event is one published event. Destinations use EventID to ignore repetitions.
 type Event struct {
 	ID        int64
 	EventID   string
@@ -33,27 +34,26 @@ type Event struct {
 	ReceiptID string
 	Data      json.RawMessage
 	CreatedAt time.Time
-	// Attempts counts how often the event was leased as the oldest of its account.
+	// Attempts counts the attempts to deliver the event while it was the oldest of its account.
 	Attempts    int
 	DeliveredTo []string
-	// OnlyTo is the only subscriber that gets the event; "" means all.
+	// OnlyTo is the only destination that gets the event; "" means all.
 	OnlyTo string
-	// Correlation and Trace come from the receipt; see [github.com/pawlhq/pawl/schema/receipt.Pending].
+	// Correlation and Trace are copied from the receipt; see [github.com/pawlhq/pawl/schema/receipt.Pending].
 	Correlation, Trace string
 }
 
-// News is an internal event before it is written: its type, its account, the only subscriber that gets it ("" for all),
-// and its data.
+// News is a published event before it is written. OnlyTo is the only destination that gets the event, or "" for all.
 type News struct {
 	Account, Type, OnlyTo string
 	Data                  json.RawMessage
 }
 
-// Write adds a statement to b that writes news to the outbox in order, in the transaction of the change that they
-// report.
+// Write queues a statement in b that writes news to the outbox in order. b must be part of the transaction with the
+// change that news reports.
 //
-// The first event of an account is due at once. The others are postponed behind it from the beginning, as by
-// standBackSQL, so that the publisher does not have to write them before they are published.
+// The first event of an account is due at once. The others wait for it, as after standBackSQL, so that the publisher
+// does not have to postpone them.
 func Write(b *pgx.Batch, mode, receiptID, effectKey string, news []News) {
 	if len(news) == 0 {
 		return
@@ -74,21 +74,22 @@ select gen_random_uuid(), $1, n.account, n.type, $2::uuid, $3, n.data, n.only_to
 
 type newsRow struct {
 	News
-	// Behind is set if the account has an earlier event in the list.
+	// Behind is set if the list contains an earlier event of the same account.
 	Behind bool
 }
 
 var writeColumns = schema.ColumnsOf[newsRow](writeSQL)
 
-// mostPassed is how many due events one call of Take reads. It postpones events that are not the oldest of their
+// mostPassed is how many due events one call of Take reads. Take postpones events that are not the oldest of their
 // account, so that the next call does not read them again.
 const mostPassed = 256
 
-// standBackSQL postpones due events behind the oldest unpublished event of their account. callBackSQL makes the next
-// one due after the oldest is published; otherwise it would be due again after five minutes.
+// standBackSQL postpones each due event that is not the oldest unpublished event of its account. When the oldest event
+// is published, callBackSQL makes the next one due. Without that, the next one would be due after five minutes.
 //
-// It locks the row of the oldest event, and skips the account if the row is locked. A concurrent Settle waits and then
-// makes the next event due, or it came first and that row is no longer the oldest.
+// It locks the row of the oldest event. If another transaction has locked this row, standBackSQL skips the account. A
+// concurrent Settle either waits for this lock and then makes the next event due, or has committed before, so that the
+// row is no longer the oldest.
 const standBackSQL = `
 update outbox o set next_at = now() + interval '5 minutes'
   from (select due.id
@@ -99,15 +100,15 @@ update outbox o set next_at = now() + interval '5 minutes'
          where oldest.id < due.id) behind
  where o.id = behind.id`
 
-// queued is how many events of one account are leased at once: more than one change publishes.
+// queued is how many events of one account are leased together. One change publishes fewer.
 const queued = 16
 
-// takeSQL leases the oldest unpublished event of each account if it is due, and the events that follow it. The lease
-// (next_at) excludes other publishers. If the oldest event of an account is not due, takeSQL leases nothing of the
-// account, which preserves the order. It writes only the row of the oldest event, which covers the others.
+// takeSQL leases the oldest unpublished event of each account and the events after it, if the oldest one is due. If the
+// oldest one is not due, takeSQL leases nothing of the account, which preserves the order. The lease is stored as
+// next_at of the oldest event and covers the others.
 //
-// It reads only due rows. Stepping from account to account took 195 ms, several times a second, when 50,000 accounts
-// waited for a subscriber that was down.
+// It reads only due rows. A query that visited each account took 195 ms, several times a second, when 50,000 accounts
+// waited for a destination that was down.
 const takeSQL = `
 with oldest as (
     select due.id, due.mode, due.account from outbox due
@@ -130,11 +131,11 @@ const eventColumns = `e.id, e.event_id::text, e.mode, e.account, e.type, e.recei
        coalesce((select r.correlation_id from receipts r where r.id = e.receipt_id), ''),
        coalesce((select b.trace from receipt_bodies b where b.receipt_id = e.receipt_id), '')`
 
-// Take leases due events of up to limit accounts: the oldest of each account and the events that follow it, in delivery
-// order. After the lease, they are leased again. One call of Settle must settle all events of an account: as soon as
-// one of them is published, the next may be leased by another publisher.
+// Take leases the due events of up to limit accounts: for each account the oldest event and the events after it, in the
+// order of delivery. When the lease ends, they can be leased again. The caller must pass all events of an account to
+// one call of Settle. As soon as one of them is recorded as published, another publisher may lease the next.
 func (s *Store) Take(ctx context.Context, limit int, lease time.Duration) (events []Event, err error) {
-	// If all due events were postponed, more may follow them.
+	// If Take postponed all events that it read, read the next ones.
 	for stoodBack := int64(1); stoodBack > 0 && len(events) == 0; {
 		batch := &pgx.Batch{}
 		batch.Queue(standBackSQL, mostPassed).Exec(func(tag pgconn.CommandTag) error {
@@ -153,19 +154,19 @@ func (s *Store) Take(ctx context.Context, limit int, lease time.Duration) (event
 	return events, nil
 }
 
-// Settled is the outcome of a leased event.
+// Settled is the result of delivering a leased event.
 type Settled struct {
 	ID          int64    `json:"id"`
 	DeliveredTo []string `json:"delivered_to"`
-	// Published is set if every subscriber has received the event.
+	// Published is set if every destination has received the event.
 	Published bool `json:"published"`
-	// Error and RetryIn are set if some subscriber has not accepted the event.
+	// Error and RetryIn are set if a destination did not accept the event.
 	Error   string        `json:"error"`
 	RetryIn time.Duration `json:"retry_in"`
 }
 
-// settleSQL writes a list of [Settled]. It does not change published events: the subquery keeps Postgres from scanning
-// the index of unpublished ones.
+// settleSQL records a list of [Settled]. It does not change events that are already published. The subquery keeps
+// Postgres from scanning the index of unpublished events.
 const settleSQL = `
 update outbox o set delivered_to = s.delivered_to, last_error = s.error,
        published_at = case when s.published then now() end,
@@ -173,8 +174,8 @@ update outbox o set delivered_to = s.delivered_to, last_error = s.error,
   from jsonb_to_recordset($1::jsonb) as s(id bigint, delivered_to text[], published boolean, error text, retry_in float8)
  where o.id = s.id and (select o.published_at is null)`
 
-// callBackSQL makes the events due that standBackSQL postponed behind published ones. It is a separate statement: a
-// statement that waited for a concurrent standBackSQL would not see the rows that it postponed.
+// callBackSQL makes the next events due after earlier ones of their account were published. It is a separate statement:
+// a statement that waited for a concurrent standBackSQL would not see the rows that standBackSQL postponed.
 const callBackSQL = `
 update outbox o set next_at = now()
   from (select mode, account, max(id) as id from outbox where id = any($1) group by mode, account) last
@@ -182,12 +183,12 @@ update outbox o set next_at = now()
                       order by n.id limit 1) next
  where o.id = next.id`
 
-// Settle records the outcomes of leased events in one commit.
+// Settle records the results of leased events in one commit.
 func (s *Store) Settle(ctx context.Context, settled []Settled) error {
 	var published, waiting []Settled
 	var ids []int64
 	for _, e := range settled {
-		e.DeliveredTo = append([]string{}, e.DeliveredTo...) // never null
+		e.DeliveredTo = append([]string{}, e.DeliveredTo...) // an empty list instead of null
 		if e.Published {
 			published, ids = append(published, e), append(ids, e.ID)
 		} else {
@@ -199,7 +200,7 @@ func (s *Store) Settle(ctx context.Context, settled []Settled) error {
 		batch.Queue(settleSQL, published)
 		batch.Queue(callBackSQL, ids)
 	}
-	if len(waiting) > 0 { // after callBackSQL, which would override its wait
+	if len(waiting) > 0 { // execute after callBackSQL, which would shorten the wait
 		batch.Queue(settleSQL, waiting)
 	}
 	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
@@ -220,7 +221,7 @@ func (s *Store) Pending(ctx context.Context) (count int, oldest time.Duration, e
 	return pending.Count, pending.Oldest, err
 }
 
-// refusedSQL reads the oldest event of each account, because only that one is tried.
+// refusedSQL reads the oldest event of each account, because only the oldest one is delivered.
 const refusedSQL = `
 select first.last_error as error, max(first.attempts) as attempts, count(*)::int as events, min(first.created_at) as since
   from outbox first
@@ -228,17 +229,17 @@ select first.last_error as error, max(first.attempts) as attempts, count(*)::int
  where first.published_at is null and first.last_error <> ''
  group by first.last_error order by 4`
 
-// Refused describes unpublished events with the same error.
+// Refused describes unpublished events that failed with the same error.
 type Refused struct {
-	// Error names the subscriber and contains its answer.
+	// Error contains the name of the destination and its response.
 	Error string
-	// Attempts is the highest number of attempts of one event. Events counts the waiting events, and Since is the
-	// oldest.
+	// Attempts is the highest number of attempts of one event. Events is the number of events that wait, and Since the
+	// time of the oldest.
 	Attempts, Events int
 	Since            time.Time
 }
 
-// Refused groups the events that subscribers have not accepted by their errors, the oldest first.
+// Refused returns the events that a destination did not accept, grouped by error, oldest first.
 func (s *Store) Refused(ctx context.Context) ([]Refused, error) {
 	return schema.List[Refused](ctx, s.pool, "read refused outbox events", refusedSQL)
 }

@@ -1,6 +1,6 @@
-// Package pause stores the operators' pauses of sinks and sources. The effects of a paused sink wait, and so do the
-// runs of a paused source. A pause lasts until a person ends it, across restarts. It is stored after its end, because
-// the time of a pause does not count against an effect's time for retries.
+// Package pause stores the operators' pauses of sinks and sources. The effects of a paused sink wait, and the runs of a
+// paused source do not start. A pause lasts until a person ends it, even across restarts. It remains stored after that,
+// because the time of a pause is not counted in the time limit for retries.
 package pause
 
 import (
@@ -17,7 +17,7 @@ import (
 // Kind is the kind of the paused object: a sink or a source.
 type Kind string
 
-// The kinds. A consumer is a sink named "consumers:" and its name.
+// The kinds of paused objects. A destination is stored as a sink with the name "destinations:NAME".
 const (
 	Sink   Kind = "sink"
 	Source Kind = "source"
@@ -26,22 +26,22 @@ const (
 // Pause is one pause.
 type Pause struct {
 	Kind Kind
-	// Name is the name of the source, or the breaker name of the sink: a sink per mode has ":live" or ":test" at the
-	// end.
+	// Name is the name of the source or of the sink. If the sink is configured per mode, ":live" or ":test" is
+	// appended.
 	Name  string
 	Since time.Time
 	// Who is the person who paused it, and Why the reason.
 	Who, Why string
 }
 
-// Words describes the pause (person, time, reason) as words that follow the name. They are short enough for a timer's
-// summary.
+// Words describes the pause (person, time, reason) as words that follow the name. They are short enough for the summary
+// of a Temporal timer.
 func (p Pause) Words() string {
 	return fmt.Sprintf("is paused since %s by %s: %s", p.Since.UTC().Format(time.RFC3339), cut(p.Who, 40),
 		cut(p.Why, 140))
 }
 
-// cut returns a text in one line of at most so many bytes.
+// cut returns the text as one line of at most most bytes.
 func cut(text string, most int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) <= most {
@@ -58,10 +58,10 @@ func cut(text string, most int) string {
 type Span struct {
 	Pause
 	ID int64
-	// Ago is how long ago the pause began. If Over is set, it ended EndedAgo ago.
+	// Ago is how long ago the pause began. If Over is set, EndedAgo is how long ago the pause ended.
 	Ago, EndedAgo time.Duration
 	Over          bool
-	// Told: a process has begun to wake the effects that wait for the sink.
+	// Set after a process has begun to wake the effects that waited for the sink.
 	Told bool
 }
 
@@ -78,7 +78,8 @@ func Now(ctx context.Context, db schema.Querier) ([]Pause, error) {
 	return schema.List[Pause](ctx, db, "read current pauses", nowSQL)
 }
 
-// ofSinksSQL omits pauses that ended longer ago than the time for retries of any effect.
+// ofSinksSQL omits old pauses: a pause that ended before any current effect could have started its retries does not
+// matter.
 const ofSinksSQL = `
 select id, kind, name, since, who, why, now() - since as ago, coalesce(now() - until, interval '0') as ended_ago, until is not null as over, told
   from pauses where kind = 'sink' and (until is null or until > now() - interval '30 days') order by id`
@@ -105,7 +106,8 @@ func (s *Store) End(ctx context.Context, kind Kind, name string) (ended bool, er
 
 const tellSQL = `update pauses set told = true where id = $1 and until is not null and not told`
 
-// Tell returns true to exactly one caller for each ended pause of a sink. That caller wakes the waiting effects.
+// Tell returns true to only one caller for each ended pause of a sink. This caller must wake the effects that wait for
+// the sink.
 func (s *Store) Tell(ctx context.Context, id int64) (bool, error) {
 	return schema.Changes(ctx, s.db, "resume waiting effects", tellSQL, id)
 }

@@ -17,7 +17,7 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// One decision of a verb about a subject waits: it is ended once, or by its time.
+// One decision per verb and subject can wait. It ends once, by a person or by its expiry.
 func TestAsk_OneOfAVerbAboutASubject(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)

@@ -16,7 +16,7 @@ func TestStatements_AreUnderstood(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// Whatever the processes, a second gets no more than its fill: as many as that go through, the rest waits.
+// With any number of processes, each second admits at most the quota. Other requests wait.
 func TestTake_ManyAtOnce_EachSecondHasItsFill(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -25,14 +25,14 @@ func TestTake_ManyAtOnce_EachSecondHasItsFill(t *testing.T) {
 	in := map[int64]int{}
 	var wg sync.WaitGroup
 	for range requests {
-		s := quota.New(pool) // a process of its own
+		s := quota.New(pool) // a separate process
 		wg.Go(func() {
 			if err := s.Take(t.Context(), "stripe", perSecond); err != nil {
 				t.Error(err)
 				return
 			}
 			var second int64
-			// The row holds the second in which the newest request was let through.
+			// The row contains the second in which the newest request was admitted.
 			if err := pool.QueryRow(t.Context(), `select second from quotas where name = 'stripe'`).Scan(&second); err != nil {
 				t.Error(err)
 			}

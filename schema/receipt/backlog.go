@@ -9,14 +9,14 @@ import (
 
 const backlogSQL = `select count(*), min(received_at) as oldest from receipts where status = 'received' and dispatch_at < 'infinity'`
 
-// Backlog counts the receipts that wait for their workflow. Receipts of paused sources do not count.
+// Backlog counts the receipts without a started workflow. It does not count receipts of paused sources.
 type Backlog struct {
 	Count int
-	// Oldest is when the oldest of them was received; nil if no receipt waits.
+	// Oldest is when the oldest of these receipts was received, or nil.
 	Oldest *time.Time
 }
 
-// Backlog counts the receipts that wait for their workflow.
+// Backlog counts the receipts without a started workflow.
 func (r Reader) Backlog(ctx context.Context) (Backlog, error) {
 	return schema.One[Backlog](ctx, r.db, "count the backlog", backlogSQL)
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// plain is a statement per request: batches of one, as many at once as the pool has connections.
+// plain uses one statement per request: batches of one, with as many concurrent flushes as connections.
 var plain = groupcommit.Config{InFlight: 32, MaxBatch: 1}
 
-// BenchmarkInsert compares group commits with one statement per request, at the same number of
-// callers, on a server that syncs to disk.
+// BenchmarkInsert compares group commits with one statement per request, with the same number of callers, on a server
+// that syncs to disk.
 func BenchmarkInsert(b *testing.B) {
 	server, err := localpg.Start(b.Context(), localpg.Options{Dir: b.TempDir()})
 	if err != nil {

@@ -13,17 +13,17 @@ import (
 type Counted string
 
 const (
-	// Refused counts rejected requests by class.
+	// Refused counts rejected requests by their class.
 	Refused Counted = "refused"
-	// Admitted counts admitted requests by the label of the secret.
+	// Admitted counts admitted requests by the label of the secret that verified them.
 	Admitted Counted = "admitted"
 )
 
-// SourceCount is a number of requests at one source on one day (UTC), with the time of the last one.
+// SourceCount is the number of requests of one kind at one source on one day (UTC), and the time of the last one.
 type SourceCount struct {
 	Source string
 	What   Counted
-	// Name is a class, or the label of a secret.
+	// Name is a class of rejections or the label of a secret.
 	Name  string
 	Day   time.Time
 	Count int64
@@ -45,13 +45,13 @@ on conflict (source, what, name, day) do update
 
 var countColumns = schema.ColumnsOf[SourceCount](countSourcesSQL)
 
-// CountSources adds counts that were summed in memory. Each source, kind, name and day may occur once. After an error,
-// the counts may or may not have been added. No decision depends on them.
+// CountSources adds counts that were summed in memory. counts must not contain the same source, kind, name and day
+// twice. If CountSources fails, the counts may or may not have been added. Nothing depends on their accuracy.
 func (s *Store) CountSources(ctx context.Context, counts []SourceCount) error {
 	if len(counts) == 0 {
 		return nil
 	}
-	// All writers lock the rows in one order.
+	// All writers lock the rows in this order.
 	counts = slices.SortedFunc(slices.Values(counts), func(a, b SourceCount) int {
 		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.What, b.What), cmp.Compare(a.Name, b.Name),
 			a.Day.Compare(b.Day))
@@ -59,15 +59,15 @@ func (s *Store) CountSources(ctx context.Context, counts []SourceCount) error {
 	return schema.Exec(ctx, s.db, "count requests", countSourcesSQL, countColumns.Args(counts)...)
 }
 
-// countsKept is how long the counts of a day are stored before the last day of their name, and hoursKept how long the
-// hours of a source before its last hour: [Silent] reads four weeks.
+// countsKept is how long the counts of a name are kept, measured back from the last day with a count. hoursKept is the
+// same for the hours of a source, because [Silent] reads four weeks.
 const (
 	countsKept = 90 * 24 * time.Hour
 	hoursKept  = 5 * 7 * 24 * time.Hour
 )
 
-// trimCountsSQL measures from the last row of a name, not from the present: a secret keeps the time of its last use,
-// and a silent source the counts of its active weeks.
+// trimCountsSQL measures from the last row of a name and not from today. The last use of a secret therefore stays
+// known, and so do the active weeks of a source that has become silent.
 const trimCountsSQL = `
 with hours as (
     delete from source_hours h
@@ -83,7 +83,7 @@ func TrimCounts(ctx context.Context, db schema.Execer) error {
 	return schema.Exec(ctx, db, "trim counts", trimCountsSQL, countsKept, hoursKept)
 }
 
-// SecretUse is how often a secret of a source admitted a request within the 90 days until LastUsed.
+// SecretUse is the number of requests that a secret admitted in the 90 days before its last use.
 type SecretUse struct {
 	Source   string
 	Label    string
@@ -95,21 +95,22 @@ const secretUsesSQL = `
 select source, name as label, sum(count)::bigint as uses, max(last) as last_used
   from source_counts where what = 'admitted' group by source, name order by source, name`
 
-// SecretUses returns the uses of each secret. A secret that was never used is missing. The uses of the last few seconds
-// may be missing as well.
+// SecretUses returns the uses of each secret. It omits secrets that were never used. The uses of the last few seconds
+// may not be counted yet.
 func (r Reader) SecretUses(ctx context.Context) ([]SecretUse, error) {
 	return schema.List[SecretUse](ctx, r.db, "read uses of secrets", secretUsesSQL)
 }
 
-// Silence is a source without a delivery since Last, and the number of deliveries expected since then.
+// Silence is a source without a delivery since Last. Expected is the number of deliveries that it should have had since
+// then.
 type Silence struct {
 	Source   string
 	Last     time.Time
 	Expected int
 }
 
-// silentSQL expects as many deliveries in the hours since a source's last delivery as in the same hours of up to four
-// earlier weeks. The hour of the last delivery and the current hour do not count.
+// silentSQL computes how many deliveries a source should have had since its last one: as many as in the same hours of
+// up to four earlier weeks. It ignores the hour of the last delivery and the current hour.
 const silentSQL = `
 with seen as (
     select source, min(hour) as first, max(hour) as last from source_hours where source = any($1) group by source
@@ -127,8 +128,8 @@ select e.source, (e.count / e.weeks)::int as expected,
        (select max(c.last) from source_counts c where c.source = e.source and c.what = 'admitted') as last
   from expected e where e.count / e.weeks >= 10 order by e.source`
 
-// Silent returns the sources that have delivered for at least 14 days, and nothing since at least ten deliveries were
-// expected.
+// Silent returns the sources that have been silent for too long. Such a source has delivered for at least 14 days, and
+// at least ten deliveries were expected since the last one.
 func Silent(ctx context.Context, db schema.Querier, sources []string) ([]Silence, error) {
 	return schema.List[Silence](ctx, db, "find silent sources", silentSQL, sources)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema/groupcommit"
 )
 
-// repeat is one more delivery of an event with a receipt.
+// repeat is another delivery of an event that has a receipt.
 type repeat struct {
 	in  *insertion
 	row *row
@@ -23,8 +23,8 @@ type repeats []repeat
 // Size returns the size of the write.
 func (r repeats) Size() groupcommit.Size { return groupcommit.Size{Rows: len(r)} }
 
-// countRest records the duplicates that the insert could not count. It commits separately, and the answer does not
-// depend on it, because the first delivery is committed either way.
+// countRest records the duplicates that the insert could not count. It commits separately. The answer to the provider
+// does not depend on it, because the first delivery is committed in any case.
 func (s *Store) countRest(ctx context.Context, in *insertion, outcomes []Outcome) {
 	var again repeats
 	var at []int
@@ -51,8 +51,8 @@ func (s *Store) countRest(ctx context.Context, in *insertion, outcomes []Outcome
 	}
 }
 
-// count records repeated deliveries. It continues after ctx ends: the caller answers 2xx in any case, and a missed
-// count is never corrected.
+// count records repeated deliveries. It continues even if ctx ends. The caller answers 2xx anyway, and a missing count
+// would never be corrected.
 func (s *Store) count(ctx context.Context, again repeats) ([]Outcome, error) {
 	type result struct {
 		held []Outcome
@@ -73,8 +73,8 @@ func (s *Store) count(ctx context.Context, again repeats) ([]Outcome, error) {
 	}
 }
 
-// duplicateSQL locks the receipts in the order of their IDs, like every statement here that changes several. Then it
-// counts and logs each delivery.
+// duplicateSQL locks the receipts in the order of their IDs, like every statement in this package that changes several
+// receipts. It then counts and stores each delivery.
 const duplicateSQL = `
 with found as materialized (
     select i.*, r.id
@@ -116,7 +116,7 @@ func (s *Store) flushDuplicates(ctx context.Context, reqs []repeats) ([][]Outcom
 	}
 	held := make([]Outcome, n)
 	for i := range held {
-		// This remains for a receipt that was erased after the insert found it.
+		// The receipt was erased after the insert found it.
 		held[i] = Outcome{Uncounted: schema.ErrNotFound}
 	}
 	var at int

@@ -1,4 +1,4 @@
 package receipt
 
-// Made are the statements that are no constants, for schematest.CheckStatements.
+// Made lists the statements that are not constants, for schematest.CheckStatements.
 var Made = map[string]string{"insert": insertSQL, "insert unsigned": insertUnsignedSQL}

@@ -7,18 +7,18 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Failures counts consecutive 5xx answers to authentic deliveries of a source.
+// Failures counts the 5xx answers to authentic deliveries of a source since its last 2xx answer.
 type Failures struct {
 	Source string
-	// Failures counts the answers since the last 2xx. Since and Last are the times of the first and the last of them.
+	// Failures is the number of these answers. Since and Last are the times of the first and the last of them.
 	Failures    int64
 	Since, Last time.Time
 }
 
-// Answers are the answers of one process to authentic deliveries of a source since they were last recorded.
+// Answers summarizes how one process answered the authentic deliveries of a source since it last recorded them.
 type Answers struct {
 	Failures
-	// Recovered: one of the answers was a 2xx. The failures came after it.
+	// Recovered is set if one of the answers was a 2xx. Failures then counts only the failures after it.
 	Recovered bool
 }
 
@@ -37,7 +37,7 @@ func (a Answers) And(ok bool, at time.Time) Answers {
 	return a
 }
 
-// Then returns a followed by later answers.
+// Then returns the summary of a and of later answers.
 func (a Answers) Then(later Answers) Answers {
 	if later.Last.IsZero() {
 		return a
@@ -51,7 +51,7 @@ func (a Answers) Then(later Answers) Answers {
 	return a
 }
 
-// countAnswersSQL writes nothing while no answer fails.
+// countAnswersSQL writes nothing as long as no answer fails.
 const countAnswersSQL = `
 insert into source_failures as f (source, failures, since, last)
 select source, failures, since, last
@@ -64,7 +64,7 @@ on conflict (source) do update set
 
 var answerColumns = schema.ColumnsOf[Failures](countAnswersSQL)
 
-// CountAnswers records the answers of a process, one entry for each source. After an error nothing is recorded.
+// CountAnswers records the answers of a process, one entry per source. If it fails, nothing is recorded.
 func (s *Store) CountAnswers(ctx context.Context, answers []Answers) error {
 	var failures []Failures
 	var recovered []string

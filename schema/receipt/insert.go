@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/groupcommit"
 )
 
-// insertion is a delivery that is prepared by its caller, so that the shared flush has less work.
+// insertion is a delivery that the caller has prepared, so that the shared flush has less work.
 type insertion struct {
 	*Delivery
 	header string
@@ -49,24 +49,24 @@ func sizeOf[E any](events []E, body func(*E) []byte) groupcommit.Size {
 	return size
 }
 
-// large reports whether the insertion would delay others.
+// large reports whether the insertion is so large that it would delay others.
 func (in *insertion) large() bool {
 	size := in.Size()
 	return size.Rows > largeRows || size.Bytes > largeBytes
 }
 
-// partRows and partBytes bound the part of a delivery that one transaction commits.
+// partRows and partBytes limit how much of a delivery one transaction commits.
 const (
 	partRows  = 2000
 	partBytes = 4 << 20
 )
 
-// CommitTime returns how much longer the commit of d may take than the commit of an empty delivery.
+// CommitTime returns how much longer the commit of d may take than the commit of a small delivery.
 func (d *Delivery) CommitTime() time.Duration {
 	return sizeOf(d.Events, func(e *New) []byte { return e.Body }).Time()
 }
 
-// part returns d with only its first events: as many as one transaction may contain, and at least one.
+// part returns d with as many of its first events as one transaction may commit, and at least one.
 func (d *Delivery) part() Delivery {
 	first := *d
 	var bytes int
@@ -79,20 +79,21 @@ func (d *Delivery) part() Delivery {
 	return first
 }
 
-// Insert commits the events of d together with concurrent deliveries, and returns one outcome per event in order. Up to
-// 2,000 events and 4 MiB are committed all or none; a larger delivery takes several transactions.
+// Insert commits the events of d together with concurrent deliveries. It returns one outcome per event, in order. Up to
+// 2,000 events and 4 MiB are committed together or not at all. A larger delivery takes several transactions.
 //
-// A nil error means that every event is committed, now or by an earlier delivery. After an error, nothing may be
-// acknowledged: the commit may be in doubt or partial, and inserting the same delivery again is harmless. An event that
-// occurs twice in d is one receipt and a duplicate.
+// If the error is nil, every event is committed, now or by an earlier delivery. If it is not nil, the caller must not
+// acknowledge any event, because the commit may be partial or its outcome unknown. Inserting the same delivery again is
+// harmless. If d contains an event twice, it becomes one receipt and one duplicate.
 //
-// An event that d's source wants takes over a receipt that was ignored as not wanted. It is then not a duplicate, and
-// d's bytes run.
+// If the receipt of an event was ignored because its source did not want the event, and d's source wants it, the event
+// takes over the receipt. The event is then new and not a duplicate, and the bytes of d are run.
 //
-// An event that another source's receipt runs is a duplicate. If d's source relays, the event also gets a receipt that
-// is only relayed.
+// If a receipt of another source runs an event, the event is a duplicate. If d's source relays events, the event also
+// gets a second receipt that only relays it.
 //
-// If its ID belongs to another event, an event gets a receipt under a different ID: see [ByBytes] and [IDCollision].
+// If the ID of an event belongs to another event, the event gets a receipt with a different ID; see [ByBytes] and
+// [IDCollision].
 func (s *Store) Insert(ctx context.Context, d Delivery) ([]Outcome, error) {
 	if err := s.suspect(ctx, &d); err != nil {
 		return nil, err
@@ -139,14 +140,14 @@ func (s *Store) insert(ctx context.Context, in *insertion) ([]Outcome, error) {
 	return outcomes, nil
 }
 
-// settleRest completes the outcomes that the insert left open: duplicates of rows that were locked or not yet visible,
-// and events that turned out to be new. It returns an error if it cannot determine an outcome.
+// settleRest determines the outcomes that the insert left open. These are duplicates of rows that were locked or not
+// visible yet, and events that turned out to be new. It returns an error if it cannot determine an outcome.
 func (s *Store) settleRest(ctx context.Context, in *insertion, outcomes []Outcome) error {
-	for left := true; left; { // another delivery may take over first
+	for left := true; left; { // repeat: another delivery may take over first
 		if err := s.lookAt(ctx, in, outcomes); err != nil {
 			return err
 		}
-		// Store other bytes before anything waits for the row of their ID.
+		// Store an event with other bytes before waiting for the row that has its ID.
 		if err := s.insertApart(ctx, in, outcomes); err != nil {
 			return err
 		}

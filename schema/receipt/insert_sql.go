@@ -14,9 +14,9 @@ import (
 	"github.com/pawlhq/pawl/schema/failpoint"
 )
 
-// insertSQL writes new receipts and their bodies, and counts the deliveries of existing ones. An existing row that is
-// locked, or not yet visible to this statement's snapshot, is missing from the result: a count is not worth waiting
-// for.
+// insertSQL writes new receipts and their bodies, and counts the deliveries of existing ones. It does not return a row
+// that exists but is locked or not visible in the snapshot of the statement. It does not wait for such a row, because
+// only a count depends on it.
 var insertSQL = `
 with input as materialized (` + insertInput + `
 ), fresh as (
@@ -29,7 +29,7 @@ with input as materialized (` + insertInput + `
     returning id, status, reason
 ), ` + insertRest(`body`, `input i join receipts r using (provider, account, mode, event_id)`, `true`)
 
-// insertOneSQL is insertSQL for a single row, with the same parameters up to $21. It takes three quarters of the time.
+// insertOneSQL does the same as insertSQL for a single row, with the same parameters up to $21. It is a quarter faster.
 const insertOneSQL = `
 with fresh as (
     insert into receipts (` + insertedColumns + `)
@@ -56,8 +56,8 @@ select id as asked, id, status, reason, false as duplicate, false as other, fals
 union all
 select $1, id, status, reason, true, other, wanted from held`
 
-// insertInput omits the bodies ($18, $19), because each use of it copies its rows. The rows are inserted in the order
-// of the arrays, which are sorted by key.
+// insertInput omits the bodies ($18, $19), because each use of the common table expression copies its rows. The rows
+// are inserted in the order of the arrays, which are sorted by key.
 const insertInput = `
     select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
         $9::text[], $10::text[], $11::timestamptz[], $12::timestamptz[], $13::bytea[], $14::text[], $15::text[],
@@ -71,7 +71,7 @@ const insertedColumns = `id, source, provider, account, mode, event_id, identity
         dispatch_at`
 
 // insertRest stores the bodies of new receipts and counts the deliveries of existing ones. body is the SQL of the body
-// to store. held joins each input i with its existing receipt r. byID is the condition that r has i's ID.
+// to store. held joins each input i with the existing receipt r. byID is the condition that r has the ID of i.
 func insertRest(body, held, byID string) string {
 	return `bodies as (
     insert into receipt_bodies (receipt_id, headers, body)
@@ -97,11 +97,12 @@ union all
 select asked, id, status, reason, true, other, wanted from held`
 }
 
-// listed bounds how many later deliveries of an event are listed; all are counted. No provider retries that often.
+// listed limits how many later deliveries of an event are stored one by one. All are counted. No provider retries more
+// often than this limit.
 const listed = `duplicates < 1000`
 
-// lockHashesSQL takes its locks first in the transaction and in order, so that two flushes cannot deadlock. The locks
-// end with the transaction: there is no session state.
+// lockHashesSQL takes its locks at the start of the transaction and in order, so that two flushes cannot deadlock. The
+// locks end with the transaction, so there is no session state.
 const lockHashesSQL = `
 select pg_advisory_xact_lock(k) from (select distinct unnest($1::bigint[]) as k order by k) as keys`
 
@@ -120,8 +121,8 @@ func (s *Store) flushInserts(ctx context.Context, reqs []*insertion) ([][]Outcom
 	for i, req := range reqs {
 		results[i] = make([]Outcome, len(req.rows))
 		for j := range req.rows {
-			// A missing event conflicted with a row that could not be counted at once, or with an equal event of this
-			// flush.
+			// If an event is not in the result, it conflicted with a row that could not be counted at once, or with an
+			// equal event of this flush.
 			out, ok := entered[req.rows[j].id]
 			if !ok {
 				out = Outcome{Duplicate: !req.rows[j].crowded, crowded: req.rows[j].crowded,
@@ -137,29 +138,29 @@ const outlastSQL = `select pg_logical_emit_message(true, 'pawl', 'held')`
 
 // outlast returns when all earlier commits are on the standbys that commits wait for.
 //
-// The caller of an event's first delivery may have given up while its commit waited for a standby. It was answered with
-// a failure, but its row is committed here and would be lost with this server. A duplicate of such a row must not be
-// answered with 2xx before a standby has the row. A statement that writes nothing waits for no standby, so this one
-// writes.
+// The caller of an event's first delivery may have given up while its commit waited for a standby. The provider got a
+// failure, but the row is committed on this server, and would be lost together with it. A duplicate of such a row must
+// not be answered with 2xx before a standby has the row. outlast writes a row, because a transaction that writes
+// nothing does not wait for standbys.
 func (s *Store) outlast(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, outlastSQL)
 	return err
 }
 
-// insertRow is a row in one flush. If a flush fails because of another row, it is repeated without that row.
+// insertRow is a row in one flush. If another row makes the flush fail, the flush is repeated without that other row.
 type insertRow struct {
 	*row
 	in *insertion
 }
 
-// distinct returns the first row of each event, sorted by key: two flushes with the same events then wait for each
-// other in one direction only. unsigned reports whether any row has an unsigned ID. If the same bytes occur under
-// several such IDs, distinct returns only the first row and marks the others as crowded: they must be inserted after
-// the first is committed.
+// distinct returns one row per event, sorted by key. Because of the order, two flushes with the same events cannot
+// deadlock. unsigned reports whether any row has an unsigned ID. If the same bytes occur under several unsigned IDs,
+// distinct returns only the first row. It marks the others as crowded: they must be inserted after the first is
+// committed.
 func distinct(reqs []*insertion) (rows []insertRow, unsigned bool) {
 	seen := make(map[Key]bool, len(reqs))
 	type body struct {
-		provider, source string // the source of a generic provider
+		provider, source string // source is set for a generic provider
 		hash             [sha256.Size]byte
 	}
 	held := map[body]bool{}
@@ -193,12 +194,13 @@ func compareKeys(a, b Key) int {
 		cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.EventID, b.EventID))
 }
 
-// insertRows returns an outcome for each row that it inserted or counted as a duplicate, by the row's ID.
+// insertRows inserts rows. It returns an outcome for each row that it inserted or counted as a duplicate, by the ID of
+// the row.
 func (s *Store) insertRows(ctx context.Context, rows []insertRow, unsigned bool) (map[uuid.UUID]Outcome, error) {
 	switch {
 	case failpoint.Enabled:
-		// The other statements are single transactions, in which a kill test cannot stop between insert and commit.
-		// This transaction is for kill tests.
+		// This transaction is only for kill tests. The other statements are single transactions, in which a kill test
+		// cannot stop between insert and commit.
 		var entered map[uuid.UUID]Outcome
 		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
 			entered, err = sendInsert(ctx, tx, rows)
@@ -225,7 +227,7 @@ func sendInsert(ctx context.Context, db interface {
 		entered, err = collectEntered(rows, nil)
 		return err
 	})
-	// The commit is certain only if Close returns nil.
+	// The commit is certain only after Close has returned nil.
 	err = db.SendBatch(ctx, batch).Close()
 	return entered, err
 }
@@ -247,7 +249,8 @@ func collectEntered(rows pgx.Rows, err error) (map[uuid.UUID]Outcome, error) {
 	return entered, err
 }
 
-// hashKeys returns the lock of each unsigned row's bytes. Different bytes with the same lock only wait for each other.
+// hashKeys returns the lock numbers of the unsigned rows, computed from their bytes. If different bytes get the same
+// number, they only wait for each other.
 func hashKeys(rows []insertRow) []int64 {
 	var keys []int64
 	for _, r := range rows {
@@ -262,7 +265,7 @@ func hashKeys(rows []insertRow) []int64 {
 	return keys
 }
 
-// insertValues are the input of one receipt. The fields are the columns of insertInput and of the bodies.
+// insertValues are the parameters for one receipt. The fields are the columns of insertInput and of the bodies.
 type insertValues struct {
 	ID                                                 uuid.UUID
 	Source, Provider, Account, Mode, EventID, Identity string
@@ -277,7 +280,8 @@ type insertValues struct {
 	Generic, RelayOnly                                 bool
 }
 
-// insertColumns are the parameters of insertSQL, insertUnsignedSQL and takeOverSQL, which are equal.
+// insertColumns converts rows to the parameters of insertSQL, insertUnsignedSQL and takeOverSQL, which have the same
+// parameters.
 var insertColumns = schema.ColumnsOf[insertValues](insertSQL)
 
 func valuesOf(rows []insertRow) []insertValues {
@@ -288,7 +292,7 @@ func valuesOf(rows []insertRow) []insertValues {
 	return all
 }
 
-// values returns the input of r. It takes the parts of the event ID from r.key: the ID may not be the provider's.
+// values returns the parameters for r. The event ID comes from r.key, because it may differ from the provider's ID.
 func values(r insertRow) insertValues {
 	return insertValues{
 		ID: r.id, Source: r.in.Source, Provider: r.key.Provider, Account: r.key.Account, Mode: r.key.Mode,
@@ -300,7 +304,7 @@ func values(r insertRow) insertValues {
 	}
 }
 
-// occurred returns nil if the provider does not send the time.
+// occurred returns the provider's time of the event, or nil if the provider does not send it.
 func (r *row) occurred() *time.Time {
 	if r.OccurredAt.IsZero() {
 		return nil
@@ -308,7 +312,7 @@ func (r *row) occurred() *time.Time {
 	return &r.OccurredAt
 }
 
-// bytes returns the body. An empty body is not null.
+// bytes returns the body. It never returns nil, because an empty body is not null.
 func (r *row) bytes() []byte {
 	if r.Body == nil {
 		return []byte{}

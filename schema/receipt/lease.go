@@ -7,17 +7,17 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Lease is how long a receipt belongs to the process that starts its workflow: the process that received the event, or
-// that found the receipt due. After the lease, the receipt is due again unless it was marked as started. The lease is
-// long enough for a slow start and its mark, so that no start is made twice, and so short that a crash costs only
-// seconds.
+// Lease is how long only one process may start the workflow of a receipt: the process that received the event, or that
+// found the receipt due. If the start is not recorded within the lease, the receipt becomes due again. The lease is
+// long enough for a slow start, so that no workflow is started twice, and short enough that a crash delays an event
+// only by seconds.
 const (
 	Lease = 10 * time.Second
 	lease = "interval '10 seconds'"
 )
 
-// dueSQL orders by due time, so that the receipt that has been due longest is started first. It postpones receipts of
-// paused sources, so that they do not delay others.
+// dueSQL orders the receipts by the time since when they are due, oldest first. It postpones receipts of paused
+// sources, so that they do not delay others.
 const dueSQL = `
 with ` + schema.Lazy + `
 update receipts r set dispatch_at = case when due.pause is null then now() + ` + lease + ` else 'infinity' end,
@@ -34,8 +34,8 @@ const PendingColumns = `
     r.id::text as receipt_id, r.source, r.provider, r.account, r.mode, r.event_id, r.type, r.object_id, r.correlation_id as correlation, r.received_at, r.workflow_id, r.relay_of, r.rerun,
     coalesce((select b.trace from receipt_bodies b where b.receipt_id = r.id), '') as trace`
 
-// Due leases up to limit receipts without a started workflow, for [Lease]. It postpones receipts of a paused source
-// until [Store.Resume].
+// Due leases up to limit receipts without a started workflow, for the time [Lease]. Receipts of a paused source wait
+// until [Store.Resume] is called.
 func (s *Store) Due(ctx context.Context, limit int) ([]Pending, error) {
 	return unpaused(ctx, s.db, "take due receipts", dueSQL, limit, func(row struct {
 		Pending
@@ -45,8 +45,8 @@ func (s *Store) Due(ctx context.Context, limit int) ([]Pending, error) {
 	})
 }
 
-// unpaused leases up to limit rows, repeatedly until some of them do not belong to a paused source, and returns those
-// rows.
+// unpaused leases up to limit rows and returns the rows that do not belong to a paused source. If all of them do, it
+// leases the next rows.
 func unpaused[Row, T any](ctx context.Context, db schema.Querier, doing, sql string, limit int,
 	read func(Row) (_ T, paused bool)) (due []T, err error) {
 	for {
@@ -71,7 +71,7 @@ update receipts r set dispatch_at = now()
   from (select id from receipts where id = any($1::uuid[]) and status = (select 'received') order by id for no key update) held cross join lazy
  where r.id = held.id` // see [schema.Handling]
 
-// Release ends the caller's [Lease] of receipts. They are due at once.
+// Release ends the caller's [Lease] of receipts. They are then due again.
 func (s *Store) Release(ctx context.Context, ids ...string) error {
 	if len(ids) == 0 {
 		return nil

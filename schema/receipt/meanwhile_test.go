@@ -6,13 +6,13 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A duplicate is counted though its receipt was changed after the statement had begun that counts it.
+// A duplicate is counted even if its receipt was changed after the counting statement had begun.
 func TestInsert_HeldAndChangedMeanwhile_Counted(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
 	id := mustInsert(t, s, delivery(event("evt_2")))[0].ReceiptID
 
-	// The statement waits where another delivery of evt_1 is about to be committed, before it looks at evt_2.
+	// The statement blocks at evt_1, which another delivery is about to commit, before it reads evt_2.
 	tx, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// relaySQL inserts receipts, due at once, for events that a receipt of another source runs, unless they exist. Their
-// identity is 'id' because pawl made the ID: no bytes can be a replay of it.
+// relaySQL inserts receipts that are due at once, for events that a receipt of another source runs. It skips receipts
+// that exist. Their identity is 'id', because pawl made the ID, and no bytes can be a replay of it.
 const relaySQL = `
 with input as materialized (` + insertInput + `
 ), fresh as (
@@ -32,11 +32,10 @@ type relayRow struct {
 
 var relayColumns = schema.ColumnsOf[relayRow](relaySQL)
 
-// relayToo inserts a receipt for in's source for each event that another source's receipt runs, so that the source's
-// consumers get the event as well. The receipt's ID is the event's ID, "~" and the source's name. The receipt is only
-// relayed.
+// relayToo inserts a second receipt for each event that a receipt of another source runs, so that the destinations of
+// in's source get the event as well. The ID of the second receipt is "ID~SOURCE". This receipt is only relayed.
 //
-// It must be committed before the answer, because the provider does not send a delivery again after a 2xx.
+// relayToo must commit before the answer, because the provider does not send a delivery again after a 2xx.
 func (s *Store) relayToo(ctx context.Context, in *insertion, outcomes []Outcome) error {
 	var rows []relayRow
 	for i, o := range outcomes {

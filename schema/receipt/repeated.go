@@ -7,18 +7,19 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Repeated counts the parked events of a source that its provider delivers repeatedly.
+// Repeated describes the parked events of a source that the provider delivers again and again.
 type Repeated struct {
 	Source, Mode string
 	Events       int
-	// Deliveries counts the later deliveries of the last hour, and Since is the time of the first of them.
+	// Deliveries is the number of repeated deliveries in the last hour. Since is the time of the first of them.
 	Deliveries int
 	Since      time.Time
-	// EventID is the event with the most later deliveries.
+	// EventID is the event with the most repeated deliveries.
 	EventID string
 }
 
-// leastRepeated is how many later deliveries within an hour exceed a provider's own retries after a lost answer.
+// leastRepeated is how many repeated deliveries within an hour are too many. A provider sends fewer if it only missed
+// an answer.
 const leastRepeated = 3
 
 const repeatedSQL = `
@@ -31,7 +32,7 @@ select source, mode, count(*)::int as events, sum(deliveries)::int as deliveries
        (array_agg(event_id order by deliveries desc, event_id))[1] as event_id
   from parked group by source, mode order by source, mode`
 
-// ReadRepeated returns the sources with parked events that are still delivered.
+// ReadRepeated returns the sources with parked events that the provider still delivers.
 func ReadRepeated(ctx context.Context, db schema.Querier) ([]Repeated, error) {
 	return schema.List[Repeated](ctx, db, "read the repeated parked events", repeatedSQL, leastRepeated)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A provider that delivers an event again and again while the event waits for a person has a reason that somebody should
-// look at. One repeat, an old one, and those of an event that is done do not count.
+// If a provider delivers a parked event repeatedly, a person should look at it. One repetition, an old one, and
+// repetitions of a processed event do not count.
 func TestReadRepeated_ParkedEventsThatKeepComing(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)

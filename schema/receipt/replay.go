@@ -5,32 +5,34 @@ import (
 	"fmt"
 )
 
-// sameBytes reports whether receipt r has the bytes of event i under another ID. It is false if r has i's ID followed
-// by r's source, because that source is not entitled to the event: see [ApartID].
+// sameBytes is true if receipt r has the same bytes as event i and another ID. It is false if r has the ID of i with
+// the name of r's source appended. Such a receipt only relays the same event; see [ApartID].
 const sameBytes = `r.provider = i.provider and r.body_hash = i.body_hash
              and r.identity <> 'id' and (not i.generic or r.source = i.source)
              and (r.account, r.mode, r.event_id) <> (i.account, i.mode, i.event_id)
              and (r.account, r.mode, r.event_id) <> (i.account, i.mode, i.event_id || '~' || r.source)`
 
-// sameTopic reports whether receipt r has the topic of event i and came through the same subscription.
+// sameTopic is true if receipt r has the same topic as event i and came through the same webhook subscription.
 const sameTopic = `r.type = i.type and r.hook = i.hook`
 
-// relayed reports whether event i, which has the bytes of receipt r, is relayed with a mark, and not parked. Providers
-// send one body under several topics, and to several subscriptions of one URL. A relay is at least once, so a consumer
-// copes with a repeated event. An effect of a flow needs an ID that is signed, or a person.
+// relayed is true if event i, which has the same bytes as receipt r, is relayed with a mark instead of parked.
+// Providers send one body under several topics, and to several subscriptions of one URL. A destination must accept
+// repeated events, because relays are delivered at least once. An event with a flow must have a signed ID or be
+// approved by a person.
 const relayed = `i.relay_only and (r.account, r.mode) = (i.account, i.mode)
              and (r.type <> i.type or r.hook <> i.hook and r.hook <> '' and i.hook <> '')`
 
-// insertUnsignedSQL also checks for the same bytes under another ID. It runs in one transaction after lockHashesSQL: if
-// two requests with the same bytes arrive together, the second checks after the first is committed.
+// insertUnsignedSQL also searches for receipts with the same bytes and another ID. It runs in one transaction after
+// lockHashesSQL. If two requests with the same bytes arrive together, the second one searches after the first is
+// committed.
 //
-// Two deliveries with the same bytes, topic and event ID of the provider, at most ten minutes apart, are duplicates: a
-// provider sends one event to each subscription of a URL.
+// Two deliveries are duplicates if bytes, topic and the provider's event ID are equal and they are at most ten minutes
+// apart. A provider sends one event to each subscription of a URL.
 //
-// Any other is a suspected replay. It is relayed, see relayed, or parked. One replay of each topic and subscription is
-// stored, up to 16 of them. A replay shares the first receipt's body. Further replays count as duplicates of the stored
-// one, or of the first receipt if their type is not wanted, because the holder of one delivery can send it under any
-// number of IDs.
+// Any other delivery with the same bytes is a suspected replay. It is relayed if relayed is true, otherwise parked. For
+// each topic and subscription, one replay is stored, up to 16 in total. It shares the body of the first receipt.
+// Further replays count as duplicates of the stored replay. If their type is not wanted, they count as duplicates of
+// the first receipt. These limits exist because an attacker with one delivery can send it under any number of IDs.
 var insertUnsignedSQL = `
 with input as materialized (` + insertInput + `
 ), judged as materialized (

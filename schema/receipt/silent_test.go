@@ -6,17 +6,17 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// A source is silent by its own habit: one that delivers at the weekend alone, one that is new and one that is slow are
-// not missed.
+// A source is silent compared with its own history: a source that delivers only at weekends, a new source and a slow
+// source are not reported.
 func TestSilent_ByTheHoursOfTheWeek(t *testing.T) {
 	t.Parallel()
 	_, pool := setup(t)
 	for source, hours := range map[string]string{
-		"busy":    `n >= 3`,                    // 20 an hour for weeks, and nothing for two hours
+		"busy":    `n >= 3`,                    // 20 per hour for weeks, and none for two hours
 		"late":    `n >= 1`,                    // the same, until an hour ago
 		"new":     `n >= 3 and n < 13 * 24`,    // without two weeks of history
-		"slow":    `n % 24 = 6`,                // 20 a day, and the next is not due
-		"by week": `n % 168 between 60 and 70`, // on one day of the week, which is not over
+		"slow":    `n % 24 = 6`,                // 20 per day, and the next is not due
+		"by week": `n % 168 between 60 and 70`, // on one day of the week, which has not ended
 		"gone":    `n >= 24 * 9`,               // for nine days
 	} {
 		if _, err := pool.Exec(t.Context(), `insert into source_hours select $1, date_trunc('hour', now()) - n * interval '1 hour', 20
@@ -35,7 +35,7 @@ func TestSilent_ByTheHoursOfTheWeek(t *testing.T) {
 	for _, s := range silent {
 		expected[s.Source] = s.Expected
 	}
-	// Two whole hours have passed since the last delivery of busy.
+	// Two full hours have passed since the last delivery of busy.
 	if len(expected) != 2 || expected["busy"] != 40 || expected["gone"] < 1000 {
 		t.Errorf("silent are %v, want busy with 40 and gone", expected)
 	}

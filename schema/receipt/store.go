@@ -13,19 +13,20 @@ import (
 	"github.com/pawlhq/pawl/schema/groupcommit"
 )
 
-// Within bounds each read, and each write that no delivery waits for.
+// Within is the time limit of each read, and of each write that no delivery waits for.
 const Within = 5 * time.Second
 
-// Options configures a [Store]. The zero value is for production.
+// Options configures a [Store]. The zero value is meant for production.
 type Options struct {
-	// Timeout bounds the waiting of a delivery, and each group commit. Default 700 ms: with the ingress's own deadline,
-	// a stuck lock or commit becomes a 503 within a second. Large writes get longer.
+	// Timeout is how long a delivery may wait, and the time limit of each group commit. The default is 700 ms. Together
+	// with the ingress's own deadline, a stuck lock or commit therefore becomes a 503 within a second. Large writes get
+	// more time.
 	Timeout time.Duration
-	// Commit bounds the group commits.
+	// Commit configures the group commits.
 	Commit groupcommit.Config
 }
 
-// WithDefaults returns o with defaults for unset fields.
+// WithDefaults returns o with defaults for the fields that are not set.
 func (o Options) WithDefaults() Options {
 	if o.Timeout <= 0 {
 		o.Timeout = 700 * time.Millisecond
@@ -34,27 +35,28 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Reader reads receipts. It need not be closed.
+// Reader reads receipts. It does not have to be closed.
 type Reader struct{ db schema.Bounded }
 
-// NewReader returns a reader on pool.
+// NewReader returns a reader that uses pool.
 func NewReader(pool *pgxpool.Pool) Reader { return Reader{schema.Bounded{Pool: pool, Within: Within}} }
 
-// Store reads and writes receipts. Make one per process with [NewStore], because callers of one Store share commits. It
-// is safe for concurrent use.
+// Store reads and writes receipts. Create one per process with [NewStore], because only callers of the same Store share
+// commits. It is safe for concurrent use.
 type Store struct {
 	Reader
 	pool    *pgxpool.Pool
 	timeout time.Duration
 
 	inserts *groupcommit.Committer[*insertion, []Outcome]
-	// bulk is for inserts that would delay others: see [insertion.large].
+	// bulk is for inserts that are so large that they would delay others; see [insertion.large].
 	bulk       *groupcommit.Committer[*insertion, []Outcome]
 	duplicates *groupcommit.Committer[repeats, []Outcome]
 }
 
-// NewStore returns a store on pool. The pool's ConnectTimeout should be a second or two: with pgxpool's default of two
-// minutes, attempts to connect to a dead server occupy the pool long after the server has recovered.
+// NewStore returns a store that uses pool. The pool's ConnectTimeout should be one or two seconds. With pgxpool's
+// default of two minutes, attempts to connect to a dead server would occupy the pool long after the server has
+// recovered.
 func NewStore(pool *pgxpool.Pool, o Options) *Store {
 	o = o.WithDefaults()
 	s := &Store{Reader: NewReader(pool), pool: pool, timeout: o.Timeout}
@@ -77,14 +79,16 @@ select current_setting('transaction_read_only')::boolean, has_table_privilege('r
   from (select pg_logical_emit_message(true, 'pawl', 'ready')) as written
  where not exists (select from receipts where false)`
 
-// readySpaceSQL requires new disk space: a small write could use a table's free pages or a recycled WAL segment.
+// readySpaceSQL writes so much that it needs new disk space. A small write could reuse free pages of a table or a
+// recycled WAL segment.
 const readySpaceSQL = `
 create temporary table pawl_ready on commit drop as
 select repeat('x', 1000) as page from generate_series(1, 100)`
 
-// Ready checks that a receipt can be committed now. It commits a WAL record, because a connection alone does not detect
-// a stuck commit. If the role may create temporary tables, it also writes 100 KB that the commit removes. It fails on a
-// full disk, a read-only server, a schema without receipts, and for a role that may not write receipts.
+// Ready returns an error if no receipt can be committed now. It commits a WAL record, because a successful connection
+// does not rule out a stuck commit. If the role may create temporary tables, Ready also writes 100 KB that are removed
+// at the commit. It detects a full disk, a read-only server, a schema without receipts, and a role that may not write
+// receipts.
 func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -105,7 +109,8 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// ParseID parses a receipt's ID. Its error is [schema.ErrNotFound], because no receipt has a malformed ID.
+// ParseID parses the ID of a receipt. It returns [schema.ErrNotFound] for a malformed ID, because no receipt has such
+// an ID.
 func ParseID(id string) (uuid.UUID, error) {
 	u, err := uuid.Parse(id)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// ErrOutrun means that a later workflow task has already written another status: the worker was suspended for longer
-// than its task, or the run was reset. Nothing is changed.
+// ErrOutrun means that a later workflow task has already written another status. This happens if a worker was suspended
+// for longer than its task, or if the run was reset. Nothing was changed.
 var ErrOutrun = errors.New("a later workflow task has written the status")
 
 const transitionSQL = `
@@ -27,15 +27,16 @@ with held as materialized (
 )
 select held.status, held.outrun, exists (select from moved) as moved from held`
 
-// Transition sets a receipt's status, with its reason and last error (possibly ""). A receipt that becomes received is
-// due for dispatch at once. A status that the graph does not allow changes nothing and returns a *[TransitionError]. A
-// receipt with the same status takes the new reason and error, so that the call may be repeated.
+// Transition sets the status, the reason and the last error of a receipt. Reason and error may be "". A receipt that
+// becomes received is due for dispatch at once. If the graph does not allow the status, Transition changes nothing and
+// returns a *[TransitionError]. If the receipt already has the status, Transition updates the reason and the error, so
+// that a call may be repeated.
 func (s *Store) Transition(ctx context.Context, id string, to Status, reason, lastError string) error {
 	return s.TransitionAsOf(ctx, time.Time{}, id, to, reason, lastError)
 }
 
-// TransitionAsOf is Transition by a workflow task that began at asOf. If a later task has written the status, it
-// changes nothing and returns [ErrOutrun]. The zero time is never too old.
+// TransitionAsOf is Transition for a workflow task that began at asOf. If a later task has written the status,
+// TransitionAsOf changes nothing and returns [ErrOutrun]. With the zero time, the change is never rejected as outdated.
 func (s *Store) TransitionAsOf(ctx context.Context, asOf time.Time, id string, to Status, reason,
 	lastError string) error {
 	return s.transition(ctx, asOf, id, to, reason, lastError, nil)
@@ -45,17 +46,18 @@ func (s *Store) TransitionAsOf(ctx context.Context, asOf time.Time, id string, t
 type Waits struct {
 	// Decisions lists the decisions that the run accepts.
 	Decisions []string `json:"decisions"`
-	// Effects lists the open effects that a decision can apply to.
+	// Effects lists the open effects that a decision can change.
 	Effects []OpenEffect `json:"effects,omitempty"`
-	// Steps lists the effects that the run has reached, in order. It is empty if the run waits before its first effect.
+	// Steps lists the effects that the run has reached, in order. It is empty if the run parked before its first
+	// effect.
 	Steps []Step `json:"steps,omitempty"`
-	// Undoing: the run compensates its effects, or has done so.
+	// Undoing is set if the run compensates its effects or has compensated them.
 	Undoing bool `json:"undoing,omitempty"`
-	// Left is why the run only relays the event; it is nil if the run does more.
+	// Left is why the run only relays the event. It is nil if the run also has a flow.
 	Left *Left `json:"left,omitempty"`
 }
 
-// Left is why a run ignores its event: a code and words.
+// Left is the reason why a run ignores its event, as a code and words.
 type Left struct {
 	Code string `json:"code"`
 	Why  string `json:"why"`
@@ -74,7 +76,7 @@ func (w Waits) Keys() []string {
 type Step struct {
 	Key  string `json:"key"`
 	Kind string `json:"kind"`
-	// Skipped: a person decided that this run skips the effect.
+	// Skipped is set if a person decided that this run skips the effect.
 	Skipped bool `json:"skipped,omitempty"`
 }
 
@@ -82,14 +84,15 @@ type Step struct {
 type OpenEffect struct {
 	Key  string `json:"key"`
 	Kind string `json:"kind"`
-	// State is the effect's outcome in the run, or "" if it was not begun.
+	// State is the outcome of the effect in the run. It is "" if the effect was not begun.
 	State string `json:"state"`
-	// Uncertain: the effect may or may not have happened. ByHand: a person can record that it has.
+	// Uncertain is set if the effect may or may not have happened. ByHand is set if a person can record that it has
+	// happened.
 	Uncertain bool `json:"uncertain,omitempty"`
 	ByHand    bool `json:"by_hand,omitempty"`
 }
 
-// Park is [Store.TransitionAsOf] to needs_review or dead, for a run that then waits for a decision.
+// Park is like [Store.TransitionAsOf], for a run that changes to needs_review or dead and then waits for a decision.
 func (s *Store) Park(ctx context.Context, asOf time.Time, id string, to Status, reason string, waits Waits) error {
 	return s.transition(ctx, asOf, id, to, reason, reason, &waits)
 }
@@ -116,7 +119,7 @@ func (s *Store) transition(ctx context.Context, asOf time.Time, id string, to St
 	return nil
 }
 
-// Fence returns asOf as the database stores it: null for the zero time.
+// Fence returns asOf in the form that the database stores: null for the zero time.
 func Fence(asOf time.Time) *time.Time {
 	if asOf.IsZero() {
 		return nil

@@ -1,8 +1,8 @@
 // Package rejection stores rejected requests for a short time, so that an operator can see the reason, and can admit a
 // request after the mistake is corrected.
 //
-// It bounds the number per source and per remote address, the time, and the size of the bodies. Rejected requests have
-// not been admitted, and only operators read them.
+// It limits how many requests are stored per source and per remote address, how long they are stored, and how much of
+// each body is stored. Rejected requests are not trusted; only operators can read them.
 package rejection
 
 import (
@@ -18,12 +18,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ErrNotFound means that the rejection does not exist, or not any more.
+// ErrNotFound means that the rejection does not exist, or was deleted.
 var ErrNotFound = errors.New("no such rejection")
 
 // Finding is one finding of the diagnosis.
 type Finding struct {
-	// Code is a stable identifier, Text a sentence for people. Neither contains a secret or a signature.
+	// Code is a stable identifier. Text is a sentence for people. Neither contains a secret or a signature.
 	Code string `json:"code"`
 	Text string `json:"text"`
 }
@@ -36,30 +36,30 @@ type Rejection struct {
 	Class      string    `json:"class"`
 	Detail     string    `json:"detail"`
 	Diagnosis  []Finding `json:"diagnosis"`
-	// Likely is set if one of pawl's secrets fits the signature in some way, so that the sender probably is the
-	// provider. Such a request is kept when forged ones displace others.
+	// Likely is set if one of the configured secrets fits the signature in some way, so that the sender is probably the
+	// provider. If there are too many rejections, other requests are deleted first.
 	Likely     bool   `json:"likely_authentic"`
 	RemoteAddr string `json:"remote_addr"`
 	Method     string `json:"method"`
-	// BodySize is the number of received bytes. Body has fewer if Truncated is set.
+	// BodySize is the number of received bytes. Body is shorter if Truncated is set.
 	BodySize   int64      `json:"body_size"`
 	Truncated  bool       `json:"truncated"`
 	AdmittedAt *time.Time `json:"admitted_at"`
-	// Query is the raw query of the request's URL if it is signed, else "".
+	// Query is the raw query of the URL if the signature covers it, else "".
 	Query string `json:"-"`
-	// Header contains the stored headers, including signatures. It must not be shown unmasked.
+	// Header contains the stored headers, including signatures. Show it only with the signatures masked.
 	Header http.Header `db:"-" json:"-"`
 	Body   []byte      `json:"-"`
 }
 
-// The bounds.
+// The limits.
 const (
 	// MaxBody is how many bytes of a body are stored. Most events are smaller than a tenth of it.
 	MaxBody = 64 << 10
 	// PerSource is how many rejections of a source are stored.
 	PerSource = 200
-	// PerAddress is how many of them may come from one remote address (an IPv6 /64), so that one sender of invalid
-	// requests does not displace all others.
+	// PerAddress is how many rejections of a source are stored per remote address (an IPv6 /64), so that one sender of
+	// invalid requests does not displace the others.
 	PerAddress = 100
 	// KeptFor is how long rejections are stored: longer than a weekend, and longer than the retries of most providers.
 	KeptFor = 7 * 24 * time.Hour
@@ -75,9 +75,9 @@ const insertSQL = `
 insert into rejections (id, source, received_at, class, detail, diagnosis, likely, remote_addr, method, query, headers, body, body_size, truncated)
 values (coalesce(nullif($1, '')::uuid, gen_random_uuid()), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
 
-// trimSQL keeps requests that are probably signed with one of pawl's secrets before others. A request that an operator
-// has admitted may be deleted first, because its event is now a receipt. An IPv6 sender owns a whole /64, which counts
-// as one address; the zone, which inet does not accept, is removed.
+// trimSQL deletes the rejections that exceed the limits. It deletes requests last that were probably signed with a
+// configured secret. It may delete an admitted request early, because its event has a receipt. All addresses of an IPv6
+// /64 are one address, because one sender owns them all. The IPv6 zone is removed, because inet does not accept it.
 const trimSQL = `
 delete from rejections r using (
     select id, row_number() over (partition by source order by likely and admitted_at is null desc, received_at desc, id) as n,
@@ -88,8 +88,8 @@ delete from rejections r using (
  where r.id = ranked.id
    and (ranked.n > $1 or ranked.from_address > $2 or ranked.received_at < now() - $3::interval)`
 
-// Keep stores a batch, with truncated bodies, and deletes the rows that exceed the bounds, in one commit. A rejection
-// without an ID gets one.
+// Keep stores a batch of rejections with truncated bodies, and deletes the rows that exceed the limits, in one commit.
+// A rejection without an ID gets one.
 func (s *Store) Keep(ctx context.Context, batch []Rejection) error {
 	var statements pgx.Batch
 	for _, r := range batch {
@@ -135,20 +135,21 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Rejection, error) {
 	return found, nil
 }
 
-// recentSQL omits the rejections that any browser can cause.
+// recentSQL omits rejections that any web browser can cause.
 const recentSQL = `
 select source, class, count(*)::int as count, min(received_at) as since from rejections
  where received_at >= $1 and admitted_at is null and class not in ('unknown_source', 'method_not_allowed')
  group by source, class order by source, class`
 
-// Count is the number of stored rejections of one source and class that were not admitted, with the time of the first.
+// Count is the number of stored rejections of one source and class that were not admitted. Since is the time of the
+// first one.
 type Count struct {
 	Source, Class string
 	Count         int
 	Since         time.Time
 }
 
-// Recent counts the rejections since a time. At most [PerSource] of a source are stored.
+// Recent counts the rejections since a time. The count is at most [PerSource] per source, because no more are stored.
 func (s *Store) Recent(ctx context.Context, since time.Time) ([]Count, error) {
 	rows, _ := s.pool.Query(ctx, recentSQL, since) // CollectRows returns its error
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Count])
@@ -187,7 +188,7 @@ func (s *Store) one(ctx context.Context, sql, id string) (Rejection, error) {
 
 const admittedSQL = `update rejections set admitted_at = coalesce(admitted_at, now()) where id = $1`
 
-// MarkAdmitted records that the request has become a receipt. It may be called twice; the first time is kept.
+// MarkAdmitted records that the request has become a receipt. A second call changes nothing: the first time is kept.
 func (s *Store) MarkAdmitted(ctx context.Context, id string) error {
 	if _, err := s.pool.Exec(ctx, admittedSQL, id); err != nil {
 		return fmt.Errorf("mark rejection %s as admitted: %w", id, err)
@@ -213,8 +214,8 @@ func (s *Store) query(ctx context.Context, sql string, args ...any) ([]Rejection
 	})
 }
 
-// heldHeader returns the values of h as bytes: jsonb accepts neither NUL nor invalid UTF-8, and a header that is not
-// stored byte for byte cannot be verified again.
+// heldHeader returns the values of h as bytes. Stored as text in jsonb they could lose bytes, because jsonb accepts
+// neither NUL nor invalid UTF-8. The signature could then not be verified again.
 func heldHeader(h http.Header) map[string][][]byte {
 	held := make(map[string][][]byte, len(h))
 	for name, values := range h {
@@ -225,8 +226,8 @@ func heldHeader(h http.Header) map[string][][]byte {
 	return held
 }
 
-// holdable returns s in a form that a Postgres text can store. It never changes a query that is verified again, because
-// net/http rejects a request line with control characters.
+// holdable returns s in a form that a Postgres text can store. It does not change a query that could be verified again,
+// because net/http rejects a request line with control characters.
 func holdable(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\ufffd"), "\ufffd")
 }

@@ -68,7 +68,7 @@ func TestSend_SeveralWorkers_EachRequestOnce(t *testing.T) {
 	}
 }
 
-// A console that has given up is not surprised later.
+// A request is not executed after its console has given up.
 func TestRun_OldRequest_NotExecuted(t *testing.T) {
 	t.Parallel()
 	owner := schematest.New(t)

@@ -19,35 +19,38 @@ import (
 
 // Finished describes how a run ended, and the resulting state of its receipt.
 type Finished struct {
-	// Ref is the event, as in the receipt.
+	// Ref is the event of the receipt.
 	event.Ref
 	WorkflowID string
 	RunID      string
 	StartedAt  time.Time
-	// Kind, RequestedBy, RunReason and PreviousRunID are as in [Started], for a run without a recorded start.
+	// Kind, RequestedBy, RunReason and PreviousRunID have the same meaning as in [Started]. They are stored if the
+	// start of the run was not recorded.
 	Kind          Kind
 	RequestedBy   string
 	RunReason     string
 	PreviousRunID string
-	// Outcome is the run's outcome, in the words of the flow.
+	// Outcome is the outcome of the run, as the flow words it.
 	Outcome string
-	// Status, Reason and LastError become the receipt's.
+	// Status, Reason and LastError are stored in the receipt.
 	Status    receipt.Status
 	Reason    string
 	LastError string
-	// AsOf is when the workflow task that finishes the run began. The zero time is never too old.
+	// AsOf is when the workflow task that finishes the run began. With the zero time, the change is never rejected as
+	// outdated.
 	AsOf time.Time
 
 	id uuid.UUID
 }
 
-// MarkFinished closes a run and sets the status of its receipt in one transaction. It also records a run without a
-// recorded start (after a reset, or because the run ended before its start was recorded). A receipt that differs from
-// f.Ref counts as not found. It may be called twice: the second call only changes the closing time. It returns the API
-// version of the receipt.
+// MarkFinished records the end of a run and sets the status of its receipt, in one transaction. If the start of the run
+// was not recorded, it records the run as well. This happens after a reset, or if the run ended too quickly. If the
+// receipt does not match f.Ref, MarkFinished returns [schema.ErrNotFound]. A second call changes only the time of the
+// end. MarkFinished returns the API version of the receipt.
 //
-// For a status that the graph does not allow, MarkFinished closes the run and returns a *[receipt.TransitionError]. If
-// a later workflow task has written the status, MarkFinished changes nothing and returns [receipt.ErrOutrun].
+// If the graph of statuses does not allow the change, MarkFinished records the end of the run and returns a
+// *[receipt.TransitionError]. If a later workflow task has already written the status, it changes nothing and returns
+// [receipt.ErrOutrun].
 func (s *Store) MarkFinished(ctx context.Context, f Finished) (apiVersion string, err error) {
 	id, err := receipt.ParseID(f.ReceiptID)
 	if err != nil {
@@ -64,18 +67,17 @@ func (s *Store) MarkFinished(ctx context.Context, f Finished) (apiVersion string
 	return ended.apiVersion, nil
 }
 
-// ended is the result of finishing a run.
+// ended is a row that finishedSQL returns.
 type ended struct {
 	apiVersion string
 	refused    error
 }
 
-// The column follows contains the statuses that each new status may follow, from the one table of
-// transitions.
+// The column follows contains, for each new status, the statuses that it may replace, according to [receipt.Next].
 //
-// Two runs of one receipt may end in one flush: the one with the later task sets the status. The sort also makes
-// Postgres read all of ended before it changes the first receipt. Without it, Postgres finds no row to lock after the
-// same statement has changed the row, and the second run is neither closed nor refused.
+// Two runs of one receipt may end in one flush. The run with the later workflow task then sets the status. The sort
+// also makes Postgres read all rows of ended before it changes the first receipt. Without the sort, the statement would
+// skip a receipt that it has already changed itself, and the second run would be neither closed nor rejected.
 const finishedSQL = `
 with ended as materialized (
     select i.*, held.api_version, held.status as was, held.fence as before, coalesce(held.fence > i.fence, false) as outrun
@@ -102,8 +104,9 @@ with ended as materialized (
 )
 select id, was, before, id in (select id from moved), api_version from ended`
 
-// lastReports returns the last report of each run in lock order: receipts, then runs. An upsert may change a row only
-// once, and a run may be finished twice at the same time: the later task counts, and the last report of one task.
+// lastReports returns one report per run, in lock order: by receipt, then by run. A run may be finished twice at the
+// same time, but one statement can change a row only once. The report of the later workflow task is used, and of one
+// task the last report.
 func lastReports(reqs []Finished) []Finished {
 	last := map[[2]string]Finished{}
 	for _, f := range reqs {
@@ -177,7 +180,7 @@ func (s *Store) flushFinished(ctx context.Context, reqs []Finished) ([]ended, er
 
 const compensatedSQL = `select count(*) from runs where outcome = 'compensated' and closed_at > now() - $1::interval`
 
-// Compensated counts the runs that ended within the time d by compensating their effects.
+// Compensated counts the runs that ended within the last d and compensated their effects.
 func (s *Store) Compensated(ctx context.Context, d time.Duration) (n int, err error) {
 	return schema.One[int](ctx, s.db, "count compensated runs", compensatedSQL, d)
 }

@@ -19,16 +19,17 @@ const (
 	WasReset   Deed = "reset"
 )
 
-// Intervention is a person's action on a run in Temporal, without pawl.
+// Intervention is an action of a person on a run that was done in Temporal, and not through pawl.
 type Intervention struct {
 	ReceiptID  string
 	WorkflowID string
-	// RunID is the run of the action. For a reset it is the new run, and PreviousRunID the run that was reset.
+	// RunID is the run that the action is about. For a reset, RunID is the new run and PreviousRunID the run that was
+	// reset.
 	RunID         string
 	PreviousRunID string
 	What          Deed
 	At            time.Time
-	// Who is the identity that was given to Temporal, and Why the reason. Each is "" if Temporal has no record of it.
+	// Who is the identity that Temporal recorded, and Why the reason. Each is "" if Temporal recorded none.
 	Who, Why string
 }
 
@@ -44,8 +45,8 @@ func (i Intervention) String() string {
 	return words
 }
 
-// intervenedSQL also closes a terminated run, which cannot record its end, and sets the reason of a run that a reset
-// made, even if the run is already recorded.
+// intervenedSQL also records the end of a terminated run, because such a run cannot record its own end. For a reset, it
+// sets the reason of the new run, even if this run is already recorded.
 const intervenedSQL = `
 with noted as (
     insert into interventions (receipt_id, workflow_id, run_id, what, at, who, why)
@@ -60,7 +61,7 @@ select $2, $3, $1, 'reset', $6, $7, $8, $5 where $4 = 'reset'
 on conflict (workflow_id, run_id) do update
    set kind = 'reset', requested_by = excluded.requested_by, reason = excluded.reason, previous_run_id = excluded.previous_run_id`
 
-// Intervened records a person's action on a run of a receipt. It may be called twice.
+// Intervened records a person's action on a run of a receipt. A second call changes nothing.
 func (s *Store) Intervened(ctx context.Context, i Intervention) error {
 	id, err := receipt.ParseID(i.ReceiptID)
 	if err != nil {

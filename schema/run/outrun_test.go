@@ -10,12 +10,12 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A worker that was stopped for longer than its workflow task ends that task as if nothing had happened, after
-// another has taken it over. What the other has written stands, whichever of the two parks and whichever ends; and
-// the other way round, what the later task writes goes over what the earlier one did.
+// A worker that was paused for longer than its workflow task's timeout completes that task after another worker has
+// taken it over. The rows that the other worker has written stay, for any combination of parking and finishing. The
+// later task overwrites the rows of the earlier one.
 func TestStatus_OfTheLaterWorkflowTask_Stands(t *testing.T) {
 	t.Parallel()
-	began := time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC) // finer than the database keeps it
+	began := time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC) // finer than the database's resolution
 	statuses := []receipt.Status{receipt.NeedsReview, receipt.Dead, receipt.Processing, receipt.Retrying, receipt.Processed, receipt.Compensated}
 	s := setup(t)
 	write := func(id string, task time.Time, to receipt.Status) error {
@@ -40,7 +40,7 @@ func TestStatus_OfTheLaterWorkflowTask_Stands(t *testing.T) {
 					{began.Add(time.Second), later, false, later},
 					{began.Add(time.Second), later, false, later}, // may be called twice
 					{began, earlier, true, later},
-					{time.Time{}, earlier, false, earlier}, // of a version that says nothing of its task
+					{time.Time{}, earlier, false, earlier}, // from a version without the task's time
 					{began, later, true, earlier},
 				} {
 					if err := write(id, w.task, w.to); errors.Is(err, receipt.ErrOutrun) != w.outrun || !w.outrun && err != nil {
@@ -53,7 +53,7 @@ func TestStatus_OfTheLaterWorkflowTask_Stands(t *testing.T) {
 			})
 		}
 	}
-	// Nor was a run closed that the later task has parked.
+	// The earlier task also did not close a run that the later task has parked.
 	id := s.insert(t, "evt_parked")
 	start := run.Started{ReceiptID: id, WorkflowID: "w" + id, RunID: "r", StartedAt: began}
 	if err := s.MarkStarted(t.Context(), start); err != nil {
@@ -70,7 +70,7 @@ func TestStatus_OfTheLaterWorkflowTask_Stands(t *testing.T) {
 	}
 }
 
-// Both tasks write at the same moment: the earlier one waits for the row, and then sees what the later one wrote.
+// Both tasks write concurrently: the earlier task waits for the row, and then sees the row of the later task.
 func TestStatus_OfTheLaterWorkflowTask_CommittedMeanwhile_Stands(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

@@ -9,7 +9,8 @@ import (
 	"github.com/pawlhq/pawl/schema/run"
 )
 
-// A replay waits for its start, and the run before is marked late: the wish stands until its own run is marked.
+// A replay waits for its start, and the previous run is marked as started late: the request stays until its own run is
+// marked.
 func TestAskRerun_LateMarkOfTheRunBefore_WishStands(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

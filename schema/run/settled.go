@@ -6,7 +6,8 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// waitsForSettledSQL reads only receipts that have tried one of the effects, because effects have no other link.
+// waitsForSettledSQL reads only receipts that have tried one of the effects, because nothing else links a receipt to an
+// effect.
 const waitsForSettledSQL = `
 select r.workflow_id from receipts r
  where r.id in (select a.receipt_id from effect_attempts a where a.key = any($1)) and r.id <> $2::uuid
@@ -14,8 +15,8 @@ select r.workflow_id from receipts r
    and not exists (select from jsonb_array_elements(r.waits -> 'effects') w left join effects e on e.key = w ->> 'key'
                     where e.state is null or e.state not in ('done', 'skipped'))`
 
-// WaitsForSettled returns the workflow IDs of other receipts' parked runs that wait only for effects that are done or
-// skipped by now, at least one of the keys among them.
+// WaitsForSettled returns the workflow IDs of parked runs of other receipts that can continue: all effects that they
+// wait for are done or skipped by now. At least one of these effects has one of the keys.
 func (s *Store) WaitsForSettled(ctx context.Context, receiptID string, keys []string) ([]string, error) {
 	return schema.List[string](ctx, s.db, "list the runs that wait for effects", waitsForSettledSQL, keys, receiptID)
 }

@@ -20,7 +20,7 @@ type Started struct {
 	WorkflowID string
 	RunID      string
 	StartedAt  time.Time
-	// Kind is Original if empty. RequestedBy, Reason and PreviousRunID belong to the other kinds.
+	// Kind is Original if empty. RequestedBy, Reason and PreviousRunID are set for the other kinds only.
 	Kind          Kind
 	RequestedBy   string
 	Reason        string
@@ -29,11 +29,11 @@ type Started struct {
 	id uuid.UUID
 }
 
-// MarkStarted records runs and moves their receipts from received to processing. A receipt with a later status keeps
-// it, and a recorded run does not change. MarkStarted may be called twice. An error concerns some of the runs; all of
-// them may be marked again.
+// MarkStarted records runs and moves their receipts from received to processing. It does not change a receipt that has
+// a later status, or a run that is already recorded. If it fails, only some of the runs may be recorded; call it again
+// with all of them.
 func (s *Store) MarkStarted(ctx context.Context, runs ...Started) error {
-	// Runs are enqueued one by one, so that a rejected run does not fail the others.
+	// Runs are written one by one, so that a run that Postgres rejects does not make the others fail.
 	errs := make(chan error, len(runs))
 	for _, r := range runs {
 		id, err := receipt.ParseID(r.ReceiptID)
@@ -55,8 +55,8 @@ func (s *Store) MarkStarted(ctx context.Context, runs ...Started) error {
 	return first
 }
 
-// startedSQL sorts the runs by receipt before it changes the first one: see finishedSQL. If two runs of one receipt
-// start in one flush, the receipt gets the workflow of the later one.
+// startedSQL reads and sorts all runs before it changes the first receipt, for the reason given at finishedSQL. If two
+// runs of one receipt start in one flush, the receipt gets the workflow ID of the later one.
 const startedSQL = `
 with ` + schema.Lazy + `, started as materialized (
     -- A short run may have ended and recorded this itself: its receipt is not changed again.

@@ -1,8 +1,8 @@
 // Package run stores the runs of receipts: the Temporal executions that were started for them and how they ended. It
-// also lists the receipts with possibly lost runs.
+// also finds receipts with a run that may be lost.
 //
-// A run moves its receipt along the one graph of statuses ([receipt.Next]); run and receipt are written in one
-// statement. Starts and ends are group-committed, like the inserts of receipts.
+// A run changes the status of its receipt along the graph of statuses ([receipt.Next]). Run and receipt are written in
+// one statement. Starts and ends are group-committed, like the inserts of receipts.
 package run
 
 import (
@@ -21,11 +21,11 @@ const (
 	Original Kind = "original"
 	Replay   Kind = "replay"
 	Reset    Kind = "reset"
-	ByClock  Kind = "due" // started by the clock for a due row of the receipt
+	ByClock  Kind = "due" // started for a scheduled action of the receipt
 )
 
-// Store reads and writes runs. Make one per process with [NewStore]: callers of one Store share commits. It is safe for
-// concurrent use.
+// Store reads and writes runs. Create one per process with [NewStore], because only callers of the same Store share
+// commits. It is safe for concurrent use.
 type Store struct {
 	pool *pgxpool.Pool
 	db   schema.Bounded

@@ -36,7 +36,7 @@ func setup(t *testing.T) bench {
 	return b
 }
 
-// insert makes a receipt and returns its ID.
+// insert creates a receipt and returns its ID.
 func (b bench) insert(t *testing.T, eventID string, change ...func(*receipt.New)) string {
 	t.Helper()
 	e := receipt.New{Mode: "test", EventID: eventID, Identity: receipt.ByID, Type: "invoice.paid", Object: "in_1", Status: receipt.Received, Body: []byte(eventID)}
@@ -59,7 +59,7 @@ func (b bench) get(t *testing.T, id string) receipt.Receipt {
 	return r
 }
 
-// runs are those of a receipt, as they are read everywhere.
+// runs returns the runs of a receipt as in the timeline.
 func (b bench) runs(t *testing.T, id string) []timeline.Run {
 	t.Helper()
 	e, err := timeline.Show(t.Context(), b.pool, id)
@@ -102,7 +102,7 @@ func TestRuns_StartedAndFinished(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A start that is marked late does not take the receipt back.
+	// A late mark of a start does not change the receipt.
 	if err := s.MarkStarted(ctx, start); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestRuns_StartedAndFinished(t *testing.T) {
 	}
 }
 
-// A run can end before anybody has marked its start; marking it later keeps the end.
+// A run can end before its start is marked; the later mark keeps the end.
 func TestMarkFinished_BeforeStarted(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -148,7 +148,7 @@ func TestMarkFinished_BeforeStarted(t *testing.T) {
 	}
 }
 
-// A run finds out by itself that its event is not for us, whether its start was recorded before or not.
+// A run decides that its event is ignored, whether its start was marked before or not.
 func TestMarkFinished_Ignored_AfterItsStart(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -232,7 +232,7 @@ func TestCompensated_CountsTheLastHours(t *testing.T) {
 	}
 }
 
-// A run that has ended before its start was recorded has said all of that itself.
+// A run that ended before its start was marked has recorded everything itself.
 func TestMarkStarted_EndedMeanwhile_Stands(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -247,8 +247,8 @@ func TestMarkStarted_EndedMeanwhile_Stands(t *testing.T) {
 	}
 }
 
-// Two runs of a receipt end at the same moment: the one that began its last task later has the last word, whichever
-// of them comes first in the flush.
+// Two runs of a receipt end concurrently: the run with the later last task determines the status, in any order within
+// the flush.
 func TestMarkFinished_TwoRunsInOneFlush_LaterTaskStands(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -280,7 +280,7 @@ func TestMarkFinished_TwoRunsInOneFlush_LaterTaskStands(t *testing.T) {
 	}
 }
 
-// Two runs of a receipt begin at the same moment: both are recorded.
+// Two runs of a receipt start concurrently: both are recorded.
 func TestMarkStarted_TwoRunsInOneFlush_BothRecorded(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// FreeAddr returns a free address of this machine. A process gets no address twice.
+// FreeAddr returns a free address of this machine. It never returns an address twice in one process.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	port, err := keeper.FreePort()

@@ -15,9 +15,9 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// Pooler starts a PgBouncer in transaction mode in front of the database at dsn, and returns the URL through it,
-// without the parameter that declares a pooler to pawl. It has two connections to the server, as dsn's role, for all
-// clients. It stops when the test ends. The test is skipped if PgBouncer is not installed.
+// Pooler starts a PgBouncer in transaction mode for the database at dsn and returns its URL. The URL lacks the
+// parameter that declares a pooler to pawl. All clients share two connections to the server, which use the role of dsn.
+// It stops when the test ends. The test is skipped if PgBouncer is not installed.
 func Pooler(t testing.TB, dsn string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
@@ -56,7 +56,7 @@ default_pool_size = 2
 		t.Fatalf("schematest: %v", err)
 	}
 	proc, err := keeper.Start(keeper.Command{Path: program, Args: []string{file}, Log: filepath.Join(dir, "log"),
-		Signal: "KILL"}) // it has nothing to write
+		Signal: "KILL"}) // PgBouncer has nothing to write
 	if err != nil {
 		t.Fatalf("schematest: %v", err)
 	}

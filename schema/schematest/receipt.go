@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/schema/event"
 )
 
-// Ref is a Stripe event with a receipt by [Receipts]: the same for an event ID in every test. It is live, unless the ID
-// begins with "test".
+// Ref returns a Stripe event. [Receipts] creates its receipt. It is the same for an event ID in every test. Its mode is
+// live, unless the ID begins with "test".
 func Ref(eventID string) event.Ref {
 	ref := event.Ref{
 		ReceiptID: uuid.NewSHA1(uuid.NameSpaceOID, []byte(eventID)).String(), Provider: "stripe", Mode: "live",
@@ -23,7 +23,7 @@ func Ref(eventID string) event.Ref {
 	return ref
 }
 
-// Receipts makes the receipts of events, as [Ref] names them.
+// Receipts creates the receipts of the events that [Ref] returns.
 func Receipts(t testing.TB, pool *pgxpool.Pool, eventIDs ...string) {
 	t.Helper()
 	for _, id := range eventIDs {

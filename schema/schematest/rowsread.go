@@ -7,15 +7,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// rowsReadSQL counts rows, or entries of indexes where these are more.
+// rowsReadSQL counts the rows that were read, or the index entries if they are more.
 const rowsReadSQL = `
 select t.relname::text, greatest(t.seq_tup_read + coalesce(t.idx_tup_fetch, 0), coalesce(sum(i.idx_tup_read), 0))::bigint
   from pg_stat_user_tables t left join pg_stat_user_indexes i using (relid)
  where t.relname = any($1)
  group by t.relid, t.relname, t.seq_tup_read, t.idx_tup_fetch`
 
-// RowsRead returns how many rows the pool has read of each table that grows for ever, since the last call. All
-// connections must be idle, and no other code may use the database.
+// RowsRead returns the number of rows that the pool has read since the last call, for each table that grows forever.
+// All connections must be idle, and no other code may use the database.
 func RowsRead(t testing.TB, pool *pgxpool.Pool) map[string]int64 {
 	t.Helper()
 	for _, conn := range pool.AcquireAllIdle(t.Context()) {

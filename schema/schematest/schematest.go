@@ -8,8 +8,8 @@
 //		…
 //	}
 //
-// The server is started when the first test of the process asks for it and ends with the process.
-// A database is a copy of a migrated template, which costs some 30 ms.
+// The server is started for the first test that needs it, and stops with the process. A database is a copy of a
+// migrated template, which takes about 30 ms.
 package schematest
 
 import (
@@ -34,11 +34,10 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg"
 )
 
-// template is migrated once and never connected to afterwards: a database with connections
-// cannot be copied.
+// template is migrated once. Nothing connects to it afterwards, because a database with connections cannot be copied.
 const template = "pawl_template"
 
-// The roles of pawl's processes in each database of the server. The password of each is its name.
+// The roles of pawl's processes, which exist in each database of the server. The password of a role is its name.
 const (
 	Ingress = "pawl_ingress"
 	Worker  = "pawl_worker"
@@ -54,14 +53,14 @@ var shared struct {
 	count  atomic.Int64
 }
 
-// Main runs the tests of m and ends the test process. It first calls before and then stops the server. A process that
-// ends otherwise takes the server with it some moments later.
+// Main calls before, runs the tests of m, stops the server and ends the process. If the process ends in another way,
+// the server stops shortly afterwards.
 func Main(m *testing.M, before ...func() error) {
 	os.Exit(Run(m, before...)) //nolint:forbidigo // called as the last line of TestMain
 }
 
-// AtOnce lets n parallel tests run at once, unless -parallel is set. It is for tests that mostly wait, on any number of
-// CPUs. TestMain calls it first.
+// AtOnce lets n parallel tests run at once, unless -parallel is set. It is for packages with tests that mostly wait, so
+// that the number of CPUs does not matter. Call it at the start of TestMain.
 func AtOnce(n int) {
 	flag.Parse()
 	set := false
@@ -71,7 +70,7 @@ func AtOnce(n int) {
 	}
 }
 
-// Run is [Main] for a TestMain that has something left to do: it returns the exit code.
+// Run is like [Main], for a TestMain with further work. It returns the exit code.
 func Run(m *testing.M, before ...func() error) int {
 	code := m.Run()
 	for _, stop := range append(before, stop) {
@@ -92,8 +91,8 @@ func stop() error {
 	return shared.server.Stop(ctx)
 }
 
-// Server returns the server that all tests of this process share, for tests that [localpg.Server.Pause]
-// and [localpg.Server.Resume] it. Such a test must not be parallel to others.
+// Server returns the server that all tests of this process share. It is for tests that call [localpg.Server.Pause] and
+// [localpg.Server.Resume]. Such a test must not run in parallel with others.
 func Server(t testing.TB) *localpg.Server {
 	t.Helper()
 	shared.once.Do(func() { shared.err = start(context.Background()) })
@@ -125,8 +124,7 @@ func start(ctx context.Context) error {
 		Console: []string{Console}, Reader: []string{Reader}}, log)
 }
 
-// admin runs one statement on a connection of its own: a pooled one would not survive a test
-// that pauses the server.
+// admin executes one statement on a new connection. A pooled connection would break in a test that pauses the server.
 func admin(sql string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -138,7 +136,7 @@ func admin(sql string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// New returns a pool on a fresh migrated database, with the session settings of a process that handles events. Pool and
+// New returns a pool for a new migrated database, with the session settings of a process that handles events. Pool and
 // database are removed when the test ends.
 func New(t testing.TB) *pgxpool.Pool {
 	t.Helper()
@@ -155,8 +153,9 @@ func New(t testing.TB) *pgxpool.Pool {
 	return pool
 }
 
-// As returns a pool on the database of another pool with a role's sessions, for example [Console]'s. The test closes it
-// at its end. The test fails if the role lacks a privilege.
+// As returns a pool for the database of another pool, with a role such as [Console] and the session settings of this
+// role. The pool is closed when the test ends. If a statement through the pool fails because the role lacks a
+// privilege, the test fails.
 func As(t testing.TB, pool *pgxpool.Pool, role string) *pgxpool.Pool {
 	t.Helper()
 	options := pool.Config()
@@ -169,7 +168,7 @@ func As(t testing.TB, pool *pgxpool.Pool, role string) *pgxpool.Pool {
 	return as
 }
 
-// refusals fails a test if its role lacks a privilege.
+// refusals traces statements and fails the test if Postgres refuses one for a missing privilege.
 type refusals struct {
 	t    testing.TB
 	role string
@@ -198,24 +197,24 @@ func DSNAs(t testing.TB, dsn, role string) string {
 	return u.String()
 }
 
-// NewDSN returns the URL of a fresh migrated database, for tests that hand it to another
-// process. The database goes when the test ends, with its connections.
+// NewDSN returns the URL of a new migrated database, for tests that pass it to another process. The database is dropped
+// when the test ends, and open connections are closed.
 func NewDSN(t testing.TB) string {
 	t.Helper()
 	server := Server(t)
 	name := "test_" + strconv.FormatInt(shared.count.Add(1), 10)
 	quoted := pgx.Identifier{name}.Sanitize()
-	// Its two checkpoints cost less, with fsync off, than a write-ahead log of each page.
+	// Without fsync, the two checkpoints of FILE_COPY are cheaper than a write-ahead log record for each page.
 	if err := admin("CREATE DATABASE " + quoted + " TEMPLATE " + template + " STRATEGY FILE_COPY"); err != nil {
 		t.Fatalf("schematest: create a database: %v", err)
 	}
-	// A copy has the privileges on tables, and not those on the database.
+	// A copy of a database has the privileges on tables, but not the privileges on the database itself.
 	if err := admin("REVOKE TEMPORARY ON DATABASE " + quoted + " FROM PUBLIC; GRANT TEMPORARY ON DATABASE " + quoted +
 		" TO " + Ingress + ", " + Worker); err != nil {
 		t.Fatalf("schematest: close a database: %v", err)
 	}
 	t.Cleanup(func() {
-		// FORCE: a pool of the test that is not closed yet must not keep the database.
+		// FORCE closes connections that the test has left open.
 		if err := admin("DROP DATABASE " + quoted + " WITH (FORCE)"); err != nil {
 			t.Errorf("schematest: drop %s: %v", name, err)
 		}

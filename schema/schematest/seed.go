@@ -8,7 +8,8 @@ import (
 )
 
 // Seed returns the seed of a test that generates its input. The seed is fixed unless PAWL_SEED is a number or "fresh".
-// A commit therefore passes or fails in every run. Seed logs a seed from PAWL_SEED, so that a failure can be repeated.
+// Every run of a commit therefore has the same result. If PAWL_SEED is set, Seed logs the seed, so that a failure can
+// be repeated.
 func Seed(t testing.TB, fixed uint64) uint64 {
 	t.Helper()
 	text := os.Getenv("PAWL_SEED")

@@ -1,5 +1,5 @@
-// Package session stores the sessions of the console. A browser has a random secret. The database stores its SHA-256,
-// so that read access to the database does not allow anybody to sign in.
+// Package session stores the sessions of the console. The browser has a random secret. The database stores only its
+// SHA-256, so that a person who can read the database cannot use it to sign in.
 package session
 
 import (
@@ -14,16 +14,17 @@ import (
 // Idle is how long a session lasts without a request.
 const Idle = 2 * time.Hour
 
-// Session is a signed-in person.
+// Session is the session of a person who has signed in.
 type Session struct {
-	// Issuer and Subject identify the person. Name is for display and may change.
+	// Issuer and Subject identify the person. Name is for display only and may change.
 	Issuer, Subject string
 
 	Name  string
 	Roles []string
 	// Via is "password" or "oidc".
 	Via string
-	// Credential is a fingerprint of the password's hash, "" without a password.
+	// Credential is a fingerprint of the hash of the person's password. It is "" if the person signed in without a
+	// password.
 	Credential string
 	EndsAt     time.Time
 }
@@ -39,7 +40,7 @@ const (
 insert into sessions (id, issuer, subject, name, roles, via, credential, ends_at)
 values ($1, $2, $3, $4, $5, $6, $7, now() + $8)`
 	sweepSQL = `delete from sessions where ends_at < now() or seen_at < now() - $1::interval`
-	// findSQL writes the time of the last request at most once a minute.
+	// findSQL updates the time of the last request at most once a minute.
 	findSQL = `
 with found as (
     select id, issuer, subject, name, roles, via, credential, ends_at, seen_at from sessions
@@ -52,7 +53,7 @@ select issuer, subject, name, roles, via, credential, ends_at from found`
 	endAllSQL = `delete from sessions where subject = $2 and issuer = $1`
 )
 
-// Begin starts a session that lasts at most the time lasts, and returns the secret for the browser. It deletes ended
+// Begin starts a session that lasts at most as long as lasts, and returns the secret for the browser. It deletes ended
 // sessions.
 func (s *Store) Begin(ctx context.Context, in Session, lasts time.Duration) (secret string, err error) {
 	if err := schema.Exec(ctx, s.db, "end old sessions", sweepSQL, Idle); err != nil {
@@ -68,7 +69,7 @@ func (s *Store) Find(ctx context.Context, secret string) (Session, error) {
 	return schema.One[Session](ctx, s.db, "find a session", findSQL, id(secret), Idle)
 }
 
-// End ends the session of a secret. It may be called twice.
+// End ends the session of a secret. A second call changes nothing.
 func (s *Store) End(ctx context.Context, secret string) error {
 	return schema.Exec(ctx, s.db, "end a session", endSQL, id(secret))
 }

@@ -21,18 +21,18 @@ type Hour struct {
 	Deliveries int64
 }
 
-// Speed is how long the effects of one kind took from the receipt of their event, in seconds: half of them took at most
-// Median, 19 of 20 at most Most.
+// Speed is how long the effects of one kind took, in seconds from the receipt of their event. Median is the time within
+// which half of them were done, Most the time for 19 of 20.
 type Speed struct {
 	Kind         string
 	Effects      int
 	Median, Most float64
 }
 
-// MostPaced is how many of the newest events a pace is computed from.
+// MostPaced is the number of events, newest first, from which a pace is computed.
 const MostPaced = 1000
 
-// hoursSQL reads the counts by hour, which the ingress keeps for some weeks. It does not count receipts.
+// hoursSQL reads the counts per hour, which the ingress stores for some weeks. It does not read receipts.
 const hoursSQL = `
 select h.at, coalesce(sum(s.count), 0)::bigint as deliveries
   from generate_series(date_trunc('hour', now()) - interval '23 hours', now(), interval '1 hour') h (at)
@@ -56,13 +56,14 @@ func ReadPace(ctx context.Context, db schema.Querier) (p Pace, err error) {
 	return p, err
 }
 
-// Took is how long the answered calls of a sink took, for the newest [MostPaced] events, as in [Speed].
+// Took is how long those calls of a sink took that the sink answered. It is computed from the newest [MostPaced]
+// events, like [Speed].
 type Took struct {
 	Sink         string
 	Median, Most float64
 }
 
-// tookSQL takes the sink of each kind of effect in each mode as parameters.
+// tookSQL gets the sink of each kind of effect and mode as parameters.
 const tookSQL = `
 with newest as materialized (select id from receipts order by id desc limit $1)
 select k.sink, percentile_cont(0.5) within group (order by took) as median, percentile_cont(0.95) within group (order by took) as most
@@ -72,7 +73,8 @@ select k.sink, percentile_cont(0.5) within group (order by took) as median, perc
   join unnest($2::text[], $3::text[], $4::text[]) k (kind, mode, sink) on k.kind = split_part(done.key, ':', 1) and k.mode = split_part(done.key, ':', 3)
  group by k.sink order by k.sink`
 
-// ReadTook returns how long calls took, by sink. An effect of kinds[n] in modes[n] calls sinks[n].
+// ReadTook returns how long calls took, by sink. kinds, modes and sinks have equal lengths: the effects of kinds[n] in
+// modes[n] call sinks[n].
 func ReadTook(ctx context.Context, db schema.Querier, kinds, modes, sinks []string) ([]Took, error) {
 	return schema.List[Took](ctx, db, "read how long calls took", tookSQL, MostPaced, kinds, modes, sinks)
 }

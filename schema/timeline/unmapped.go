@@ -7,18 +7,18 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Unmapped counts the ignored events of a connected account that no source maps to an account, if money was paid
-// there.
+// Unmapped describes a connected account that no source maps to an account, although money was paid there. Its events
+// are ignored.
 type Unmapped struct {
 	Mode, Account string
 	Events        int
 	Since         time.Time
-	// Money is the paid amount in minor units by currency: the sum of its invoices or of its payments, whichever is
-	// more, because an invoice and its payment have an event each.
+	// Money is the paid amount in minor units by currency. It is the sum of the invoices or the sum of the payments,
+	// whichever is larger, because an invoice and its payment are two events about the same money.
 	Money map[string]int64
 }
 
-// unmappedSQL reads the first 10,000 events at most, so that a platform that maps nothing pays little for it.
+// unmappedSQL reads at most 10,000 events, to limit the cost for a platform that maps no connected account.
 var unmappedSQL = `
 with ignored as materialized (
     select mode, account, split_part(type, '.', 1) as kind, object_id, received_at,

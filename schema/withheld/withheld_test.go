@@ -18,7 +18,7 @@ func TestStatements_AreUnderstood(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// A restart, another process and a changed file leave the time of the first start as it is.
+// A restart, another process and a changed file do not change the time of the first start.
 func TestBegin_SecondStart_KeepsTheTime(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
@@ -62,7 +62,7 @@ func TestBegin_ATime_IsStored(t *testing.T) {
 	}
 }
 
-// What is done since, and what is released, is no longer withheld.
+// Effects that are done or released since are no longer withheld.
 func TestSums_CountWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)

@@ -6,7 +6,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Document is the OpenAPI document of the API. Its tests hold it against the routes and the types, in both directions.
+// Document is the OpenAPI document of the API. Tests check that it contains all routes and types, and no others.
 //
 //go:embed openapi.yaml
 var Document []byte

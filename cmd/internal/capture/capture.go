@@ -1,4 +1,4 @@
-// Package capture verifies a captured request: from a file, or a stored rejection.
+// Package capture verifies a captured request. The request comes from a file, or is a stored rejection.
 package capture
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Request is a request in a file, with the keys to verify it.
+// Request is the content of a file: a request, and the keys to verify it.
 type Request struct {
 	Provider       string            `json:"provider"`
 	Scheme         string            `json:"scheme"`
@@ -35,12 +35,12 @@ type Request struct {
 	URL     string   `json:"url"`
 	Headers headers  `json:"headers"`
 	Body    *encoded `json:"body_base64"`
-	// NowUnix is the receive time; 0 or missing means now. Both may have a fraction: some languages have only
-	// fractional times, and Linear stamps milliseconds.
+	// NowUnix is the time at which the request was received, in seconds; 0 or missing means now. Both times may have a
+	// fraction, because some languages have only fractional times, and because Linear sends milliseconds.
 	NowUnix          float64 `json:"now_unix"`
 	ToleranceSeconds float64 `json:"tolerance_seconds"`
 
-	// Source, if set, contains the settings of a configured source and replaces the settings above.
+	// Source, if set, contains the settings of a configured source. They replace the settings in the file.
 	Source *webhook.Settings `json:"-"`
 
 	provider webhook.Provider
@@ -61,8 +61,8 @@ func (e *encoded) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// headers decodes an object as header lines. A name that occurs twice, in any case, keeps all its values in order.
-// White space around a value is removed (RFC 9110, section 5.5), as the listener does.
+// headers decodes a JSON object as HTTP headers. If a name occurs several times, in any spelling, all values are kept
+// in order. White space around a value is removed, as the listener does (RFC 9110, section 5.5).
 type headers http.Header
 
 func (h *headers) UnmarshalJSON(b []byte) error {
@@ -106,7 +106,7 @@ func (v *values) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// plainly explains in terms of JSON that a value has the wrong type; the decoder's error uses Go's types.
+// plainly replaces a type error of the JSON decoder with one with JSON type names instead of Go type names.
 func plainly(err error) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
@@ -116,14 +116,14 @@ func plainly(err error) error {
 		reflect.String: "a string", reflect.Slice: "a list of strings", reflect.Float64: "a number",
 		reflect.Bool: "true or false",
 	}[wrong.Type.Kind()]
-	where := strings.TrimSuffix(err.Error(), wrong.Error()) // the text of the decoders above
+	where := strings.TrimSuffix(err.Error(), wrong.Error()) // the prefix that the decoders above have added
 	if wrong.Field != "" {
 		where += wrong.Field + ": "
 	}
 	return fmt.Errorf("%sthe value is of JSON's type %s; write %s", where, wrong.Value, cmp.Or(want, "an object"))
 }
 
-// Read decodes a captured request of one of the providers.
+// Read decodes a captured request. Its provider must be one of providers.
 func Read(content []byte, providers map[string]webhook.Provider) (*Request, error) {
 	c := &Request{Headers: headers{}}
 	if err := json.Unmarshal(bytes.TrimPrefix(content, []byte("\ufeff")), c); err != nil {
@@ -150,8 +150,8 @@ func names(providers map[string]webhook.Provider) string {
 	return strings.Join(slices.Sorted(maps.Keys(providers)), ", ")
 }
 
-// settings returns the settings of a source for the request. Short secrets are allowed, because nothing is admitted
-// here.
+// settings returns the request's settings as the settings of a source. It allows short secrets, because the result does
+// not admit a request.
 func (c *Request) settings() webhook.Settings {
 	if c.Source != nil {
 		return *c.Source
@@ -173,8 +173,8 @@ func (c *Request) settings() webhook.Settings {
 		s.Options[name] = value
 	}
 	keys := append([]string{c.Secret}, c.Secrets...)
-	// A bare public key is accepted only if sources of the provider use one: for any other provider it would serve as a
-	// shared secret. A certificate contains its own key.
+	// A bare public key is accepted only if sources of the provider are configured with one. Any other provider would
+	// use it as a shared secret. A certificate contains its public key.
 	contract := c.provider.Contract
 	if prefix := contract.PublicKeyPrefix; c.PublicKey != "" && c.CertificatePEM == "" &&
 		(contract.PublicKeys || prefix != "") {
@@ -196,7 +196,7 @@ func (c *Request) request() *webhook.Request {
 	}
 	if c.NowUnix != 0 {
 		seconds, fraction := math.Modf(c.NowUnix)
-		// Rounded, because .084 would become 83.9999 ms.
+		// Round the fraction, because .084 would become 83.9999 ms.
 		r.ReceivedAt = time.Unix(int64(seconds), 0).Add(time.Duration(math.Round(fraction*1e6)) * time.Microsecond)
 	}
 	return r

@@ -23,17 +23,17 @@ type File struct {
 	Body             []byte            `json:"body_base64"`
 	NowUnix          float64           `json:"now_unix"`
 	ToleranceSeconds float64           `json:"tolerance_seconds,omitempty"`
-	// Claimed are the events in the request. They are unverified.
+	// Claimed lists the events that the request contains according to its body. They are not verified.
 	Claimed []Claim `json:"claimed_unverified"`
 }
 
-// Claim is an unverified event in a request.
+// Claim is an event in a request that was not verified.
 type Claim struct {
 	EventID string `json:"event_id"`
 	Type    string `json:"type"`
 }
 
-// FileOf returns a rejected request for `pawl verify`.
+// FileOf returns a rejection in the format of `pawl verify --request`.
 func FileOf(cfg *config.Config, providers map[string]webhook.Provider, r rejection.Rejection) (*File, error) {
 	configured, ok := cfg.Sources[r.Source]
 	if !ok {
@@ -49,7 +49,7 @@ func FileOf(cfg *config.Config, providers map[string]webhook.Provider, r rejecti
 		NowUnix: float64(r.ReceivedAt.UnixMicro()) / 1e6, ToleranceSeconds: configured.Tolerance.Seconds(),
 		Claimed: []Claim{},
 	}
-	if r.Truncated { // the signature of a partial body fits no secret
+	if r.Truncated { // no secret can verify an incomplete body
 		return file, nil
 	}
 	for _, e := range source.Verifier.Events(&webhook.Request{Method: r.Method, URL: file.URL, Header: r.Header,
@@ -59,7 +59,7 @@ func FileOf(cfg *config.Config, providers map[string]webhook.Provider, r rejecti
 	return file, nil
 }
 
-// Reverifier verifies stored requests with the configured sources.
+// Reverifier returns a function that verifies a stored request with the configured source.
 func Reverifier(cfg *config.Config, providers map[string]webhook.Provider) func(context.Context,
 	rejection.Rejection) (receipt.Delivery, error) {
 	return func(_ context.Context, r rejection.Rejection) (receipt.Delivery, error) {

@@ -25,20 +25,21 @@ type Accepted struct {
 	Account   *string `json:"account"`
 	Created   *string `json:"created"`
 	Secret    string  `json:"secret"`
-	// ReceiptIDFrom is "hash" if the provider sends no ID and the receipt's ID is derived from the bytes.
+	// ReceiptIDFrom is "hash" if the provider sends no ID. The ID of the receipt is then derived from the bytes.
 	ReceiptIDFrom string `json:"receipt_id_from,omitempty"`
 	Problem       string `json:"problem,omitempty"`
 	// Events counts the events of the delivery. The fields above describe the first one.
 	Events int `json:"events"`
 }
 
-// Refused is the reason why a request is invalid.
+// Refused describes why a request is invalid.
 type Refused struct {
 	Class     webhook.Class `json:"class"`
 	Diagnosis string        `json:"diagnosis"`
 }
 
-// Verify makes the provider's verifier and calls it. An error means that the file does not describe a source.
+// Verify verifies the request with the provider's verifier. If it returns an error, the file does not describe a
+// source.
 func (c *Request) Verify() (Verdict, error) {
 	settings := c.settings()
 	if c.PublicKey != "" && len(settings.Secrets) == 0 && c.CertificatePEM == "" {
@@ -48,11 +49,11 @@ func (c *Request) Verify() (Verdict, error) {
 	verifier, err := c.provider.New(settings)
 	switch {
 	case errors.As(err, &refused):
-		// certificate_pem is the certificate at the request's PAYPAL-CERT-URL. A foreign one is a forgery, not a
-		// mistake in the file.
+		// certificate_pem was downloaded from the PAYPAL-CERT-URL of the request. A certificate of another owner means
+		// that the request is forged, and not that the file is wrong.
 		return Verdict{Refused: &Refused{refused.Class, "certificate_pem: " + refused.Detail}}, nil
 	case err != nil && len(settings.Secrets) == 0 && c.CertificatePEM == "":
-		// The provider's error refers to a configuration, which has references to secrets.
+		// The error of the provider would mention configuration keys that a file does not have.
 		return Verdict{}, errors.New("there is nothing to verify with: write secret, secrets, public_key or certificate_pem")
 	case err != nil:
 		return Verdict{}, err
@@ -74,7 +75,8 @@ func (c *Request) Verify() (Verdict, error) {
 	return v, nil
 }
 
-// explainRejection explains why r was rejected, with the findings of the probes of a source.
+// explainRejection explains why r was rejected. It includes the findings of the probes that pawl uses for stored
+// rejections.
 func explainRejection(provider webhook.Provider, settings webhook.Settings, r *webhook.Request,
 	refused *webhook.Error) string {
 	diagnoser, err := rejected.NewDiagnoser(map[string]rejected.Source{settings.Source: {Provider: provider,

@@ -10,7 +10,7 @@ import (
 
 // Plans configures the plans and the prices that buy them.
 type Plans struct {
-	// Prices maps price IDs, lookup keys and product IDs to their meaning.
+	// Prices maps price IDs, lookup keys and product IDs to plans and features.
 	Prices map[string]Price `yaml:"prices"`
 	// Ignore lists prices and products that do not belong to your plans.
 	Ignore []string `yaml:"ignore"`
@@ -22,7 +22,7 @@ type Plans struct {
 	Onboarding []string `yaml:"onboarding"`
 }
 
-// Price is the meaning of a price. In the file it is the name of a plan, or a mapping.
+// Price maps a price. In the file it is the name of a plan, or a mapping of keys.
 type Price struct {
 	Plan string `yaml:"plan"`
 	// Adds lists the features that a price without a plan adds to a subscription.

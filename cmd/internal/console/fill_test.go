@@ -14,14 +14,14 @@ import (
 //go:embed testdata/fill.sql
 var fillSQL string
 
-// secondary are the indexes that no constraint needs: it costs less to make them behind the rows.
+// secondary are the indexes without a constraint: creating them after the rows is faster.
 const secondary = `
 select i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid) from pg_index i
   join pg_class c on c.oid = i.indrelid and c.relnamespace = 'public'::regnamespace
  where not exists (select from pg_constraint where conindid = i.indexrelid)
  order by 1`
 
-// fill makes so many receipts in an empty database, over the year until now, with all that belongs to them: see
+// fill creates receipts in an empty database, distributed over the last year, with all their rows: see
 // testdata/fill.sql. Ten million take some minutes, and 30 GB.
 func fill(t testing.TB, pool *pgxpool.Pool, receipts int) {
 	t.Helper()

@@ -12,7 +12,7 @@ var (
 	start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// guess makes n attempts, and returns how many passwords may be compared.
+// guess makes n attempts, and returns the number of permitted password comparisons.
 func guess(t *tries, n int, name string, from netip.Addr, at time.Time) (compared int) {
 	for range n {
 		if a, _ := t.begin(at, name, from); a != nil {
@@ -52,7 +52,7 @@ func TestTries_Limits(t *testing.T) {
 	}
 }
 
-// Many names of one network are limited together, and a name that has signed in from there is not among them.
+// All names of one network share a limit, except a name that has signed in from there before.
 func TestTries_Network_OwnerNotAmongThem(t *testing.T) {
 	t.Parallel()
 	tries := newTries()
@@ -70,7 +70,7 @@ func TestTries_Network_OwnerNotAmongThem(t *testing.T) {
 	}
 }
 
-// Guesses at a name from many networks are slow, and a network that has signed in as it does not notice.
+// Attempts for a name from many networks are slow, except from a network that has signed in with this name.
 func TestTries_ManyNetworks_NameIsSlowedAndNotLocked(t *testing.T) {
 	t.Parallel()
 	tries := newTries()
@@ -91,7 +91,7 @@ func TestTries_ManyNetworks_NameIsSlowedAndNotLocked(t *testing.T) {
 	}
 }
 
-// A stranger's hash is computed beside an owner's.
+// The hash for an unknown network is computed concurrently with the hash for a known one.
 func TestTries_Places_OwnerDoesNotWaitForStrangers(t *testing.T) {
 	t.Parallel()
 	tries := newTries()

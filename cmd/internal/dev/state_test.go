@@ -18,7 +18,7 @@ func TestStateDir_EmptyOrOwn_Taken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, dir := range map[string]string{"empty": t.TempDir(), "not there": filepath.Join(t.TempDir(), "a", "b"), "with a log": withLog} {
-		for range 2 { // the second time it is its own
+		for range 2 { // the second time it is a directory that pawl has marked as its own
 			if got, err := stateDir(dir); err != nil || got != dir {
 				t.Errorf("%s: stateDir(%q) = %q, %v", name, dir, got, err)
 			}

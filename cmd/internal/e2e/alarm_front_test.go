@@ -15,12 +15,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// front stands before Temporal, and can refuse polls, as a Temporal does that takes a worker's certificate no more.
+// front is a proxy before Temporal that can reject polls, like a Temporal that no longer accepts a worker's
+// certificate.
 type front struct {
 	addr string
 	to   *grpc.ClientConn
 	mu   sync.Mutex
-	// shut is not nil while polls are refused. The end of open ends the polls that wait.
+	// shut is the error for polls, or nil to accept them. Closing open ends the waiting polls.
 	shut error
 	open context.Context
 	end  context.CancelFunc
@@ -49,7 +50,7 @@ func newFront(t *testing.T, temporal string) *front {
 	return f
 }
 
-// let says with what polls are refused, nil for not. It ends the polls that wait.
+// let sets the error for polls, or nil to accept them. It ends the waiting polls.
 func (f *front) let(refuse error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,7 +65,7 @@ func (f *front) refusePolls() {
 	f.let(status.Error(codes.PermissionDenied, "the worker's certificate is not taken any more"))
 }
 
-// pass hands a call on. All calls of Temporal's are a request and an answer.
+// pass forwards a call. All calls of Temporal are unary.
 func (f *front) pass(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
 	ctx, cancel := context.WithCancel(stream.Context())
@@ -91,7 +92,7 @@ func (f *front) pass(_ any, stream grpc.ServerStream) error {
 	return stream.SendMsg(&answer)
 }
 
-// asItIs is the codec of messages that are handed on.
+// asItIs is the codec of messages that are forwarded unchanged.
 type asItIs struct{}
 
 func (asItIs) Marshal(v any) (mem.BufferSlice, error) { return *v.(*mem.BufferSlice), nil }

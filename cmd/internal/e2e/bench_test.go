@@ -23,7 +23,7 @@ var pawlbench = sync.OnceValues(func() (string, error) {
 	return path, err
 })
 
-// bench runs one round of a benchmark and reads the rows that it prints. The tests check no speed.
+// bench runs one round of a benchmark and decodes its rows. The tests check no speed.
 func bench(t *testing.T, within time.Duration, rows any, args ...string) {
 	t.Helper()
 	path, err := pawlbench()

@@ -23,7 +23,7 @@ import (
 //go:embed testdata/axe.min.js
 var axe string
 
-// browser is a Chromium, with what it complains of.
+// browser is a Chromium with its reported errors.
 type browser struct {
 	t   *testing.T
 	ctx context.Context
@@ -31,12 +31,12 @@ type browser struct {
 	mu     sync.Mutex
 	faults []string
 
-	// clicks and fields count what a person has done since began.
+	// clicks and fields count the person's actions since began.
 	clicks, fields int
 	began          time.Time
 }
 
-// newBrowser starts a Chromium of this machine. A test without one is skipped.
+// newBrowser starts the installed Chromium, or skips the test.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	path := ""
@@ -62,7 +62,7 @@ func newBrowser(t *testing.T) *browser {
 		case *runtime.EventExceptionThrown:
 			b.fault("exception: " + e.ExceptionDetails.Text)
 		case *cdplog.EventEntryAdded:
-			// A page that says 403 or 404 is what some steps look for.
+			// Some steps request pages with status 403 or 404.
 			if e.Entry.Level == "error" && !strings.Contains(e.Entry.Text, "status of 4") {
 				b.fault(string(e.Entry.Source) + ": " + e.Entry.Text)
 			}
@@ -83,7 +83,7 @@ func (b *browser) fault(text string) {
 	b.faults = append(b.faults, text)
 }
 
-// noFaults fails for what the browser has complained of since it was asked last.
+// noFaults fails the test if the browser has reported errors since the last call.
 func (b *browser) noFaults(where string) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -94,7 +94,7 @@ func (b *browser) noFaults(where string) {
 	b.faults = nil
 }
 
-// begin begins a story at a page, told has it end: it notes what a person has done, and for how long.
+// begin starts a story at a page, and told ends it: it logs the number of actions and the duration.
 func (b *browser) begin(url string) {
 	b.t.Helper()
 	b.clicks, b.fields, b.began = 0, 0, time.Now()
@@ -106,7 +106,7 @@ func (b *browser) told(story string) {
 	b.t.Logf("| %-55s | %d clicks, %d fields | %4.1f s |", story, b.clicks, b.fields, time.Since(b.began).Seconds())
 }
 
-// do runs steps within the patience of a slow machine.
+// do runs steps with a timeout for a slow machine.
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	b.try(chromedp.Steps(steps...))
@@ -114,7 +114,7 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 
 func (b *browser) try(step chromedp.Action[chromedp.Void]) { b.t.Helper(); get(b, step) }
 
-// get runs one step that has a value.
+// get runs one step and returns its value.
 func get[T any](b *browser, step chromedp.Action[T]) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
@@ -130,14 +130,14 @@ func get[T any](b *browser, step chromedp.Action[T]) T {
 	return value
 }
 
-// shows waits until the main part of the page has all words.
+// shows waits until the main part of the page contains all words.
 func (b *browser) shows(words ...string) {
 	b.t.Helper()
 	await(b.t, 2*time.Minute, func() error {
 		ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
 		defer cancel()
 		text, err := chromedp.Run(ctx, chromedp.Text(chromedp.CSS("main")))
-		if err != nil { // the page goes, for another one
+		if err != nil { // the browser is loading another page
 			return err
 		}
 		for _, w := range words {
@@ -149,27 +149,27 @@ func (b *browser) shows(words ...string) {
 	})
 }
 
-// click follows a link, or presses a button, with this text.
+// click clicks the link or button with this text.
 func (b *browser) click(text string) {
 	b.t.Helper()
 	b.press(fmt.Sprintf(`//main//*[self::a or self::button or self::summary][normalize-space()=%q]`, text))
 }
 
-// press clicks what an XPath finds.
+// press clicks the element of an XPath.
 func (b *browser) press(path string) {
 	b.t.Helper()
 	b.clicks++
 	b.do(chromedp.Click(path, chromedp.NodeVisible))
 }
 
-// find writes into the field at the top, and follows it.
+// find searches with the field at the top of the page.
 func (b *browser) find(text string) {
 	b.t.Helper()
 	b.fields++
 	b.do(chromedp.SendKeys(chromedp.CSS("#q"), text+kb.Enter))
 }
 
-// arrives waits until the browser is at a page whose address has these words.
+// arrives waits until the browser's URL contains the words.
 func (b *browser) arrives(words ...string) (at string) {
 	b.t.Helper()
 	await(b.t, time.Minute, func() error {
@@ -184,21 +184,21 @@ func (b *browser) arrives(words ...string) (at string) {
 	return at
 }
 
-// fill writes into a field of the form.
+// fill fills a field of the form.
 func (b *browser) fill(name, value string) {
 	b.t.Helper()
 	b.fields++
 	b.do(chromedp.SetValue(chromedp.CSS(fmt.Sprintf(`main [name=%q]`, name)), value))
 }
 
-// look opens a page in a size and a colour scheme.
+// look opens a page with a size and a color scheme.
 func (b *browser) look(url, scheme string, width int64) {
 	b.t.Helper()
 	b.shape(scheme, width)
 	b.do(chromedp.Navigate(url))
 }
 
-// shape gives the page another size and colour scheme.
+// shape sets the size and color scheme of the page.
 func (b *browser) shape(scheme string, width int64) {
 	b.t.Helper()
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
@@ -209,7 +209,7 @@ func (b *browser) shape(scheme string, width int64) {
 	})
 }
 
-// sound fails for a page that scrolls sideways, and for one that axe finds fault with.
+// sound fails the test if the page scrolls horizontally, or if axe finds a fault.
 func (b *browser) sound(where string) {
 	b.t.Helper()
 	wide := get(b, chromedp.Evaluate[struct {
@@ -238,5 +238,5 @@ func (b *browser) sound(where string) {
 	}
 }
 
-// picture is the page as it is shown.
+// picture returns a screenshot.
 func (b *browser) picture() []byte { b.t.Helper(); return get(b, chromedp.CaptureScreenshot()) }

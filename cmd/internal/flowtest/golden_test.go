@@ -119,7 +119,8 @@ func recordHistory(file string, history *historypb.History) error {
 	return os.WriteFile(file, append(content, '\n'), 0o600)
 }
 
-// -update leaves a history alone that still replays, and selects one that does not replay, is broken or is missing.
+// -update does not change a history that can be replayed, and selects a history that cannot be replayed, is broken or
+// is missing.
 func TestOutdated(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join(histories, "InvoicePaid", "escalated.json"))

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// happening is an event of a story.
+// happening is one event of a story.
 type happening struct {
 	kind   string
 	at     time.Duration
 	object payload
-	// previous are the previous attributes; account is the connected account.
+	// previous contains previous_attributes; account is the connected account.
 	previous payload
 	account  string
 	test     bool
-	// id tells events apart; the place in the story where it is "".
+	// id identifies the event. "" means the position in the story.
 	id string
 }
 
 // payload is an object of a payload, or a part of one.
 type payload map[string]any
 
-// An edit makes one thing of an event other than usual.
+// An edit changes one part of an event.
 type edit func(*happening)
 
-// from0 is a time of a story, counted from its beginning.
+// from0 is a time relative to the start of the story.
 type from0 time.Duration
 
 const (
@@ -42,7 +42,7 @@ func tell(kind string, at time.Duration, object payload, edits ...edit) happenin
 
 func set(field string, value any) edit { return func(h *happening) { h.object[field] = value } }
 
-// was says what a field was before.
+// was sets the previous value of a field.
 func was(field string, value any) edit {
 	return func(h *happening) {
 		if h.previous == nil {
@@ -63,7 +63,7 @@ func list(data ...any) payload {
 	return payload{"object": "list", "data": data, "has_more": false}
 }
 
-// item is a subscription item of a price_PLAN, in the first month.
+// item returns a subscription item with price_PLAN for the first month.
 func item(plan string, quantity int, edits ...func(payload)) any {
 	i := payload{
 		"id": "si_" + plan, "object": "subscription_item", "quantity": quantity,
@@ -76,7 +76,7 @@ func item(plan string, quantity int, edits ...func(payload)) any {
 	return i
 }
 
-// during puts an item or a line into a period.
+// during sets the period of an item or a line.
 func during(start, end time.Duration) func(payload) {
 	return func(f payload) {
 		if f["object"] == "subscription_item" {
@@ -87,7 +87,7 @@ func during(start, end time.Duration) func(payload) {
 	}
 }
 
-// subscription is sub_1 of cus_1, which names acme.
+// subscription returns an event about sub_1 of cus_1 with account acme.
 func subscription(event string, at time.Duration, status string, items []any, edits ...edit) happening {
 	return tell("customer.subscription."+event, at, payload{
 		"id": "sub_1", "object": "subscription", "customer": "cus_1", "status": status, "items": list(items...), "start_date": at0(0),
@@ -98,12 +98,12 @@ func subscription(event string, at time.Duration, status string, items []any, ed
 
 func items(of ...any) []any { return of }
 
-// ended is the end of sub_1.
+// ended returns the end of sub_1.
 func ended(at time.Duration, of []any, edits ...edit) happening {
 	return subscription("deleted", at, "canceled", of, append([]edit{set("ended_at", at0(at)), set("canceled_at", at0(at))}, edits...)...)
 }
 
-// line is an invoice's line of sub_1, for the first month.
+// line returns an invoice line of sub_1 for the first month.
 func line(plan string, amount int, edits ...func(payload)) payload {
 	l := payload{
 		"id": "il_" + plan, "object": "line_item", "amount": amount, "currency": "usd", "quantity": 1, "period": payload{"start": at0(0), "end": at0(aMonth)},
@@ -128,12 +128,12 @@ func ofSubscription(id string) func(payload) {
 
 func seats(n int) func(payload) { return func(l payload) { l["quantity"] = n } }
 
-// soldOnce is a line of no subscription.
+// soldOnce makes a line independent of a subscription.
 func soldOnce(l payload) {
 	l["parent"] = payload{"type": "invoice_item_details", "invoice_item_details": payload{"invoice_item": "ii_1", "proration": false, "subscription": nil}}
 }
 
-// bill is an invoice of sub_1 and acme; an event that is called paid has all of it paid.
+// bill returns an event about an invoice of sub_1 and acme. If the event is "paid", the invoice is fully paid.
 func bill(event string, at time.Duration, id string, lines []payload, edits ...edit) happening {
 	due, data := 0, []any{}
 	for _, l := range lines {
@@ -164,7 +164,7 @@ func lines(of ...payload) []payload { return of }
 // first makes a bill the first one of its subscription.
 func first(h *happening) { h.object["billing_reason"] = "subscription_create" }
 
-// billOf makes a bill one of another subscription, which names an account, or none where that is "".
+// billOf sets the subscription of a bill and its account; "" means no account.
 func billOf(subscription, account string) edit {
 	return func(h *happening) {
 		metadata := payload{}
@@ -175,7 +175,7 @@ func billOf(subscription, account string) edit {
 	}
 }
 
-// ofNone makes a bill one of no subscription, whose metadata names an account, or none where that is "".
+// ofNone removes the subscription from a bill and sets the account in the bill's metadata; "" means no account.
 func ofNone(account string) edit {
 	return func(h *happening) {
 		h.object["parent"], h.object["billing_reason"], h.object["metadata"] = nil, "manual", payload{}
@@ -185,19 +185,19 @@ func ofNone(account string) edit {
 	}
 }
 
-// attempt is the nth attempt in vain to collect a bill.
+// attempt returns the nth failed attempt to collect a bill.
 func attempt(n int, at time.Duration, id string, of []payload, edits ...edit) happening {
 	return bill("payment_failed", at, id, of, append([]edit{set("attempt_count", n)}, edits...)...)
 }
 
-// nobodys takes the account off a subscription.
+// nobodys removes the account from a subscription.
 func nobodys(h *happening) { h.object["metadata"] = payload{} }
 
 func customer(event string, at time.Duration, account string) happening {
 	return tell("customer."+event, at, payload{"id": "cus_1", "object": "customer", "email": "buyer@example.com", "metadata": payload{"account": account}})
 }
 
-// chargeOf is a payment of cus_1 that succeeded, and ties is what says which invoice it was for.
+// chargeOf returns a successful payment of cus_1. The edits can set its invoice.
 func chargeOf(at time.Duration, payment string, amount int, edits ...edit) happening {
 	return tell("charge.succeeded", at, payload{
 		"id": "ch_" + payment, "object": "charge", "amount": amount, "amount_refunded": 0, "currency": "usd", "customer": "cus_1", "payment_intent": payment,
@@ -218,7 +218,7 @@ func refund(event string, at time.Duration, id, status, payment string, amount i
 	}, edits...)
 }
 
-// moved is a balance transaction of a dispute.
+// moved returns a balance transaction of a dispute.
 func moved(id string, amount int, at time.Duration) payload {
 	return payload{"id": id, "object": "balance_transaction", "amount": amount, "currency": "usd", "created": at0(at)}
 }
@@ -243,7 +243,7 @@ func creditNote(event string, at time.Duration, status string, before, after int
 	}, edits...)
 }
 
-// sells is a checkout session of cus_1 that sells price_week once; its payment is pi_1.
+// sells returns a checkout session of cus_1 for one price_week with the payment pi_1.
 func sells(event string, at time.Duration, paid, account string, edits ...edit) happening {
 	s := payload{
 		"id": "cs_1", "object": "checkout.session", "mode": "payment", "status": "complete", "payment_status": paid, "customer": "cus_1",
@@ -256,7 +256,7 @@ func sells(event string, at time.Duration, paid, account string, edits ...edit) 
 	return tell("checkout.session."+event, at, s, edits...)
 }
 
-// signsUp is a session that made sub_1.
+// signsUp returns the session that created sub_1.
 func signsUp(at time.Duration, account string, edits ...edit) happening {
 	return sells("completed", at, "paid", account, append([]edit{
 		set("mode", "subscription"), set("subscription", "sub_1"), set("payment_intent", nil), set("metadata", payload{}), set("invoice", "in_1"),

@@ -13,20 +13,20 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// refunded is the charge of pi_1 when so much of it is refunded.
+// refunded returns the charge of pi_1 with this refunded amount.
 func refunded(at time.Duration, sum int) happening {
 	return tell("charge.refunded", at, chargeOf(0, "pi_1", 1000, set("amount_refunded", sum), set("refunded", sum == 1000)).object)
 }
 
-// refundMade is a refund that was made at a time, and that an event reports later.
+// refundMade returns an event that reports an earlier refund.
 func refundMade(made time.Duration, event string, at time.Duration, id, status string, amount int) happening {
 	return tell(event, at, refund("updated", at, id, status, "pi_1", amount, set("created", at0(made))).object)
 }
 
-// byCharge are stories of a purchase that is refunded, as a version before 2024-10-28 reports them.
+// byCharge contains stories of a refunded purchase, as reported by versions before 2024-10-28.
 var byCharge = map[string]struct {
 	events []happening
-	// late are events that come after the clock.
+	// late lists the events that arrive after the scheduled action.
 	late []happening
 	want []string
 }{
@@ -48,8 +48,9 @@ var byCharge = map[string]struct {
 	},
 }
 
-// Before 2024-10-28 a charge alone reports its refunds. What is booked has the same names, amounts and cash in every order
-// of delivery. A refund has the name of its charge only if no event has reported it when the time to settle is over.
+// Before 2024-10-28 only a charge reports its refunds. The entries have the same keys, amounts and cash in every order
+// of delivery. The entry of a refund has the key of its charge only if no event has reported the refund within
+// policy.subscription_wait.
 func TestJudged_RefundsByCharge_EveryOrder_SameEntries(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -79,7 +80,7 @@ func TestJudged_RefundsByCharge_EveryOrder_SameEntries(t *testing.T) {
 		}
 	}
 	deliver(func(x *telling) []int { return x.order })
-	r.exec(`update due set at = now(), next_at = now() where why = 'book'`) // the time to settle is over
+	r.exec(`update due set at = now(), next_at = now() where why = 'book'`) // policy.subscription_wait is over
 	r.settled()
 	deliver(func(x *telling) (late []int) {
 		for n := range byCharge[x.name].late {

@@ -15,8 +15,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// hire starts a worker of a process of its own, whose activities go through the gates. kill ends it as kill -9 does, for
-// those who look at it from outside: nothing that it is at comes to an end, and nobody is told. It may be called once.
+// hire starts a worker with its own process, whose activities pass the gates. kill ends it like kill -9 as seen from
+// outside: no activity completes or reports anything. kill may be called once.
 func (r *rig) hire(gates ...*gate) (kill func()) {
 	r.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -34,7 +34,7 @@ func (r *rig) hire(gates ...*gate) (kill func()) {
 	}
 	options := node.WorkerOptions()
 	options.WorkerStopTimeout = 0
-	options.MaxConcurrentLocalActivityExecutionSize = 1000 // what is held at a gate keeps its slot
+	options.MaxConcurrentLocalActivityExecutionSize = 1000 // an activity that a gate blocks keeps its slot
 	for _, g := range gates {
 		options.Interceptors = append(options.Interceptors, g)
 	}
@@ -49,7 +49,7 @@ func (r *rig) hire(gates ...*gate) (kill func()) {
 	var publishing sync.WaitGroup
 	publishing.Go(func() { publisher.Run(ctx) })
 	kill = sync.OnceFunc(func() {
-		node.Temporal.Close() // first: what ends from now on, nobody hears of
+		node.Temporal.Close() // first, so that activities that end from now on report nothing
 		stop()
 		for _, g := range gates {
 			g.open(errors.New("the worker was killed"))
@@ -64,17 +64,17 @@ func (r *rig) hire(gates ...*gate) (kill func()) {
 	return kill
 }
 
-// gate holds activities up: for each event the effect of one kind, before it is begun or once it is done.
+// gate blocks activities: for each event the effect of one kind, before it starts or after it is done.
 type gate struct {
 	interceptor.WorkerInterceptorBase
-	// before holds an effect before anything of it has happened, else it is held once the ledger says that it is done, and
-	// before Temporal is told.
+	// before blocks an effect before anything of it has happened. Otherwise the gate blocks it after the ledger has it
+	// as done, and before Temporal gets the result.
 	before bool
 
 	mu     sync.Mutex
 	kinds  map[string]string // by event
 	held   int
-	busy   int // all that have been begun and have not ended, those that are held among them
+	busy   int // all activities that have started and not ended, including the blocked ones
 	opened chan struct{}
 	end    error
 }
@@ -83,21 +83,21 @@ func newGate(before bool) *gate {
 	return &gate{before: before, kinds: map[string]string{}, opened: make(chan struct{})}
 }
 
-// hold has the gate hold up the effect of a kind of an event, once.
+// hold makes the gate block the effect of this kind of an event once.
 func (g *gate) hold(event, kind string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.kinds[event] = kind
 }
 
-// holding counts those that stand at the gate.
+// holding returns the number of blocked activities.
 func (g *gate) holding() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.held
 }
 
-// begins counts one more that has been begun, and returns how to say that it has ended.
+// begins counts a started activity, and returns the function that counts its end.
 func (g *gate) begins() (ends func()) {
 	add := func(n int) {
 		g.mu.Lock()
@@ -108,8 +108,8 @@ func (g *gate) begins() (ends func()) {
 	return func() { add(-1) }
 }
 
-// standStill waits until n effects stand at the gate, and nothing else is at work beside them: a mail that is on its way
-// when a worker is killed is in doubt, and rightly so.
+// standStill waits until n effects are blocked at the gate and no other activity runs. An e-mail that is being sent
+// when its worker is killed would become uncertain.
 func (r *rig) standStill(g *gate, n int) {
 	r.Helper()
 	still := 0
@@ -119,11 +119,11 @@ func (r *rig) standStill(g *gate, n int) {
 		if still++; g.held != n || g.busy != n {
 			still = 0
 		}
-		return still == 10 // what has just been asked for may not have begun
+		return still == 10 // a requested activity may not have started yet
 	})
 }
 
-// open lets go what stands at the gate: with an error, or to go on where it is nil.
+// open ends the blocked activities with an error, or lets them continue if end is nil.
 func (g *gate) open(end error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -179,7 +179,7 @@ func (a *gated) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActi
 	return result, err
 }
 
-// callOf finds the effect that an activity is asked for, false where it is none.
+// callOf returns the effect of an activity's arguments, and false if there is no effect.
 func callOf(args []any) (effect.Call, bool) {
 	for _, arg := range args {
 		v := reflect.ValueOf(arg)

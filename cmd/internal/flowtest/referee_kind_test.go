@@ -8,10 +8,10 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// This file contains the kinds of life that need a policy or a failing service, and the purchases that a customer makes
-// by mistake or without Checkout.
+// This file contains the stories that need a policy or a failing service, and the purchases that a customer makes by
+// mistake or without Checkout.
 
-// refereeKinds are the stories that TestReferee has to play with its fixed seed: if no company has one, the test fails.
+// refereeKinds are the stories that must occur in TestReferee with its fixed seed; otherwise the test fails.
 var refereeKinds = []string{
 	"buys the plan twice", "pays by the API", "is refunded in twelve parts", "has a schedule", "has its upgrade paid",
 	"disputes the paid month", "disputes a month that is over", "has its workspace refused", "has twelve items, and no key fetches them",
@@ -29,10 +29,10 @@ func (m refereeMode) settings(c *config.Config) {
 	}
 }
 
-// agenda is what the companies of every mode do first, one after the other.
+// agenda lists the stories that companies of every mode play first, one per company.
 var agenda = []func(*company){(*company).buysTwice, (*company).paysByAPI, (*company).isRefundedInParts}
 
-// purposely does what the company is there for.
+// purposely plays the story that a company must have.
 func (c *company) purposely() {
 	if c.sub.status != "active" {
 		return
@@ -48,16 +48,16 @@ func (c *company) purposely() {
 	}
 }
 
-// buysTwice is a second Checkout of somebody who has the plan already. It makes a second customer and a second
-// subscription of the same account: https://docs.stripe.com/payments/checkout/limit-subscriptions. Support ends the second
-// subscription and refunds it.
+// buysTwice is a second Checkout of a customer who already has the plan. It creates a second customer and a second
+// subscription of the same account: https://docs.stripe.com/payments/checkout/limit-subscriptions. Support ends the
+// second subscription and refunds it.
 func (c *company) buysTwice() {
 	if c.sub.status != "active" || !c.now.Add(3*aDay).Before(c.sub.end) {
 		return
 	}
 	c.did("buys the plan twice")
 	first := *c
-	defer func() { // also if the story is over before
+	defer func() { // also if the story ends earlier
 		c.twin, c.sub = c.sub, first.sub
 		c.second, c.credit, c.pending, c.invoiced, c.coupon, c.extras = false, first.credit, first.pending, first.invoiced, first.coupon, first.extras
 	}()
@@ -80,9 +80,9 @@ func (c *company) buysTwice() {
 	}
 }
 
-// paysByAPI is a payment intent that a program makes for the customer, without invoice and session. Since basil no event
-// tells that it has none, and who may not ask does not book it: docs/billing/entries.md, unknown payments. Who may, asks
-// when money moves back.
+// paysByAPI is a payment intent that a program creates for the customer, without an invoice or session. Since basil no
+// event reports that it has no invoice. Without an API key pawl does not book it: docs/billing/entries.md, unknown
+// payments. With a key, pawl fetches this when money is refunded.
 func (c *company) paysByAPI() {
 	c.did("pays by the API")
 	amount := 700 + c.Int64N(3000)
@@ -100,7 +100,7 @@ func (c *company) paysByAPI() {
 	}
 }
 
-// isRefundedInParts is more refunds of a charge than a list in an event contains.
+// isRefundedInParts creates more refunds of a charge than an event's list contains.
 func (c *company) isRefundedInParts() {
 	paid := c.refundable()
 	if len(paid) == 0 {
@@ -118,9 +118,9 @@ func (c *company) isRefundedInParts() {
 	}
 }
 
-// hasSchedule has a schedule change the plan: at the renewal, or in the middle of the month, which is billed at once.
-// https://docs.stripe.com/billing/subscriptions/subscription-schedules. With policy.grant_plan_on: payment a higher plan is
-// granted by the payment that covers it, a lower one with the change: docs/billing/access.md.
+// hasSchedule uses a schedule to change the plan: at the renewal, or in the middle of the month, which is billed at
+// once. https://docs.stripe.com/billing/subscriptions/subscription-schedules. With policy.grant_plan_on: payment, the
+// payment grants a higher plan, and the change grants a lower one: docs/billing/access.md.
 func (c *company) hasSchedule() {
 	if c.sub.status != "active" || c.sub.cancels || !c.now.Before(c.sub.end) || c.sub.granted != c.sub.plan {
 		return
@@ -151,14 +151,15 @@ func (c *company) hasSchedule() {
 
 var planOrder = []string{"", "starter", "pro", "enterprise"}
 
-// lowers grants what is ordered if it is no higher than what is granted, or if a policy does not wait for the payment.
+// lowers grants the ordered plan if it is not higher than the granted plan, or if the policy does not wait for the
+// payment.
 func (c *company) lowers() {
 	if !c.paidPlans || slices.Index(planOrder, c.sub.plan) <= slices.Index(planOrder, c.sub.granted) {
 		c.sub.granted = c.sub.plan
 	}
 }
 
-// covers grants the plan that an invoice has paid.
+// covers grants the plan of a paid invoice.
 func (c *company) covers(i *worldInvoice) {
 	if i.sub != c.sub.id || i.once || c.sub.granted == c.sub.plan {
 		return
@@ -174,7 +175,7 @@ func (c *company) covers(i *worldInvoice) {
 	}
 }
 
-// disputesMonths disputes a month that is over, the one that is paid, or both.
+// disputesMonths disputes a past month, the current month, or both.
 func (c *company) disputesMonths() {
 	first := c.newestPaid(c.sub)
 	if c.chance(2) || first == nil || first.charge == "" {
@@ -199,7 +200,7 @@ func (c *company) disputesPaid() {
 	}
 }
 
-// newestPaid is the invoice of the newest period of the subscription that is paid.
+// newestPaid returns the paid invoice of the subscription's newest period.
 func (c *company) newestPaid(s worldSubscription) (newest *worldInvoice) {
 	for _, i := range c.invoices {
 		if i.sub == s.id && i.status == "paid" && (i.reason == "subscription_create" || i.reason == "subscription_cycle") {
@@ -209,14 +210,14 @@ func (c *company) newestPaid(s worldSubscription) (newest *worldInvoice) {
 	return newest
 }
 
-// taken reports whether a dispute takes what a payment paid for: with dispute: hold while it is open, with dispute_lost:
-// end after it.
+// taken reports whether a dispute revokes the access that a payment granted: with dispute: hold while it is open, and
+// with dispute_lost: end after it.
 func (c *company) taken(i *worldInvoice) bool {
 	return c.takes && i != nil && slices.ContainsFunc(c.disputes, func(d *worldDispute) bool { return d.of == i && d.status != "won" })
 }
 
-// isRefused is a customer whose plan the workspace service refuses for good: docs/effects.md, a refused purchase. Support
-// gives the money back, which closes the task about it, ends the subscription, and sells a plan that the service takes.
+// isRefused is a customer whose plan the workspace service rejects: docs/effects.md, a refused purchase. Support
+// refunds the payment, which closes the task, ends the subscription, and sells a plan that the service accepts.
 func (c *company) isRefused() {
 	c.did("has its workspace refused")
 	c.plan = refusedPlan
@@ -243,17 +244,17 @@ func (c *company) isRefused() {
 
 const refusedPlan = "pro"
 
-// mostKills is the number of kills in a season. Each costs the time in which Temporal notices it.
+// mostKills is the maximum number of kills in a season. After each, the test waits until Temporal notices the kill.
 var mostKills = schematest.OrLong(2, 4)
 
-// mortal is a season whose worker is killed.
+// mortal is a season with a worker that can be killed.
 type mortal struct {
 	gate *gate
 	kill func()
 	seen map[string]bool
 }
 
-// kills has the worker killed while it applies an event, before or after it stored the facts, and starts another worker.
+// kills kills the worker while it applies an event, before or after it stores the facts, and starts another worker.
 func (s *season) kills(events []shown, send func()) {
 	if s.mortal == nil {
 		s.mortal = &mortal{seen: map[string]bool{}}
@@ -266,7 +267,7 @@ func (s *season) kills(events []shown, send func()) {
 		}
 		m.seen[e.id] = true
 	}
-	if m.gate == nil { // before: whether the facts are stored alternates
+	if m.gate == nil { // alternates between before and after the facts are stored
 		m.gate = newGate(s.killed%2 == 0)
 		m.kill = s.hire(m.gate)
 	}

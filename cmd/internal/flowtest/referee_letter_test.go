@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// This file derives the letters beside receipts from the rules of the documentation, in the model's own words. It has the
-// default policy. Events are read on the day on which they come: no letter tells of something that is over by then.
+// This file derives the e-mails other than receipts from the rules of the documentation, independently of pawl's code,
+// for the default policy. Each event arrives on the day when it happens: no e-mail reports a state that has ended by
+// then.
 
 const (
 	refereeGrace  = 21 * aDay
 	refereeNotice = 3 * aDay
 )
 
-// gives reports whether the subscription gives access today, by all that is told of it.
+// gives reports whether the subscription grants access today according to its events.
 func (c *company) gives(s worldSubscription) bool {
 	switch s.status {
 	case "past_due":
@@ -27,7 +28,7 @@ func (c *company) gives(s worldSubscription) bool {
 	return false
 }
 
-// plannedEnd is when a subscription is to end, if that is planned.
+// plannedEnd returns the planned end of a subscription.
 func plannedEnd(s worldSubscription) (end time.Time) {
 	if s.cancels {
 		end = s.end
@@ -35,16 +36,16 @@ func plannedEnd(s worldSubscription) (end time.Time) {
 	return end
 }
 
-// hears has the customer be written to about something.
+// hears adds an expected e-mail to the customer.
 func (c *company) hears(kind, of string) { c.letters[kind+" "+of]++ }
 
-// hearsOfChange is what an update tells: that plan, seats or planned end are others, where there is access before and
-// after; that access has ended with the grace, or that it will, from three days before on.
+// hearsOfChange adds the e-mail about an update: a change of plan, seats or planned end while access exists before and
+// after; or the end of access after the grace period, or its announcement from three days before.
 func (c *company) hearsOfChange(old worldSubscription) {
 	gave, gives := c.gives(old), c.gives(c.sub)
 	changed := old.granted != c.sub.granted || old.seats != c.sub.seats || !plannedEnd(old).Equal(plannedEnd(c.sub))
 	planned := old
-	planned.cancels = false // it gave access up to a planned end, which may be over, and now goes on
+	planned.cancels = false // access lasted until a planned end, which may be over, and now continues
 	if c.gives(planned) && gives && changed {
 		c.hears("subscription-changed", c.sub.id)
 	}
@@ -52,14 +53,14 @@ func (c *company) hearsOfChange(old worldSubscription) {
 		return
 	}
 	if gave && !gives && c.seatsOfWeeks() == 0 {
-		c.letters["access-ended acme"+c.tag] = 1 // in a day, and all comes on one
+		c.letters["access-ended acme"+c.tag] = 1 // one per day, and all events arrive on one day
 	} else if gives && !c.sub.unpaid.Add(refereeGrace-refereeNotice).After(c.today) {
 		c.hears("access-ending", c.sub.id)
 	}
 }
 
-// hearsOfFailure asks for the payment of an invoice: by one letter in a day, and all comes on one. Who is at the checkout
-// is told there.
+// hearsOfFailure adds the e-mail that requests the payment of an invoice. One is sent per day, and all events arrive on
+// one day. A customer at the Checkout gets none, because the Checkout shows the failure.
 func (c *company) hearsOfFailure(i *worldInvoice) {
 	if c.sub.status != "incomplete" {
 		c.letters["pay "+i.id] = 1
@@ -72,15 +73,17 @@ func (c *company) hearsOfTrial() {
 	}
 }
 
-// lettersSQL are the letters that went out, but for receipts. Those that ask for one payment are a series.
+// lettersSQL lists the e-mails that were sent, except receipts. All e-mails that request the same payment are one
+// series.
 const lettersSQL = `select concat_ws(' ', 'letter', kind, object, count(*)) from (
 	select case when kind in ('action-required-notice', 'dunning-notice') then 'pay' else replace(kind, '-notice', '') end kind, split_part(key, ':', 4) object
 	  from effects where kind like '%-notice' and state = 'done') l group by kind, object`
 
-// judgeLetters compares what went out with what the customer is to hear. Where the events come in order, it is the same.
-// In another order some of it is not true any more by the time at which it would be told, and nothing more is told; but
-// who is asked to pay, and still has to, is told in every order. settled is set where all events came within the time
-// for which letters about a state wait: then none tells of an end to a customer who has access, and none of two states.
+// judgeLetters compares the e-mails that were sent with the expected ones. If the events arrive in order, they must be
+// equal. In another order an e-mail may be omitted, because its content is no longer true, but no other e-mail may be
+// added, and a request for an outstanding payment is required in every order. settled is set if all events arrived
+// within policy.subscription_wait: then no e-mail reports an end to a customer with access, and no two e-mails report different
+// states.
 func (c *company) judgeLetters(got []string, ordered, settled bool) (wrong []string) {
 	sent := map[string]int{}
 	for _, line := range got {
@@ -90,7 +93,7 @@ func (c *company) judgeLetters(got []string, ordered, settled bool) (wrong []str
 			return append(wrong, "cannot read "+line)
 		}
 		if of == "cus" && !ordered {
-			of = "acme" // the name had not come when the time for it was over
+			of = "acme" // the name had not arrived when policy.subscription_wait was over
 		}
 		sent[kind+" "+of+c.tag] += n
 	}
@@ -103,7 +106,7 @@ func (c *company) judgeLetters(got []string, ordered, settled bool) (wrong []str
 	for letter, n := range sent {
 		most := c.letters[letter]
 		if !ordered && strings.HasPrefix(letter, "subscription-changed ") {
-			most = updates // each may show another state than the one that was known last
+			most = updates // each may contain a state other than the last known one
 		}
 		if n > most && (ordered || !c.may["letter "+letter]) || ordered && n < most {
 			wrong = append(wrong, fmt.Sprintf("letter %s: %d, want %d", letter, n, most))
@@ -128,7 +131,7 @@ func (c *company) judgeLetters(got []string, ordered, settled bool) (wrong []str
 	return wrong
 }
 
-// stillTrue reports whether a letter asks for a payment that is still to be made.
+// stillTrue reports whether an e-mail requests a payment that is still outstanding.
 func (c *company) stillTrue(letter string) bool {
 	for _, i := range c.invoices {
 		if letter == "pay "+i.id {
@@ -138,8 +141,8 @@ func (c *company) stillTrue(letter string) bool {
 	return false
 }
 
-// The model's task about missing items ends with the subscription: not by a planned end that has passed without its
-// event, and not by the end of the grace.
+// The model's task about missing items ends with the subscription. A planned end that has passed without its event does
+// not end it, and neither does the end of the grace period.
 func TestReferee_MissingItemsAskedUntilTheEnd(t *testing.T) {
 	today := time.Now()
 	for _, of := range []struct {

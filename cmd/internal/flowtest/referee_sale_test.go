@@ -2,19 +2,19 @@ package flowtest
 
 import "time"
 
-// This file has what a company buys beside its subscription: at a Checkout, or by an invoice.
+// This file contains the purchases of a company besides its subscription: at a Checkout, or by an invoice.
 
-// A sale is money that came in by one charge.
+// A sale is a payment by one charge.
 type sale struct {
 	*worldInvoice
-	// seats are what a purchase of a week grants, from at on; 0 for any other sale.
+	// seats is the number of seats that a purchase of a week grants from at on; 0 for any other sale.
 	seats int64
 	at    time.Time
 }
 
 const week = 7 * aDay
 
-// sell is one purchase beside the subscription.
+// sell makes one purchase besides the subscription.
 func (c *company) sell() {
 	switch c.IntN(6) {
 	case 0:
@@ -28,14 +28,14 @@ func (c *company) sell() {
 	}
 }
 
-// far reports whether a week that is paid at a time is over long before today, or lasts for long.
+// far reports whether a week that is paid at this time ended long before today, or ends long after it.
 func (c *company) far(paid time.Time) bool { return paid.Add(week).Sub(c.today).Abs() > aDay }
 
-// buyWeek is a week that is bought at a Checkout. With a delay the money is held first, and captured later: all of it,
-// a part or nothing.
+// buyWeek buys a week at a Checkout. With a delay, the money is held first, and all, a part or nothing is captured
+// later.
 func (c *company) buyWeek(delay time.Duration) {
 	seats := int64(1)
-	if c.asked { // no event carries the lines of a session
+	if c.asked { // no event contains the lines of a session
 		seats += c.Int64N(3)
 	}
 	if !c.far(c.now) || !c.far(c.now.Add(delay)) {
@@ -52,13 +52,13 @@ func (c *company) buyWeek(delay time.Duration) {
 	c.hold(1500*seats, fields, seats, delay)
 }
 
-// topUp is a payment for nothing that grants access.
+// topUp is a payment that grants no access.
 func (c *company) topUp() {
 	c.did("tops up")
 	c.checkout(500+c.Int64N(5000), payload{"metadata": payload{}}, 0)
 }
 
-// session is a Checkout session in mode payment.
+// session returns a Checkout session in mode payment.
 func (c *company) sold(i *worldInvoice, status string, fields payload) payload {
 	return c.sessionObject(payload{
 		"mode": "payment", "subscription": nil, "invoice": nil, "payment_intent": i.payment, "amount_total": i.due, "payment_status": status,
@@ -76,7 +76,7 @@ func (c *company) checkout(amount int64, fields payload, seats int64) {
 	c.shows("checkout.session.completed", session, nil)
 }
 
-// comes is money that comes for a sale.
+// comes records the payment of a sale.
 func (c *company) comes(i *worldInvoice, session payload, seats int64) {
 	c.books.post("bank", "sales", i.paid)
 	c.charged(i.paid)
@@ -110,7 +110,8 @@ func (c *company) hold(amount int64, fields payload, seats int64, delay time.Dur
 	c.comes(i, session, seats)
 }
 
-// billOnce is an invoice by hand, beside the subscription: for a week that grants nothing, or at a price of its own.
+// billOnce creates an invoice by hand, independent of the subscription: for a week that grants nothing, or with its own
+// price.
 func (c *company) billOnce() {
 	c.did("is billed once")
 	i := &worldInvoice{id: c.id("in"), status: "draft", reason: "manual", made: c.now, once: true, named: c.chance(2)}
@@ -135,14 +136,14 @@ func (c *company) paysPart(i *worldInvoice) {
 	c.wait(time.Duration(1+c.IntN(5)) * aDay)
 }
 
-// rest is a payment of a part of an invoice.
+// rest returns a partial payment of an invoice.
 func (i *worldInvoice) rest(c *company, amount int64) *worldInvoice {
 	part := &worldInvoice{id: i.id, due: amount, paid: amount, tax: i.tax, total: i.total, status: "paid", part: true}
 	c.sales = append(c.sales, &sale{worldInvoice: part, at: c.now})
 	return part
 }
 
-// charges shows the charge of a payment of an invoice.
+// charges sends the charge of an invoice payment.
 func (c *company) charges(i *worldInvoice) {
 	i.payment, i.charge = c.id("pi"), c.id("ch")
 	c.charged(i.paid)
@@ -151,7 +152,7 @@ func (c *company) charges(i *worldInvoice) {
 	c.shows("invoice_payment.paid", c.invoicePaymentObject(i), nil)
 }
 
-// seatsOfWeeks is what the purchases give today.
+// seatsOfWeeks returns the seats that the one-time purchases grant today.
 func (c *company) seatsOfWeeks() (seats int64) {
 	for _, s := range c.sales {
 		if s.seats > 0 && s.at.Add(week).After(c.today) && s.returned < s.paid && !c.taken(s.worldInvoice) {
@@ -161,8 +162,8 @@ func (c *company) seatsOfWeeks() (seats int64) {
 	return seats
 }
 
-// access is what the account may use today: the highest plan of its subscriptions and of what it has bought, with the
-// seats of all that have it.
+// access returns the access of the account today: the highest plan of its subscriptions and purchases, with the seats
+// of all objects that have this plan.
 func (c *company) access() (plan string, seats int64) {
 	given := map[string]int64{"pro": c.seatsOfWeeks()}
 	for _, s := range []worldSubscription{c.sub, c.twin} {

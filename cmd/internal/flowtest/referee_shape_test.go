@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// version is one of Stripe's API, in the order in which they came.
+// version is a version of Stripe's API, in chronological order.
 type version int
 
 const (
@@ -29,14 +29,14 @@ func (v version) String() string {
 	return []string{"2022-08-01", "2023-10-16", "2024-09-30.acacia", "2024-10-28.acacia", "2025-03-31.basil", "2025-09-30.clover", "2026-07-29.dahlia", "2026-11-18.endive"}[v]
 }
 
-// sends reports whether an endpoint of the version gets such events.
+// sends reports whether an endpoint of the version receives events of the kind.
 func (v version) sends(kind string) bool {
 	switch kind {
 	case "refund.created", "refund.updated", "refund.failed": // of charges
 		return v >= acacia
 	case "invoice_payment.paid":
 		return v >= basil
-	case "payment_intent.amount_capturable_updated", "payment_intent.canceled": // the documentation asks for neither
+	case "payment_intent.amount_capturable_updated", "payment_intent.canceled": // the documentation requests neither
 		return false
 	}
 	return true
@@ -47,11 +47,11 @@ type shown struct {
 	id, kind string
 	at       time.Time
 	body     []byte
-	// whole is the event with the whole of each list, nil where body has it.
+	// whole is the event with complete lists. It is nil if body has complete lists.
 	whole []byte
 }
 
-// shows makes an event, and sends it where the version has such. Where it does not, the API shows the object all the same.
+// shows creates an event, and sends it if the version has this type. Otherwise only the API returns the object.
 func (c *company) shows(kind string, object, previous payload) {
 	data := payload{"object": object}
 	if previous != nil {
@@ -77,7 +77,7 @@ func (c *company) shows(kind string, object, previous payload) {
 	}
 }
 
-// asSent is an object as events carry it: a session without its lines, and ten elements of a list at most.
+// asSent returns an object as in events: a session without its lines, and lists with at most ten elements.
 func asSent(object payload) (sent payload, less bool) {
 	sent = maps.Clone(object)
 	if _, less = sent["line_items"]; less {
@@ -94,7 +94,7 @@ func asSent(object payload) (sent payload, less bool) {
 
 func same(a, b any) bool { return reflect.DeepEqual(a, b) }
 
-// with adds fields that only some versions have.
+// with adds fields if has is set.
 func (o payload) with(has bool, fields payload) payload {
 	if has {
 		maps.Copy(o, fields)
@@ -148,7 +148,8 @@ func (c *company) subscriptionObject() payload {
 		with(c.v >= clover, payload{"billing_mode": payload{"type": "flexible"}})
 }
 
-// items are those of a subscription: some have eleven beside the plan's, of which no event carries all.
+// items returns the items of the subscription. Some subscriptions have eleven more items than the plan's, and no event
+// contains all of them.
 func (c *company) items(plan payload) payload {
 	all := []any{plan}
 	for n := range c.extras {
@@ -162,7 +163,7 @@ func (c *company) items(plan payload) payload {
 	return list(all...)
 }
 
-// discount is what a coupon has made, and the list of such: since clover neither tells the coupon.
+// discount returns the discount of a coupon, and a list of it. Since clover neither contains the coupon.
 func (c *company) discount() (one any, all []any) {
 	if c.coupon == 0 {
 		return nil, []any{}
@@ -265,7 +266,7 @@ func (c *company) chargeObject(i *worldInvoice) payload {
 	}.with(c.v < basil, payload{"invoice": orNull(i.id)}).with(c.v < v2023, payload{"refunds": c.refundsOf(i)})
 }
 
-// refundsOf are the refunds of a charge, the newest first. Charges contain them before 2022-11-15.
+// refundsOf returns the refunds of a charge, newest first. Charges contain them before 2022-11-15.
 func (c *company) refundsOf(i *worldInvoice) payload {
 	all := []any{}
 	for _, r := range i.refunds {
@@ -331,5 +332,5 @@ func (c *company) noteObject(n *worldNote) payload {
 	return o.with(c.v >= acacia, payload{"pre_payment_amount": n.before, "post_payment_amount": n.after, "refunds": refunds})
 }
 
-// String is what happened, to be read where the referee finds a fault.
+// String returns the story, which is printed when the referee finds a fault.
 func (c *company) String() string { return strings.Join(c.story, "\n  ") }

@@ -8,87 +8,87 @@ import (
 	"time"
 )
 
-// A company is a customer at Stripe, and what happened to it, by Stripe's rules and in double entry. The model knows
-// nothing of facts, folds and effects: it is the referee of what pawl makes of the events.
+// A company is a Stripe customer with its history, by Stripe's rules and in double entry. The model is independent of
+// facts, folds and effects: it checks pawl's results.
 type company struct {
 	*rand.Rand
 	tag string
-	// v is the version of the API that renders its events.
+	// v is the API version of its events.
 	v version
 	manner
 	begun, now time.Time
-	// names says who tells our account: the session, the subscription or the customer.
+	// names is the object that names our account: the session, the subscription or the customer.
 	names    string
 	currency string
 	taxed    bool
-	// coupon is the percentage that it is given off.
+	// coupon is the discount in percent.
 	coupon int64
-	// deleted is set once the customer is: from then on it gets no letter.
+	// deleted is set after the customer was deleted. From then on it gets no e-mail.
 	deleted bool
-	// extras are items beside the plan's, which is at the place among them.
+	// extras is the number of items besides the plan's item, and place the position of the plan's item.
 	extras, place int
-	// invoiced is set where it is sent invoices, and pays them by itself.
+	// invoiced is set if the customer gets invoices and pays them manually.
 	invoiced bool
 	sub      worldSubscription
 	invoices []*worldInvoice
-	// credit is what Stripe owes the customer, and takes off the next invoice.
+	// credit is the customer's balance at Stripe, which reduces the next invoice.
 	credit int64
-	// pending are lines for the next invoice.
+	// pending are the lines for the next invoice.
 	pending []worldLine
 	books   books
-	// moved is what Stripe's balance shows for it, where the company's own account there is asked: see [company.moves].
+	// moved contains its balance transactions, if pawl fetches the company's own Stripe account: see [company.moves].
 	moved  map[string]balance
 	events []shown
-	// told are all events, also those that its endpoint is not sent: what the API knows.
+	// told contains all events, including types that the endpoint does not receive. The API reflects all of them.
 	told   []shown
 	counts map[string]int
-	// tax is the tax in the money that came in and went back.
+	// tax is the tax in the received and refunded money.
 	tax int64
-	// mails are the receipts that it is owed.
+	// mails lists the expected receipts.
 	mails    []string
 	disputes []*worldDispute
-	// sales are what it bought beside its subscription, and the parts that it paid of invoices.
+	// sales are the purchases besides the subscription, and partial payments of invoices.
 	sales []*sale
-	// letters counts those that it is owed beside receipts, where its events come in order.
+	// letters counts the expected e-mails other than receipts, if the events arrive in order.
 	letters map[string]int
-	// may are letters, receipts and tasks of which the order of the events decides whether there are any.
+	// may lists e-mails, receipts and tasks that depend on the order of the events.
 	may map[string]bool
-	// twin is a second subscription, of a second customer, who acts while second is set.
+	// twin is a second subscription of a second customer. While second is set, actions apply to it.
 	twin   worldSubscription
 	second bool
-	// partial is set if no event has shown all items of its subscription.
+	// partial is set if no event contained all items of its subscription.
 	partial bool
-	// plan is what it has to buy, and scheduled is the plan from the next period on; "" leaves both to chance.
+	// plan is the plan of the next purchase, and scheduled the plan from the next period on; "" means random.
 	plan, scheduled string
 	story           []string
-	// kinds counts what has happened.
+	// kinds counts the stories by kind.
 	kinds map[string]int
 }
 
-// A manner is how a company lives, and how its events come.
+// A manner describes the stories of a company and the delivery of its events.
 type manner struct {
-	// atOnce is set where the events come in any order, and their account is to be right all the same.
+	// atOnce is set if the events arrive in any order and must still get the right account.
 	atOnce bool
-	// healthy is set where nothing goes wrong.
+	// healthy excludes all problems.
 	healthy bool
-	// asked is set where the API is asked how money has moved on the balance.
+	// asked is set if pawl fetches balance transactions from the API.
 	asked bool
-	// live is set where an event is read after all that happens in its second.
+	// live is set if an event is read after all changes of its second.
 	live bool
-	// today is when the events come. With cut, the story is not over by then.
+	// today is the time of delivery. With cut, the story continues after it.
 	today time.Time
 	cut   bool
 	// paidPlans is set if policy.grant_plan_on is "payment", takes if a dispute revokes access, and refuses if the
 	// workspace service rejects a plan.
 	paidPlans, takes, refuses bool
-	// nth is the place of a company, which decides what it does first.
+	// nth is the index of a company, which selects its first story.
 	nth int
 }
 
-// over ends a story that has come to the day on which it is told.
+// over ends a story that reaches the day of delivery.
 type over struct{}
 
-// books are the balances of a ledger's accounts, debits positive: each posting leaves their sum at 0.
+// books are the balances of a ledger's accounts, debits positive. Each posting keeps their sum at 0.
 type books map[string]int64
 
 func (b books) post(debit, credit string, amount int64) {
@@ -96,10 +96,10 @@ func (b books) post(debit, credit string, amount int64) {
 	b[credit] -= amount
 }
 
-// balance is what has moved on Stripe's balance in one currency, and what Stripe has kept of it.
+// balance is the change of Stripe's balance in one currency, and Stripe's fees.
 type balance struct{ amount, fee int64 }
 
-// inDollars is what money comes to at the company's own account at Stripe: that is in dollars, five for four of any other
+// inDollars converts an amount to the currency of the company's Stripe account: dollars, at five for four of any other
 // currency.
 func (c *company) inDollars(amount int64) int64 {
 	if c.currency == "usd" {
@@ -114,7 +114,7 @@ func (c *company) moves(amount, fee int64) {
 	c.moved["usd"] = balance{b.amount + amount, b.fee + fee}
 }
 
-// charged is the balance transaction of a charge: 2.9 % and 30 cents are kept.
+// charged is the balance transaction of a charge with a fee of 2.9 % and 30 cents.
 func (c *company) charged(amount int64) {
 	gross := c.inDollars(amount)
 	c.moves(gross, gross*29/1000+30)
@@ -122,15 +122,15 @@ func (c *company) charged(amount int64) {
 
 type worldSubscription struct {
 	id, status, plan string
-	// granted is the plan that it gives.
+	// granted is the plan that the subscription grants.
 	granted, schedule string
 	seats             int64
 	start, end        time.Time // of the period
 	trialEnd          time.Time
 	begun, ended      time.Time
-	// unpaid is since when it is past due.
+	// unpaid is the time since when the subscription is past due.
 	unpaid time.Time
-	// cancels at the end of the period; paused is set while its invoices are voided.
+	// cancels is set if it ends with the period; paused is set while its invoices are voided.
 	cancels, paused bool
 }
 
@@ -153,7 +153,7 @@ type worldInvoice struct {
 	outOfBand                               bool
 	payment, charge                         string
 	made, opened, settled, payBy, retried   time.Time
-	returned, credited, disputed, credited0 int64 // refunds, credit notes after and before the payment
+	returned, credited, disputed, credited0 int64 // refunds, and credit notes after and before the payment
 	refunds                                 []*worldRefund
 }
 
@@ -188,8 +188,8 @@ type worldNote struct {
 
 var monthly = map[string]int64{"starter": 1000, "pro": 3000, "enterprise": 9000}
 
-// newCompany has a company live. Its story is played twice: first to see how long it is, then so that it is over by now,
-// and what was bought for a week, too. One that is cut goes on beyond today. No time of it is near to now.
+// newCompany plays the story of a company twice: first to measure its length, then so that it is over today, including
+// purchases for a week. If cut is set, it continues after today. No event is close to now.
 func newCompany(random func() *rand.Rand, tag string, v version, m manner) *company {
 	told := m.today.Add(-30 * time.Minute).Truncate(time.Second)
 	if m.cut {
@@ -215,7 +215,7 @@ func live(random *rand.Rand, tag string, v version, m manner, begin time.Time) (
 	if c.chance(4) {
 		c.coupon = pick(c.Rand, int64(20), 50, 100)
 	}
-	switch { // no event carries all items: the plan's is among those that are known, or can be fetched
+	switch { // no event contains all items: the plan's item is among the known ones, or can be fetched
 	case c.refuses || c.takes:
 		c.invoiced, c.coupon = false, 0
 	case c.asked && c.chance(4):
@@ -226,7 +226,7 @@ func live(random *rand.Rand, tag string, v version, m manner, begin time.Time) (
 	}
 	c.did("is a customer, named by its %s, %s, version %s, with %d more items", c.names, c.currency, c.v, c.extras)
 	c.shows("customer.created", c.customerObject(), nil)
-	if c.chance(5) && (c.names == "customer" || !c.cut) { // else nothing may name the account
+	if c.chance(5) && (c.names == "customer" || !c.cut) { // otherwise possibly no event names the account
 		c.sell()
 		c.wait(time.Duration(1+c.IntN(3)) * aDay)
 	}
@@ -254,7 +254,7 @@ func pick[T any](random *rand.Rand, of ...T) T { return of[random.IntN(len(of))]
 // chance is true once in n times.
 func (c *company) chance(n int) bool { return c.IntN(n) == 0 }
 
-// wrong is chance, of what no healthy company goes through.
+// wrong is chance for events that no healthy company has.
 func (c *company) wrong(n int) bool { return c.chance(n) && !c.healthy && !c.takes && !c.refuses }
 
 func (c *company) wait(d time.Duration) {
@@ -284,13 +284,13 @@ func (c *company) did(format string, args ...any) {
 	c.story = append(c.story, c.now.UTC().Format("01-02 15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
-// kindOf returns the kind of what a format tells.
+// kindOf returns the kind of a story's format string.
 func kindOf(format string) string {
 	kind, _, _ := strings.Cut(format, "%")
 	return strings.TrimSuffix(strings.TrimSpace(kind), ":")
 }
 
-// signUp is how it became a customer: at the Checkout, or by the API, with a trial or without.
+// signUp makes it a customer: at the Checkout or by the API, with or without a trial.
 func (c *company) signUp() {
 	c.did("signs up")
 	c.pending = nil
@@ -341,7 +341,7 @@ func (c *company) signUp() {
 	}
 }
 
-// month is what happens until the subscription is renewed.
+// month plays the events until the renewal of the subscription.
 func (c *company) month() {
 	for range 1 + c.IntN(3) {
 		if c.wait(time.Duration(1+c.IntN(6*24)) * time.Hour); c.sub.status != "active" {
@@ -359,7 +359,7 @@ func (c *company) month() {
 	c.renew()
 }
 
-// whim is one thing that customers and their support do.
+// whim plays one action of a customer or support.
 func (c *company) whim() {
 	paid := c.refundable()
 	switch n := c.IntN(16); {
@@ -424,7 +424,7 @@ func (c *company) whim() {
 	}
 }
 
-// refundable are the payments of which some can still be given back.
+// refundable lists the payments that can still be refunded.
 func (c *company) refundable() []*worldInvoice {
 	paid := slices.DeleteFunc(slices.Clone(c.invoices), func(i *worldInvoice) bool {
 		return i.status != "paid" || i.charge == "" || i.disputed > 0 || i.paid > i.due || i.due-i.returned-i.credited == 0
@@ -437,7 +437,7 @@ func (c *company) refundable() []*worldInvoice {
 	return paid
 }
 
-// changes shows the subscription as it is, and as it was before.
+// changes applies a change and sends the subscription with its previous values.
 func (c *company) changes(change func()) {
 	before, old := c.subscriptionObject(), c.sub
 	if change(); c.sub.status == "past_due" && old.status != "past_due" {
@@ -454,7 +454,7 @@ func (c *company) changes(change func()) {
 	c.hearsOfChange(old)
 }
 
-// upgrade changes plan or seats; what is left of the month is settled with the next invoice, or at once.
+// upgrade changes plan or seats. The rest of the month is settled with the next invoice, or at once.
 func (c *company) upgrade() {
 	if c.chance(6) { // the next invoice has more than ten lines
 		for range 5 {
@@ -485,7 +485,7 @@ func (c *company) change() {
 	c.prorates(old)
 }
 
-// prorates settles what is left of the month.
+// prorates settles the rest of the month.
 func (c *company) prorates(old worldSubscription) {
 	c.did("changes from %s %d to %s %d", old.plan, old.seats, c.sub.plan, c.sub.seats)
 	c.pending = append(c.pending,
@@ -493,12 +493,12 @@ func (c *company) prorates(old worldSubscription) {
 		worldLine{plan: c.sub.plan, seats: c.sub.seats, amount: c.left(c.sub), start: c.now, end: c.sub.end, proration: true})
 }
 
-// left is what a subscription costs for the rest of the month.
+// left returns the price of a subscription for the rest of the month.
 func (c *company) left(of worldSubscription) int64 {
 	return monthly[of.plan] * of.seats * int64(of.end.Sub(c.now)/time.Hour) / (30 * 24)
 }
 
-// replaces ends the subscription with a credit for the rest of the month, which pays a part of a new one.
+// replaces ends the subscription with a credit for the rest of the month, which pays a part of a new subscription.
 func (c *company) replaces() {
 	c.did("replaces its subscription")
 	c.pending = append(c.pending, worldLine{plan: c.sub.plan, seats: c.sub.seats, amount: -c.left(c.sub), start: c.now, end: c.sub.end, proration: true})
@@ -511,7 +511,7 @@ func (c *company) replaces() {
 
 // isDeleted deletes the customer, which ends its subscription: https://docs.stripe.com/api/customers/delete
 func (c *company) isDeleted() {
-	if c.names == "customer" { // a thin event that is read later does not name the account
+	if c.names == "customer" { // a thin event that is read later does not contain the account
 		return
 	}
 	c.wait(time.Hour)
@@ -523,7 +523,7 @@ func (c *company) isDeleted() {
 	c.shows("customer.deleted", c.customerObject(), nil)
 }
 
-// renew begins the next period, and collects its invoice.
+// renew starts the next period and collects its invoice.
 func (c *company) renew() {
 	c.changes(func() {
 		if c.sub.status, c.sub.start, c.sub.end = "active", c.sub.end, c.sub.end.Add(aMonth); c.scheduled != "" {
@@ -537,7 +537,7 @@ func (c *company) renew() {
 	c.collect(i)
 }
 
-// collect has an invoice paid: at once, after some attempts in vain, or by the customer's own hand.
+// collect pays an invoice: at once, after some failed attempts, or manually by the customer.
 func (c *company) collect(i *worldInvoice) {
 	switch {
 	case i.due == 0:
@@ -584,16 +584,16 @@ func (c *company) collect(i *worldInvoice) {
 	}
 }
 
-// give is an invoice that is given up.
+// give closes an invoice that will not be paid.
 func (c *company) give(i *worldInvoice, status, kind string) {
 	if i.status = status; c.live && c.now.Equal(i.opened) {
-		delete(c.letters, "pay "+i.id) // it is read when it is given up
+		delete(c.letters, "pay "+i.id) // thin events are read after that
 	}
 	c.books.post("lost", "due", i.due-i.paid)
 	c.shows(kind, c.invoiceObject(i), nil)
 }
 
-// bill drafts an invoice of what is pending, and of the period that begins.
+// bill drafts an invoice of the pending lines and of the new period.
 func (c *company) bill(reason string) *worldInvoice {
 	i := &worldInvoice{id: c.id("in"), sub: c.sub.id, status: "draft", reason: reason, lines: c.pending, made: c.now}
 	c.pending = nil
@@ -625,7 +625,7 @@ func (c *company) total(i *worldInvoice) {
 	c.shows("invoice.created", c.invoiceObject(i), nil)
 }
 
-// finalize opens an invoice. What Stripe owes the customer pays it first; one that is negative is owed from then on.
+// finalize opens an invoice. The customer's balance pays it first; a negative invoice is added to the balance.
 func (c *company) finalize(i *worldInvoice) {
 	c.books.post("due", "sales", i.subtotal-i.off)
 	c.books.post("due", "tax", i.tax)
@@ -638,7 +638,7 @@ func (c *company) finalize(i *worldInvoice) {
 		i.status, i.settled = "paid", c.now
 	} else if c.invoiced {
 		if i.payBy = c.now.Add(14 * aDay); i.payBy.Before(c.today) {
-			c.hearsOfFailure(i) // it is read when its due date has passed
+			c.hearsOfFailure(i) // thin events are read after the due date
 		}
 	}
 	if i.applied != 0 {
@@ -691,7 +691,7 @@ func (c *company) pay(i *worldInvoice) {
 	c.covers(i)
 }
 
-// session is the Checkout that the customer came by.
+// session sends the customer's first Checkout.
 func (c *company) session(status string, i *worldInvoice) {
 	if c.names == "session" {
 		c.shows("checkout.session.completed", c.sessionObject(payload{
@@ -713,7 +713,7 @@ func (c *company) refund(i *worldInvoice, amount int64) *worldRefund {
 	return r
 }
 
-// fail is a refund that comes back.
+// fail marks a refund as failed.
 func (c *company) fail(r *worldRefund) {
 	r.status = "failed"
 	r.of.returned -= r.amount
@@ -767,7 +767,7 @@ func (c *company) dispute(i *worldInvoice) {
 	c.shows("charge.dispute.closed", c.disputeObject(d), nil)
 }
 
-// credits gives some of a paid invoice back, on the customer's balance or as a refund.
+// credits credits a part of a paid invoice, to the customer's balance or as a refund.
 func (c *company) credits(i *worldInvoice, amount int64, refunded bool) {
 	n := &worldNote{id: c.id("cn"), after: amount, of: i}
 	c.did("is credited %d of %s, refunded: %v", amount, i.id, refunded)
@@ -782,7 +782,7 @@ func (c *company) credits(i *worldInvoice, amount int64, refunded bool) {
 	c.shows("credit_note.created", c.noteObject(n), nil)
 }
 
-// creditsBefore lowers what is due of an open invoice.
+// creditsBefore reduces the amount due of an open invoice.
 func (c *company) creditsBefore(i *worldInvoice, amount int64) {
 	if amount == 0 {
 		return
@@ -799,18 +799,18 @@ func (c *company) end() {
 	c.sub.status, c.sub.ended = "canceled", c.now
 	if c.shows("customer.subscription.deleted", c.subscriptionObject(), nil); c.seatsOfWeeks() == 0 {
 		c.hears("subscription-ended", c.sub.id)
-	} else { // the purchase may be read after the time for which letters wait
+	} else { // the purchase may be read after policy.subscription_wait
 		c.may["letter subscription-ended "+c.sub.id] = true
 	}
 }
 
-// wants is what pawl must come to.
+// wants returns the expected state in pawl.
 func (c *company) wants() []string {
 	var lines []string
 	switch plan, seats := c.access(); {
 	case plan != "":
 		lines = append(lines, fmt.Sprintf("access acme active %s %d", plan, seats))
-	case c.names != "session" || c.counts["cs"] > 0: // else nothing has named it
+	case c.names != "session" || c.counts["cs"] > 0: // otherwise no event has named it
 		lines = append(lines, "access acme suspended")
 	}
 	if cash := c.books["bank"]; cash != 0 {
@@ -835,14 +835,14 @@ func (c *company) wants() []string {
 	return lines
 }
 
-// lacksItems reports whether a person is asked for the items that no event has shown. The task stays open until the
-// event of the subscription's end or a complete list arrives: a planned end that has passed and the end of the grace
-// close nothing, because the subscription keeps its status until Stripe sends its end.
+// lacksItems reports whether a task requests the items that no event contains. The task stays open until the event of
+// the subscription's end or a complete list arrives. A planned end that has passed and the end of the grace period do
+// not close it, because the subscription keeps its status until Stripe sends its end.
 func (c *company) lacksItems() bool {
 	return c.partial && slices.Contains([]string{"active", "trialing", "past_due"}, c.sub.status)
 }
 
-// faults are what is wrong with the model itself: the books do not balance, or are not what the objects say.
+// faults lists faults of the model itself: the books do not balance or do not match the objects.
 func (c *company) faults() (list []string) {
 	var sum, open int64
 	for _, amount := range c.books {

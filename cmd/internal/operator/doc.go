@@ -1,6 +1,6 @@
-// Package operator implements the reads and decisions of operators. The command line, the API and the console use it.
+// Package operator lists the verbs of all resources. The command line, the API and the console are generated from
+// [Verbs].
 //
-// [Operator.Decide] makes every decision, and [Operator.Preview] previews it. [Verbs] is the table of decisions. The
-// commands, their help and the command reference are generated from it. A verb is one row of the table and one rule. A
-// verb about events also has a case in event.go, and a verb about parked runs one in workflows/decision.go.
+// The package decide makes decisions. Each resource has a package: its verbs, with one file per verb, and the functions
+// that read it. A verb is a value: name, help, flags, and a rule with its check, its action and its forecast.
 package operator

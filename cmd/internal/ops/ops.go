@@ -1,4 +1,4 @@
-// Package ops is the listener for operators: liveness, readiness and metrics. It is never public.
+// Package ops serves liveness, readiness and metrics on a listener of their own. The listener must never be public.
 package ops
 
 import (
@@ -14,33 +14,33 @@ import (
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
-// readyWithin bounds each probe. A timeout counts as a failure.
+// readyWithin is the time limit of each probe. A probe that takes longer counts as failed.
 const readyWithin = time.Second
 
 // Config configures an ops server.
 type Config struct {
-	// Ready returns why the process must not receive requests, independent of its parts, for example because it is
-	// stopping.
+	// Ready returns a reason why the process must not get requests, apart from the state of its parts. For example, the
+	// process is stopping.
 	Ready func() error
-	// Parts are probed concurrently. The answer contains the result of each.
+	// Parts returns the parts to probe. They are probed concurrently, and the response contains the result of each.
 	Parts func() []Part
 	// Metrics serves /metrics.
 	Metrics http.Handler
-	// Log gets a warning if there are too many connections.
+	// Log receives a warning if there are too many connections.
 	Log *slog.Logger
 }
 
-// mostConnections is more than probes and scrapers need. The client with the most connections loses one to a new
-// client, so that no client can block the others.
+// mostConnections is more than probes and scrapers need. If it is exceeded, pawl closes a connection of the client with
+// the most connections, so that no client can lock out the others.
 const mostConnections = 64
 
 // Part is one part of a process.
 type Part struct {
 	Name string
-	// Probe checks that the part can do its work now. note is a remark about a working part.
+	// Probe returns an error if the part cannot do its work now. note is a remark about a part that works.
 	Probe func(context.Context) (note string, err error)
-	// Decides is set if the process is not ready without this part. For example, an ingress without Temporal still
-	// receives deliveries.
+	// Decides is set if the process is not ready while this part fails. It is not set for Temporal in an ingress, for
+	// example, because the ingress still receives deliveries.
 	Decides bool
 }
 
@@ -65,9 +65,9 @@ func New(cfg Config) *Server {
 	}}
 }
 
-// Handler returns the handler of cfg. /livez returns 200 while the process answers at all, so that an outage of the
-// database restarts nothing. /readyz returns 200, or 503 with the reason, followed by the state of each part and the
-// duration of its probe.
+// Handler returns the handler for cfg. /livez returns 200 as long as the process responds at all, so that nothing is
+// restarted when the database is down. /readyz returns 200, or 503 with the reason. The body contains the state of each
+// part and the duration of its probe.
 func Handler(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -118,7 +118,7 @@ func (a answer) String() string {
 	return line
 }
 
-// probe probes all parts concurrently. It waits at most readyWithin, even for a probe that ignores its ctx.
+// probe probes all parts concurrently. It waits at most readyWithin, even if a probe ignores its context.
 func probe(ctx context.Context, parts []Part) []answer {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()

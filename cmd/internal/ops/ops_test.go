@@ -86,7 +86,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// Whoever opens connections and says nothing keeps no probe from being answered.
+// Silent connections do not prevent a probe from being answered.
 func TestServer_IdleConnections_ProbeAnswered(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

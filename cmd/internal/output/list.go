@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Columns returns the width of lists on out: COLUMNS, else the width of the terminal. It returns 0, any width, for a
-// file or a pipe.
+// Columns returns the width for lists on out: the variable COLUMNS, or else the width of the terminal. It returns 0 for
+// a file or a pipe, which means that the width is not limited.
 func Columns(out io.Writer, env func(string) (string, bool)) int {
 	said, _ := env("COLUMNS")
 	if n, err := strconv.Atoi(said); err == nil && n > 0 {
@@ -32,13 +32,13 @@ func Columns(out io.Writer, env func(string) (string, bool)) int {
 const (
 	// gap is the number of spaces between two columns.
 	gap = 2
-	// A cell with words is shortened to at least this many letters. Times and IDs are shorter, or one word, and are not
-	// shortened.
+	// leastText is the number of letters to which a cell with several words may be shortened. Times, IDs and single
+	// words are not shortened.
 	leastText = 32
 )
 
-// List writes rows as [Printer.Table] does, but fits them to the terminal: it first shortens long texts, and then omits
-// the columns with the droppable headings, in order. It never shortens IDs.
+// List writes rows like [Printer.Table], but makes them fit the terminal. It first shortens long texts. Then it omits
+// the columns with the headings in droppable, in this order. It never shortens IDs.
 func (p *Printer) List(rows [][]string, droppable ...string) {
 	for _, row := range rows {
 		for i, cell := range row {
@@ -77,7 +77,7 @@ func (p *Printer) List(rows [][]string, droppable ...string) {
 	p.Table(rows)
 }
 
-// widths returns the width of each column, and the minimum width of the list.
+// widths returns the width of each column, and the smallest possible width of the list.
 func widths(rows [][]string) (wide []int, least int) {
 	wide = make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -102,7 +102,7 @@ func sum(wide []int) int {
 	return total
 }
 
-// widest returns the widest column with words, or else the widest column.
+// widest returns the index of the widest column with words. If no column has words, it returns the widest column.
 func widest(rows [][]string, wide []int) int {
 	best := -1
 	for i, w := range wide {
@@ -113,7 +113,7 @@ func widest(rows [][]string, wide []int) int {
 	return max(best, 0)
 }
 
-// hasWords reports whether a column has texts that may be shortened.
+// hasWords reports whether a column contains texts that may be shortened.
 func hasWords(rows [][]string, i int) bool {
 	return slices.ContainsFunc(rows[1:], func(row []string) bool {
 		return i < len(row) && strings.Contains(row[i], " ")

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Lines writes a log. A process writes the lines of a moment together, because a write for each delivery costs a tenth
-// of the deliveries. A killed process loses only the lines of its last moment.
+// Lines writes log lines. A process collects the lines of a moment and writes them together, because one write per
+// delivery would cost a tenth of the throughput. If the process is killed, only the lines of the last moment are lost.
 type Lines struct {
 	To io.Writer
 
 	mu sync.Mutex
-	// together is set if lines may wait. A command that ends soon writes each line at once.
+	// together is set if lines may be collected. A command that ends soon writes each line at once.
 	together bool
 	waiting  []byte
 }
@@ -24,7 +24,7 @@ const (
 	linesMost = 64 << 10
 )
 
-// Write buffers lines. It writes them within linesWait.
+// Write stores lines in the buffer, which is written within linesWait.
 func (l *Lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,14 +40,14 @@ func (l *Lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush writes the buffered lines.
+// flush writes the lines in the buffer.
 func (l *Lines) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.write()
 }
 
-// write is flush with the lock held. An error cannot be reported, because the log itself fails.
+// write is flush for a caller that holds the lock. It ignores an error, because the log itself has failed.
 func (l *Lines) write() {
 	if len(l.waiting) > 0 {
 		_, _ = l.To.Write(l.waiting)
@@ -55,7 +55,7 @@ func (l *Lines) write() {
 	}
 }
 
-// Together buffers lines until end is called.
+// Together collects lines until end is called.
 func (l *Lines) Together() (end func()) {
 	l.together = true
 	return func() {
@@ -66,7 +66,8 @@ func (l *Lines) Together() (end func()) {
 	}
 }
 
-// Log returns a handler that writes to these lines with h. A warning is written at once, with the lines before it.
+// Log returns a handler that formats with h and writes to l. A warning is written at once, together with the lines
+// before it.
 func (l *Lines) Log(h slog.Handler) slog.Handler { return prompt{h, l} }
 
 type prompt struct {

@@ -1,4 +1,4 @@
-// Package output writes the result of a command: as JSON, or for a person as tables and text.
+// Package output writes the result of a command, either as JSON or as tables and text for people.
 package output
 
 import (
@@ -16,23 +16,23 @@ import (
 	"unicode/utf8"
 )
 
-// Printer writes results to Out: as JSON if JSON is set, else for a person. If writes to Out can fail, Out must be a
-// [Terminal], which keeps the error.
+// Printer writes results to Out, as JSON if JSON is set and otherwise as text. If a write to Out can fail, Out must be
+// a [Terminal], which stores the error.
 type Printer struct {
 	Out  io.Writer
 	JSON bool
-	// Columns is the maximum width of lists, 0 for any width.
+	// Columns is the maximum width of lists; 0 means no limit.
 	Columns int
 }
 
-// failing is a result that ends its command with exit code 1.
+// failing is implemented by a result that can make the command end with exit code 1.
 type failing interface{ Failed() bool }
 
-// ErrFailed ends a command with exit code 1 if its output already contains the reason.
+// ErrFailed makes a command end with exit code 1 without another message, because the output contains the reason.
 var ErrFailed = errors.New("the output contains the reason")
 
-// Emit writes v as JSON, or calls show to write it for a person. It returns [ErrFailed] if the result implements
-// failing and has failed.
+// Emit writes v as JSON, or calls show to write it as text. It returns [ErrFailed] if v implements failing and has
+// failed.
 func (p *Printer) Emit(v any, show func()) error {
 	if p.JSON {
 		if err := p.Value(v); err != nil {
@@ -50,7 +50,7 @@ func (p *Printer) Emit(v any, show func()) error {
 // Value writes v as JSON. It escapes characters that could control a terminal.
 func (p *Printer) Value(v any) error { return p.encode(v, "  ") }
 
-// EmitLine writes v as one line of JSON, and returns what [Printer.Emit] does.
+// EmitLine writes v as one line of JSON. It returns the same errors as [Printer.Emit].
 func (p *Printer) EmitLine(v any) error {
 	err := p.encode(v, "")
 	return cmp.Or(err, (&Printer{}).Emit(v, func() {}))
@@ -68,7 +68,7 @@ func (p *Printer) encode(v any, indent string) error {
 	return nil
 }
 
-// escapeJSON escapes the hidden characters in JSON strings. Between strings, JSON has only line feeds.
+// escapeJSON escapes hidden characters in JSON strings. Outside of strings, the JSON contains only line feeds.
 func escapeJSON(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -81,7 +81,7 @@ func escapeJSON(text string) string {
 	return b.String()
 }
 
-// Escape shows a character by its number, as JSON does.
+// Escape returns a character in the notation of JSON, for example \u001b.
 func Escape(r rune) string {
 	if r > 0xffff {
 		high, low := utf16.EncodeRune(r)
@@ -99,11 +99,11 @@ func (p *Printer) Table(rows [][]string) {
 		}
 		fmt.Fprintln(tw, strings.TrimRight(strings.Join(row, "\t"), "\t"))
 	}
-	_ = tw.Flush() // the terminal keeps its error
+	_ = tw.Flush() // Out stores an error
 }
 
-// Rows makes a table of a list. headings are separated by bars; row returns the cells of an element. A cell is text, a
-// number, a time, or a *time.Time (a time of the provider, possibly nil).
+// Rows returns a list as a table. headings contains the headings, separated by "|". row returns the cells of an
+// element. A cell is a text, a number, a time, or a *time.Time for a time of the provider, which may be nil.
 func Rows[T any](headings string, list []T, row func(T) []any) [][]string {
 	rows := [][]string{strings.Split(headings, "|")}
 	for _, element := range list {
@@ -122,7 +122,7 @@ func Rows[T any](headings string, list []T, row func(T) []any) [][]string {
 	return rows
 }
 
-// Tables writes tables below each other. It omits a table without rows, unless it is the first.
+// Tables writes several tables, one below the other. It omits a table without rows, unless the table is the first.
 func (p *Printer) Tables(parts ...[][]string) {
 	for i, rows := range parts {
 		if i == 0 || len(rows) != 1 {
@@ -132,7 +132,7 @@ func (p *Printer) Tables(parts ...[][]string) {
 	}
 }
 
-// Clean escapes control characters, because event IDs, types and errors come from outside.
+// Clean escapes control characters. Event IDs, types and errors may contain them, because they come from other systems.
 func Clean(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, Hidden) {
 		return s
@@ -140,7 +140,7 @@ func Clean(s string) string {
 	var b strings.Builder
 	for i, r := range s {
 		switch _, size := utf8.DecodeRuneInString(s[i:]); {
-		// no UTF-8; 0x9b is a control character alone, and 0xff one of tabwriter's
+		// invalid UTF-8; the byte 0x9b is a control character, and text/tabwriter treats 0xff specially
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case Hidden(r):
@@ -152,17 +152,17 @@ func Clean(s string) string {
 	return b.String()
 }
 
-// Hidden reports whether r moves the cursor, or the text around it (bidirectional marks), or cannot be seen.
+// Hidden reports whether r is invisible, moves the cursor, or changes the direction of the text.
 func Hidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
 }
 
-// Terminal writes text to a terminal or to a file that may be printed on one. It escapes control and invisible
-// characters except newlines and tabs, so that no value can act on the terminal. JSON stays valid and unchanged in
-// meaning. After an error it writes nothing more.
+// Terminal writes text to a terminal, or to a file that may be shown on one. It escapes control characters and
+// invisible characters, except for newlines and tabs, so that no value can control the terminal. JSON remains valid and
+// keeps its meaning. After an error, Terminal writes nothing more.
 type Terminal struct {
 	To io.Writer
-	// Err is the error of a write.
+	// Err is the first error of a write.
 	Err error
 }
 

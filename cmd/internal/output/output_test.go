@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
-// Text from outside moves nothing on a terminal, also as JSON, and reads back as it was.
+// Control characters in text from outside have no effect on a terminal, even in JSON, and decode to the same text.
 func TestWriteJSON_HiddenCharacters_Escaped(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

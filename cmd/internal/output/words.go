@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// The times in a table have their zone, and can be used in flags that take a time.
+// The layouts for times in a table. They contain the time zone, so that a time can be copied into a flag.
 const (
 	timeLayout = "2006-01-02 15:04:05.000 Z07:00"
 	dateLayout = "2006-01-02 15:04:05 Z07:00"
 )
 
-// Time formats a time in a table.
+// Time formats a time for a table.
 func Time(t time.Time) string { return t.Local().Format(timeLayout) }
 
-// Date formats a time of the provider, which has whole seconds, in a table. It returns "" for nil.
+// Date formats a time of the provider for a table. Such times have whole seconds. It returns "" for nil.
 func Date(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -42,7 +42,7 @@ func OneOf(names []string) string {
 	return strings.Join(names, "")
 }
 
-// Because formats a reason after a statement. It returns "" for an empty reason.
+// Because formats a reason to be appended to a statement. It returns "" for an empty reason.
 func Because(reason string) string {
 	if reason == "" {
 		return ""
@@ -104,13 +104,13 @@ func ShortDuration(d time.Duration) string {
 	return text
 }
 
-// FirstLine returns the first line of an error: a failure to connect has a line for each address.
+// FirstLine returns the first line of an error. An error of connecting has one line per address.
 func FirstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }
 
-// ParseTime parses a cell that [Time] or [Date] has written.
+// ParseTime parses a cell that was written by [Time] or [Date].
 func ParseTime(cell string) (time.Time, bool) {
 	for _, layout := range []string{timeLayout, dateLayout} {
 		if t, err := time.ParseInLocation(layout, cell, time.Local); err == nil {

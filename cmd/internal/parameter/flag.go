@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Flags makes the flags refuse an empty value, a second value, and text that is not UTF-8. A flag that is a list may be
-// given again.
+// Flags makes the flags return an error for an empty value, a second value, and text that is not UTF-8. A list flag may
+// be given several times.
 func Flags(flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if _, list := f.Value.(pflag.SliceValue); list {
@@ -19,7 +19,7 @@ func Flags(flags *pflag.FlagSet) {
 	})
 }
 
-// once is a flag that is set once.
+// once is the value of a flag that can be set once.
 type once struct {
 	pflag.Value
 	set bool

@@ -1,6 +1,6 @@
-// Package parameter decodes queries, forms, JSON objects, paths and flags. API, console and command line refuse the
-// same: a parameter that is malformed, empty, unknown or repeated, and text that Postgres cannot store. The error names
-// the parameter.
+// Package parameter decodes queries, forms, JSON objects, paths and flags. The API, the console and the command line
+// use it, so that all of them reject the same parameters: malformed, empty, unknown or repeated ones, and text that
+// Postgres cannot store. An error contains the name of the parameter.
 package parameter
 
 import (
@@ -15,17 +15,18 @@ import (
 	"unicode/utf8"
 )
 
-// Rule lists the parameters of a route.
+// Rule describes the parameters that a route accepts.
 type Rule struct {
-	// Known are all parameters.
+	// Known lists all parameters.
 	Known []string
-	// Inputs are known parameters that a browser sends empty. An empty input counts as absent.
+	// Inputs lists the known parameters that a browser also sends if they are empty. An empty input is treated as
+	// missing.
 	Inputs []string
-	// Foreign lets unknown parameters pass: another system sends the request.
+	// Foreign accepts unknown parameters. It is set for requests that another system sends.
 	Foreign bool
 }
 
-// Text refuses text that is not UTF-8 or contains NUL: Postgres stores neither.
+// Text returns an error if text is not UTF-8 or contains NUL, because Postgres cannot store it.
 func Text(name, text string) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return fmt.Errorf("%s: write UTF-8 without NUL", name)
@@ -33,7 +34,7 @@ func Text(name, text string) error {
 	return nil
 }
 
-// Path refuses a path that is not text once it is unescaped.
+// Path returns an error if the decoded path is not UTF-8 or contains NUL.
 func Path(of *url.URL) error {
 	if err := Text("path", of.Path); err != nil {
 		return errors.New("the path is not UTF-8 without NUL")
@@ -41,7 +42,7 @@ func Path(of *url.URL) error {
 	return nil
 }
 
-// Values decodes a query or the body of a form.
+// Values decodes a query or the body of an HTML form.
 func (r Rule) Values(encoded string) (url.Values, error) {
 	values, err := url.ParseQuery(encoded)
 	if err != nil {
@@ -58,7 +59,7 @@ func (r Rule) Values(encoded string) (url.Values, error) {
 	return values, nil
 }
 
-// culprit names the parameter that does not parse.
+// culprit returns the name of the parameter that cannot be decoded.
 func culprit(encoded string) string {
 	for part := range strings.SplitSeq(encoded, "&") {
 		if _, err := url.ParseQuery(part); err != nil {
@@ -91,7 +92,7 @@ func checkText(name, value string) error {
 	return Text(name, value)
 }
 
-// Object decodes a JSON object of strings. No body is an empty object.
+// Object decodes a JSON object with string values. An empty body is an empty object.
 func (r Rule) Object(body []byte) (map[string]string, error) {
 	given := map[string]string{}
 	if len(body) == 0 {

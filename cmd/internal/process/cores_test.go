@@ -17,9 +17,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A core is left to a database that a connection of our own reaches on this machine, and to none that only looks near:
-// an SSH tunnel and Cloud SQL's proxy end here, and each has another end beside the database. 127.0.0.2 plays another
-// machine.
+// A core is left to a database on this machine if both ends of a connection are local. An SSH tunnel and Cloud SQL's
+// proxy also listen here, but their database is elsewhere. 127.0.0.2 represents another machine.
 func TestBesideDatabase_SeenFromBothEnds(t *testing.T) {
 	t.Parallel()
 	server, socket := openServer(t)
@@ -59,7 +58,7 @@ func TestBesideDatabase_SeenFromBothEnds(t *testing.T) {
 	}
 }
 
-// proxy returns an address here of which every connection leads to another address, through one of the proxy's own.
+// proxy returns a local address that forwards each connection to another address.
 func proxy(t *testing.T, network, address string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -89,7 +88,7 @@ func proxy(t *testing.T, network, address string) string {
 	return listener.Addr().String()
 }
 
-// It is not parallel: a process has one number of cores.
+// The test is not parallel, because a process has one GOMAXPROCS.
 func TestLeaveCore_Environment_Decides(t *testing.T) {
 	defer runtime.SetDefaultGOMAXPROCS()
 	n := &Node{Pool: schematest.New(t), log: slog.New(slog.DiscardHandler)}
@@ -106,7 +105,8 @@ func TestLeaveCore_Environment_Decides(t *testing.T) {
 	}
 }
 
-// Nor is what the environment decided undone when an ingress ends. It is not parallel, as the one above.
+// The end of an ingress does not change a GOMAXPROCS from the environment either. The test is not parallel, like the
+// one above.
 func TestIngress_CoresOfEnvironment_StayThem(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	cfg := load(t, schematest.NewDSN(t))
@@ -126,10 +126,10 @@ func TestIngress_CoresOfEnvironment_StayThem(t *testing.T) {
 	}
 }
 
-// openServer returns a server that takes connections from every loopback address, and from a socket.
+// openServer returns a server that accepts connections from every loopback address, and from a socket.
 func openServer(t *testing.T) (server *localpg.Server, socket string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pawl-open-") // t.TempDir would be closed to the user that Postgres runs under
+	dir, err := os.MkdirTemp("", "pawl-open-") // the user of Postgres could not enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}

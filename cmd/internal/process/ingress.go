@@ -19,10 +19,11 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// drain is the time for requests in progress when an ingress is stopped.
+// drain is how long an ingress that is stopped waits for requests in progress.
 const drain = 10 * time.Second
 
-// RunIngress receives webhooks and starts their workflows until ctx ends. ready, if not nil, is closed when it listens.
+// RunIngress receives webhooks and starts their workflows until ctx ends. If ready is not nil, it is closed when the
+// ingress listens.
 func (n *Node) RunIngress(ctx context.Context, ready chan<- struct{}) error {
 	dispatcher, err := dispatch.New(dispatch.Config{
 		Temporal: n.Temporal, Receipts: n.intake, Runs: n.starts, TaskQueue: n.Config.Temporal.TaskQueue,
@@ -36,7 +37,8 @@ func (n *Node) RunIngress(ctx context.Context, ready chan<- struct{}) error {
 	group.Go(func() error { dispatcher.Sample(ctx); return nil })
 	n.beat(ctx, group, Ingress)
 	group.Go(func() error {
-		// A start with an unknown search attribute is rejected; receipts wait meanwhile.
+		// Temporal rejects the start of a workflow with an unknown search attribute. Receipts wait until the attributes
+		// are registered.
 		if err := n.UntilDone(ctx, "register search attributes", n.EnsureSearchAttributes); err == nil {
 			dispatcher.Run(ctx)
 		}
@@ -46,7 +48,7 @@ func (n *Node) RunIngress(ctx context.Context, ready chan<- struct{}) error {
 	return group.Wait()
 }
 
-// Listen receives webhooks until ctx ends: it commits them as receipts and passes them to offer.
+// Listen receives webhooks until ctx ends. It commits them as receipts and passes the receipts to offer.
 func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func([]receipt.Pending),
 	ready chan<- struct{}) error {
 	sources, err := Sources(n.Config, n.providers)
@@ -83,7 +85,7 @@ func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func
 	group.Go(func() error { return server.Serve(listener) })
 	group.Go(func() error {
 		<-ctx.Done()
-		n.stopping.Store(true) // not ready before the listener closes
+		n.stopping.Store(true) // report "not ready" before the listener is closed
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 		defer cancel()
 		return server.Shutdown(stop)

@@ -11,24 +11,25 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
-// limitMemory makes Go's collector work harder before the process reaches the memory limit of its container, where the
-// kernel would kill it. A GOMEMLIMIT in the environment takes precedence.
+// limitMemory sets a memory limit in Go below the memory limit of the container. The garbage collector then works
+// harder before the kernel would kill the process. It does nothing if GOMEMLIMIT is set in the environment.
 func limitMemory(env func(string) (string, bool)) {
 	if limit := memoryLimit("/sys/fs/cgroup"); limit > 0 && !isSet(env, "GOMEMLIMIT") {
 		debug.SetMemoryLimit(limit)
 	}
 }
 
-// memoryLimit returns Go's share of the memory limit in the control group at root, or 0 without a limit: nine tenths of
-// the limit minus the bodies, which are outside of Go's memory, but at least half of it.
+// memoryLimit returns the limit for Go, or 0 if the control group at root has no memory limit. The result is nine
+// tenths of the control group's limit, minus the request bodies, which are stored outside of Go's memory. It is at
+// least half of the control group's limit.
 func memoryLimit(root string) int64 {
-	for _, name := range []string{"memory.max", "memory/memory.limit_in_bytes"} { // cgroup version 2 and 1
+	for _, name := range []string{"memory.max", "memory/memory.limit_in_bytes"} { // the files of cgroup version 2 and 1
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
 			continue
 		}
 		limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-		if err != nil || limit <= 0 || limit > math.MaxInt64/4 { // "max", or version 1's number for it
+		if err != nil || limit <= 0 || limit > math.MaxInt64/4 { // "max", or the number that version 1 uses for it
 			return 0
 		}
 		return max(limit/10*9-config.BodiesAtOnce, limit/2)
@@ -36,14 +37,16 @@ func memoryLimit(root string) int64 {
 	return 0
 }
 
-// headroom is memory that is never touched, so that the kernel never provides it. It only makes Go's collector assume a
-// larger heap. An ingress has about 10 MiB of live data, and the collector ran each time that as much had been
-// allocated: many times a second under load, for a sixth of the process's CPU time. It costs at most its size in real
-// memory. Unlike GOGC, it does not multiply a heap that is already large, such as the heap of a worker with thousands
-// of open runs. Unlike GOMEMLIMIT, it has no limit at which the collector runs all the time.
+// headroom is allocated memory that is never used, so the kernel never provides pages for it. It makes Go's garbage
+// collector assume a larger heap and therefore run less often. An ingress has about 10 MiB of live data. Without the
+// headroom, the collector ran after each further 10 MiB, many times a second under load, and used a sixth of the CPU
+// time.
+//
+// The real memory grows by at most the size of the headroom. GOGC would multiply even a large heap, such as the heap of
+// a worker with thousands of open runs. GOMEMLIMIT would make the collector run all the time once the limit is reached.
 type headroom []byte
 
-// newHeadroom returns nil if the environment tunes the collector itself.
+// newHeadroom returns nil if the environment configures the collector itself.
 func newHeadroom(env func(string) (string, bool)) headroom {
 	if isSet(env, "GOGC") || isSet(env, "GOMEMLIMIT") {
 		return nil

@@ -11,23 +11,23 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// The maximum number of connections of each process, unless the URL of the database limits them. Each part has its own
-// pool, even if several parts share one process, so that waiting effects never block a webhook. Group commit needs few
-// connections. `pawl doctor` compares the sum with the server's max_connections.
+// The maximum number of connections of each process. The URL of the database can set another limit. Each part has a
+// pool of its own, even if one process has several parts, so that effects that wait never block a webhook. Group
+// commits need few connections. `pawl doctor` compares the sum with max_connections of the server.
 const (
 	IngressConns = 8
-	// EffectConns are for the effects of a worker, RequestConns for the requests of consoles that it executes.
+	// EffectConns is for the effects of a worker, RequestConns for the console requests that a worker executes.
 	EffectConns  = 16
 	RequestConns = 8
 	// WorkerConns is the sum for a worker.
 	WorkerConns = EffectConns + RequestConns
-	// PageConns are for the pages of a console, AccessConns for the tokens and lookups of the API, since pages may take
-	// long.
+	// PageConns is for the pages of a console. AccessConns is for tokens and access lookups of the API, because pages
+	// may take long.
 	PageConns   = 8
 	AccessConns = 4
 	// ConsoleConns is the sum for a console.
 	ConsoleConns = PageConns + AccessConns
-	// CommandConns are for one call of the command line.
+	// CommandConns is for one command on the command line.
 	CommandConns = 4
 )
 
@@ -56,18 +56,19 @@ func poolOptions(name, dsn string, use schema.Use, conns int32) (*pgxpool.Config
 	return options, nil
 }
 
-// ParseDSN reads the DSN that name refers to. Its error contains no part of the DSN. The errors of pgx do, and
+// ParseDSN parses the DSN that name refers to. Its error contains no part of the DSN. The errors of pgx do, and could
 // reveal a part of a password that is not encoded.
 func ParseDSN(name, dsn string) (*pgxpool.Config, error) {
 	options, err := pgxpool.ParseConfig(dsn)
-	// After a password with "@" and "/", the rest of the password would be parsed as the database's name and be shown.
+	// If the password contains "@" and "/", pgx parses the rest of the password as the name of the database, which is
+	// shown in messages.
 	if err != nil || strings.Contains(options.ConnConfig.Database, "@") {
 		return nil, fmt.Errorf("database: %s is no Postgres DSN: write postgres://user:password@host:5432/database, with %%40 for @ and %%2F for / in the password", name)
 	}
 	return options, nil
 }
 
-// CheckSchemaVersion returns an error for a schema that lacks migrations.
+// CheckSchemaVersion returns an error if the schema lacks migrations that this binary needs.
 func CheckSchemaVersion(version int) error {
 	if latest := schema.Latest(); version < latest {
 		return fmt.Errorf("the database's schema is at version %d and this pawl needs %d: run `pawl migrate`", version, latest)

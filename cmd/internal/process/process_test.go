@@ -15,10 +15,10 @@ import (
 
 func TestMain(m *testing.M) { schematest.Main(m) }
 
-// providers are those of this package's tests.
+// providers are the providers of this package's tests.
 var providers = map[string]webhook.Provider{"stripe": stripe.Provider}
 
-// load returns a configuration with a source of Stripe's, on the database at dsn.
+// load returns a configuration with a Stripe source, for the database at dsn.
 func load(t *testing.T, dsn string) *config.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pawl.yaml")
@@ -32,7 +32,7 @@ func load(t *testing.T, dsn string) *config.Config {
 	return cfg
 }
 
-// open returns a node on the database at dsn, of the configuration as tune has changed it.
+// open returns a node for the database at dsn. tune may change its configuration.
 func open(t *testing.T, dsn string, tune func(*config.Config)) *Node {
 	t.Helper()
 	cfg := load(t, dsn)
@@ -47,7 +47,7 @@ func open(t *testing.T, dsn string, tune func(*config.Config)) *Node {
 	return n
 }
 
-// noTemporal makes a configuration name a server that is away.
+// noTemporal sets the address of a server that is down.
 func noTemporal(t *testing.T, cfg *config.Config) {
 	t.Helper()
 	cfg.Temporal.ConfigFile = filepath.Join(t.TempDir(), "temporal.toml")
@@ -61,7 +61,7 @@ func write(t *testing.T, file, content string) {
 	}
 }
 
-// until waits for what must become true soon.
+// until waits for a condition that must become true soon.
 func until(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	deadline, tick := time.After(20*time.Second), time.NewTicker(20*time.Millisecond)

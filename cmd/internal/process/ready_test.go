@@ -14,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A process that takes webhooks is ready when it listens, also where a worker runs in it and is first. It is not ready
-// any more when it stops to listen.
+// A process with an ingress is ready when it listens, even if its worker starts first. It is not ready any more when it
+// stops listening.
 func TestReady_IngressAndWorker_WhileItListens(t *testing.T) {
 	t.Parallel()
 	address := schematest.FreeAddr(t)

@@ -16,9 +16,9 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// resets records runs that were made by a reset in Temporal, with the reason. A worker notices such a run at its first
-// workflow task. The run cannot record it itself, because it replays a copied history. So this is an interceptor and
-// does not change workflows.
+// resets records runs that a reset in Temporal created, with the reason of the reset. A worker detects such a run at
+// its first workflow task. The run itself cannot record the reset, because it replays a copied history. resets is
+// therefore an interceptor, and workflows do not change.
 type resets struct {
 	interceptor.WorkerInterceptorBase
 	histories intervention.Histories
@@ -26,8 +26,8 @@ type resets struct {
 	log       *slog.Logger
 
 	mu sync.Mutex // guards the fields below
-	// noticed are the runs that this process has noticed: a run replays from the start each time it has left the
-	// worker's cache.
+	// noticed contains the runs that were detected before. A run that has left the cache of the worker replays from the
+	// start and would be detected again.
 	noticed map[string]struct{}
 	waiting []run.Intervention
 	wake    chan struct{}
@@ -39,10 +39,10 @@ func newResets(histories intervention.Histories, record func(context.Context, ru
 		wake: make(chan struct{}, 1)}
 }
 
-// mostNoticed bounds the remembered runs. A forgotten run is recorded again, which changes nothing.
+// mostNoticed limits the size of noticed. If a run is removed from it, it is recorded again, which changes nothing.
 const mostNoticed = 100_000
 
-// notice queues a run to be recorded. It does not wait.
+// notice queues a run to be recorded, without waiting.
 func (r *resets) notice(receiptID string, made workflow.Execution) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,10 +60,10 @@ func (r *resets) notice(receiptID string, made workflow.Execution) {
 	}
 }
 
-// resetPause is the wait after a failed record: Temporal or the database may be down.
+// resetPause is the wait after a failure to record a run, because Temporal or the database may be down.
 const resetPause = 5 * time.Second
 
-// run records the noticed runs until ctx ends.
+// run records the detected runs until ctx ends.
 func (r *resets) run(ctx context.Context) {
 	for {
 		select {
@@ -99,10 +99,10 @@ func (r *resets) note(ctx context.Context, made run.Intervention) error {
 	defer cancel()
 	found, ok, err := intervention.Find(ctx, r.histories, run.WasReset, made.WorkflowID, made.RunID)
 	if gone := new(serviceerror.NotFound); errors.As(err, &gone) {
-		return nil // the retention has ended
+		return nil // Temporal has deleted the run
 	}
 	if err != nil || !ok {
-		return err // without an error, the run was not made by a reset (a failover to another cluster, for example)
+		return err // if err is nil, no reset created the run (a failover to another cluster may have, for example)
 	}
 	found.ReceiptID = made.ReceiptID
 	return r.record(ctx, found)

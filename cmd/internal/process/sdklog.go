@@ -6,8 +6,8 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 )
 
-// sdkLogger writes the log of Temporal's SDK. It lowers the level of failed activities: a person must act on an ERROR,
-// but a failed activity is retried, or its run is parked and reported.
+// sdkLogger writes the log lines of Temporal's SDK. It logs failed activities below the level ERROR, because ERROR
+// means that a person must act. A failed activity is retried, or its run is parked and reported.
 type sdkLogger struct{ sdklog.Logger }
 
 func newSDKLogger(log *slog.Logger) sdkLogger {

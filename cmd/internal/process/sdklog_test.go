@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// The SDK's own words decide, so the SDK has to say them.
+// The level depends on the SDK's own messages, so the test makes the SDK log them.
 func TestSDKLogger_ActivityFails_IsNoError(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

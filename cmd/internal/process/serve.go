@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Setup holds the parts of a process.
+// Setup contains everything that [Serve] needs to run a process.
 type Setup struct {
 	Config    *config.Config
 	Providers map[string]webhook.Provider
@@ -23,7 +23,7 @@ type Setup struct {
 // Kind is a kind of process, as named in the configuration.
 type Kind string
 
-// The kinds of processes. An ingress may run a worker beside itself.
+// The kinds of processes. An ingress process may also run a worker.
 const (
 	Ingress Kind = "ingress"
 	Worker  Kind = "worker"
@@ -33,7 +33,7 @@ const (
 // Kinds lists all kinds.
 func Kinds() []Kind { return []Kind{Ingress, Worker, Console} }
 
-// Ops returns the address of health and metrics for a process of this kind.
+// Ops returns the address at which a process of this kind serves health and metrics.
 func (k Kind) Ops(cfg *config.Config) string {
 	switch k {
 	case Worker:
@@ -44,7 +44,7 @@ func (k Kind) Ops(cfg *config.Config) string {
 	return cfg.Ops.Ingress
 }
 
-// mainPart returns the part that must work for a process of this kind to be ready.
+// mainPart returns the part that must work so that a process of this kind is ready.
 func (k Kind) mainPart() string {
 	switch k {
 	case Worker:
@@ -55,7 +55,8 @@ func (k Kind) mainPart() string {
 	return webhooks
 }
 
-// linger returns how long a stopping process continues to work. Providers send only to an ingress.
+// linger returns how long a process continues to work after the stop signal. It is 0 except for an ingress, because
+// providers send requests only to an ingress.
 func (k Kind) linger(cfg *config.Config) time.Duration {
 	if k != Ingress {
 		return 0
@@ -63,8 +64,9 @@ func (k Kind) linger(cfg *config.Config) time.Duration {
 	return cfg.Ingress.ShutdownDelay
 }
 
-// Serve runs one part of pawl and the ops listener until ctx ends; an ingress continues for its shutdown delay. During
-// the delay it is not ready but still works, so that a load balancer never finds a closed port.
+// Serve runs one part of pawl and the ops listener until ctx ends. An ingress continues for its shutdown delay. During
+// this time it reports that it is not ready, but still accepts requests, so that a load balancer never finds a closed
+// port.
 func Serve(ctx context.Context, s Setup, kind Kind, part func(context.Context, *Node) error) error {
 	limitMemory(s.Env)
 	room := newHeadroom(s.Env)

@@ -36,7 +36,7 @@ func (w refusedWorker) Start() error {
 
 func (w refusedWorker) Stop() { *w.stopped++ }
 
-// A process whose worker the SDK has stopped does not live on without one, and asks at a bounded rate.
+// If the SDK stops the worker, the process starts another one, at a bounded rate.
 func TestKeepWorking_WorkerIsRefused_AnotherIsStarted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -69,8 +69,8 @@ func TestKeepWorking_WorkerIsRefused_AnotherIsStarted(t *testing.T) {
 	}
 }
 
-// An attempt at an effect records that it failed, and is stopped before it shows so; the next ones use up the
-// retries, and the run parks. It waits for a person, whatever the first one has yet to show.
+// An attempt records its failure, and is paused before it updates the receipt; later attempts end the retries, and the
+// run parks. The receipt stays parked when the first attempt continues.
 func TestShowRetrying_AfterTheRunHasParked_StaysParked(t *testing.T) {
 	t.Parallel()
 	receipts := receipt.NewStore(schematest.New(t), receipt.Options{Timeout: 10 * time.Second})

@@ -1,4 +1,4 @@
-// Package role defines the roles of people and programs and their rights.
+// Package role defines the rights of people and programs, and the roles that combine rights.
 package role
 
 import (
@@ -10,7 +10,7 @@ import (
 // Right is a permission that a route or a verb requires.
 type Right string
 
-// The rights. RightRead shows masked payloads, and RightReveal shows complete payloads.
+// The rights. RightRead permits masked payloads. RightReveal permits complete payloads.
 const (
 	RightRead   Right = "read"
 	RightTasks  Right = "tasks"
@@ -28,7 +28,7 @@ func Rights() []Right {
 	return []Right{RightRead, RightTasks, RightDecide, RightMoney, RightReveal, RightAdmin}
 }
 
-// The roles. Admin has every right. Reveal is given in addition to another role.
+// The roles. Admin has every right. Reveal is only given together with another role.
 const (
 	Viewer   Role = "viewer"
 	Support  Role = "support"
@@ -60,7 +60,7 @@ func All() []Role {
 	return list
 }
 
-// Names returns the names of all roles for a message: "viewer, support, …".
+// Names returns the names of all roles, for messages: "viewer, support, …".
 func Names() string {
 	var names []string
 	for _, r := range all {

@@ -1,3 +1,3 @@
-// Package tables formats the data that operators read as tables of text, for the command line and the console. The
-// first row of a table is its heading. Texts may come from outside; the caller must escape them.
+// Package tables formats data as tables of text, for the command line and the console. The first row of a table
+// contains the headings. Texts may come from other systems, so the caller must escape them.
 package tables

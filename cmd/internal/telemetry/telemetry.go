@@ -1,5 +1,5 @@
-// Package telemetry exports the metrics of pawl and of the Temporal SDK for Prometheus. It uses its own registry, so
-// that it does not export the global metrics of other libraries.
+// Package telemetry exports the metrics of pawl and of the Temporal SDK for Prometheus. It uses a registry of its own,
+// because the global registry would also export the metrics of other libraries.
 package telemetry
 
 import (
@@ -19,16 +19,17 @@ import (
 	"go.temporal.io/sdk/contrib/opentelemetry"
 )
 
-// buckets are the bounds, in seconds, of every histogram: an accept takes milliseconds, a flow
-// with retries takes hours.
+// buckets are the upper bounds in seconds of every histogram. Accepting a delivery takes milliseconds, and a flow with
+// retries takes hours.
 var buckets = []float64{
 	.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 6 * 3600, 24 * 3600,
 }
 
-// ahead are additional bounds for the age of events, because the clock of a provider may be ahead of ours.
+// ahead are additional bounds for the age of events. The age is negative if the clock of a provider is ahead of pawl's
+// clock.
 var ahead = []float64{-300, -60, -5, -1, 0}
 
-// bounded is the only view of histograms: a histogram that matches two views is exported twice.
+// bounded is the only view for histograms, because a histogram that matches two views is exported twice.
 func bounded(i sdkmetric.Instrument) (sdkmetric.Stream, bool) {
 	bounds := buckets
 	if i.Name == "pawl_event_age" {
@@ -40,7 +41,7 @@ func bounded(i sdkmetric.Instrument) (sdkmetric.Stream, bool) {
 	}, i.Kind == sdkmetric.InstrumentKindHistogram
 }
 
-// Telemetry is the metrics of one process.
+// Telemetry contains the metrics of one process.
 type Telemetry struct {
 	provider *sdkmetric.MeterProvider
 	registry *prometheus.Registry
@@ -57,7 +58,7 @@ func New(log *slog.Logger) (*Telemetry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics exporter: %w", err)
 	}
-	// The default handler writes to the standard logger in another format.
+	// The default handler would write to the standard logger in another format.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("metrics are left out", "error", err) }))
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter), sdkmetric.WithView(bounded))
 	return &Telemetry{provider: provider, registry: registry, log: log}, nil
@@ -69,14 +70,14 @@ func (t *Telemetry) Meter() metric.Meter { return t.provider.Meter("github.com/p
 // Handler serves /metrics.
 func (t *Telemetry) Handler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{
-		// A metric that cannot be collected must not hide the others.
+		// If one metric cannot be collected, the others are still exported.
 		ErrorHandling: promhttp.ContinueOnError,
 		ErrorLog:      slog.NewLogLogger(t.log.Handler(), slog.LevelWarn),
 	})
 }
 
-// Temporal returns the handler for client.Options.MetricsHandler. Its counters are monotonic (the SDK's default would
-// export them as gauges), and it logs an instrument that cannot be made (the default panics).
+// Temporal returns the handler for client.Options.MetricsHandler. It exports counters as counters, where the default of
+// the SDK exports gauges. It logs an instrument that cannot be created, where the default panics.
 func (t *Telemetry) Temporal() client.MetricsHandler {
 	return opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
 		Meter:                t.provider.Meter("temporal-sdk-go"),
@@ -85,5 +86,5 @@ func (t *Telemetry) Temporal() client.MetricsHandler {
 	})
 }
 
-// Shutdown stops the exporter; later measurements are dropped.
+// Shutdown stops the exporter. Later measurements are lost.
 func (t *Telemetry) Shutdown(ctx context.Context) error { return t.provider.Shutdown(ctx) }

@@ -1,5 +1,5 @@
-// Package temporalui protects the Temporal UI. The UI itself accepts requests for any host and from any origin: a page
-// with a host name that resolves to this machine could read histories and end runs.
+// Package temporalui protects the Temporal UI. The UI accepts requests for any host and from any origin. A web page
+// with a host name that resolves to this machine could therefore read histories and terminate runs.
 package temporalui
 
 import (
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Handler forwards requests to the Temporal UI at ui. It rejects requests for a host that is not localhost, 127.0.0.1
-// or in hosts, and requests that a page of another origin sends.
+// Handler forwards requests to the Temporal UI at ui. It rejects requests for a host other than localhost, 127.0.0.1 or
+// one of hosts. It also rejects requests that a page of another origin sends.
 func Handler(ui *url.URL, hosts ...string) http.Handler {
 	proxy := httputil.NewSingleHostReverseProxy(ui)
 	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) {
@@ -29,8 +29,8 @@ func Handler(ui *url.URL, hosts ...string) http.Handler {
 			http.Error(w, "open the Temporal UI at "+strings.Join(hosts, " or "), http.StatusMisdirectedRequest)
 			return
 		}
-		// CrossOriginProtection lets every GET pass. A browser sends Origin with a GET if a page of another origin
-		// reads the response.
+		// CrossOriginProtection accepts every GET. A browser sends Origin with a GET if a page of another origin reads
+		// the response.
 		_, origin, _ := strings.Cut(r.Header.Get("Origin"), "://")
 		if r.Header.Get("Origin") != "" && origin != r.Host {
 			http.Error(w, "a page of another origin asked for this", http.StatusForbidden)

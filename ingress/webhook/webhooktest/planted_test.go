@@ -22,7 +22,7 @@ const (
 	plantEnv  = "PAWL_PLANTED_BUG"
 )
 
-// plant is a verifier with a bug: verify and events stand in for those of a right one.
+// plant is a verifier with a bug: verify and events replace the methods of a correct one.
 type plant struct {
 	settings func(webhook.Settings) webhook.Settings
 	anyNew   bool // New never fails
@@ -30,7 +30,7 @@ type plant struct {
 	events   func([]webhook.Event) []webhook.Event
 }
 
-// plants are the bugs that the suite is there to find. Each was found in a public receiver.
+// plants are the bugs that the suite must find. Each was found in a public receiver.
 var plants = map[string]plant{
 	"first secret only": {settings: func(s webhook.Settings) webhook.Settings {
 		s.Secrets = s.Secrets[:min(1, len(s.Secrets))]
@@ -112,7 +112,7 @@ var plants = map[string]plant{
 	}},
 }
 
-// admitting is a verifier that admits what it should refuse with one of the classes.
+// admitting is a verifier that accepts deliveries that it should reject with one of the classes.
 func admitting(classes ...webhook.Class) plant {
 	return plant{verify: func(v webhook.Verifier, r *webhook.Request) (webhook.Match, error) {
 		m, err := v.Verify(r)
@@ -170,9 +170,8 @@ func provider(p plant) webhook.Provider {
 	return provider
 }
 
-// TestRun_FindsPlantedBugs runs the suite on verifiers with a bug, each in a process of its own, as
-// a failing subtest cannot be caught: every bug must fail it. That a right verifier passes is
-// TestPlanted without a bug.
+// TestRun_FindsPlantedBugs runs the suite on verifiers with a bug. Every bug must fail the suite. Each runs in its own
+// process, because a failing subtest cannot be caught. TestPlanted without a bug checks that a correct verifier passes.
 func TestRun_FindsPlantedBugs(t *testing.T) {
 	t.Parallel()
 	for name := range plants {
@@ -196,8 +195,8 @@ func runPlanted(t *testing.T, name string) ([]byte, error) {
 	return out, err
 }
 
-// TestPlanted is the other process of TestRun_FindsPlantedBugs, where the environment names a bug,
-// and runs the suite on a right verifier where it names none.
+// TestPlanted is the other process of TestRun_FindsPlantedBugs if the environment names a bug. Otherwise it runs the
+// suite on a correct verifier.
 func TestPlanted(t *testing.T) {
 	t.Parallel()
 	webhooktest.Run(t, webhooktest.Suite{

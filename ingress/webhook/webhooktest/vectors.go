@@ -18,7 +18,7 @@ import (
 //go:embed testdata/vectors/*.json
 var VectorFiles embed.FS
 
-// Vector is one request with the verdict of the provider's documentation. The README beside the files explains its
+// Vector is one request with the verdict of the provider's documentation. The README in the same directory explains its
 // fields.
 type Vector struct {
 	Name string `json:"-"` // the file's name without extension

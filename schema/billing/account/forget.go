@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// forgetAddressesSQL keeps an empty row per provider account of the customer's events. It prevents later events from
-// storing the address again.
+// forgetAddressesSQL empties the address rows of the customer, one per provider account. It keeps the empty rows,
+// because they prevent later events from storing the address again.
 const forgetAddressesSQL = `
 insert into addresses as a (customer, mode, provider, provider_account, said, forgotten_at)
 select distinct $1, $2, provider, provider_account, '', now() from (
@@ -22,7 +22,8 @@ const forgetPagesSQL = `update invoices set page = '' where customer = $1 and cu
 
 const forgetBodiesSQL = `delete from receipt_bodies where receipt_id = any($1)`
 
-// Responses of outside systems, such as mail servers, may contain an address.
+// These statements erase responses of outside systems. A mail server, for example, may repeat an address in its
+// response.
 const (
 	forgetRequestsSQL = `
 update effects set request = null, error = regexp_replace(error, '\S+@\S+', '(erased)', 'g')
@@ -35,7 +36,8 @@ update effect_attempts set error = regexp_replace(error, '\S+@\S+', '(erased)', 
 
 const forgetRejectionsSQL = `delete from rejections where id = any($1)`
 
-// Forget erases the data in the transaction that records the decision. No event about the customer may be in progress.
+// Forget erases the data of the customer in tx, which also records the decision. The caller must have checked that no
+// event about the customer is in progress; see [Traces.AtRest].
 func (t *Traces) Forget(ctx context.Context, tx pgx.Tx) error {
 	rejections := make([]string, len(t.Rejections))
 	for i, r := range t.Rejections {

@@ -12,11 +12,12 @@ import (
 // ShownInvoice is an invoice with its entries, refunds, disputes and credit notes.
 type ShownInvoice struct {
 	Mode string `json:"mode"`
-	// Account is our account ID. It is empty if the account is unknown. Customer is the provider's customer.
+	// Account is the account in pawl. It is empty if the account is unknown. Customer is the provider's customer.
 	Account  string `json:"account"`
 	Customer string `json:"customer"`
 	Invoice
-	// Entries and Claims list the newest [MostInvoices] of each.
+	// Entries lists the newest [MostInvoices] entries, Claims the newest [MostInvoices] refunds, disputes and credit
+	// notes.
 	Entries []Entry `json:"entries"`
 	Claims  []Claim `json:"claims"`
 }
@@ -35,8 +36,8 @@ const invoiceClaimsSQL = `
 select kind, id, state ->> 'Status', invoice, (state ->> 'Amount')::bigint, state ->> 'Currency' from objects
  where mode = $1 and invoice = $2 and invoice <> '' and kind in ('refund', 'dispute', 'credit_note') order by updated_at desc, id limit $3`
 
-// FindInvoices returns the invoices with the provider's ID or the number id. An empty mode means both modes. The parts
-// are read one after the other, so a concurrent change can appear in one part only.
+// FindInvoices returns the invoices with the given ID or invoice number. An empty mode means both modes. The invoice
+// and its lists are read one after the other, so a concurrent change may appear in only one of them.
 func FindInvoices(ctx context.Context, db DB, id, mode string) ([]ShownInvoice, error) {
 	found, err := schema.Rows(ctx, db, "read invoice "+id, func(row pgx.CollectableRow) (i ShownInvoice, err error) {
 		var state fold.Invoice

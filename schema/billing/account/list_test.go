@@ -47,7 +47,7 @@ func TestList_FiltersAndPages(t *testing.T) {
 		{account.Filter{Plan: "pro", Status: "past_due"}, []string{"live/beta"}},
 		{account.Filter{Status: "canceled"}, nil}, // it has ended
 		{account.Filter{Before: time.Date(2126, 3, 1, 0, 0, 0, 0, time.UTC)}, []string{"live/beta"}},
-		{account.Filter{Before: time.Date(2126, 1, 15, 0, 0, 0, 0, time.UTC)}, nil}, // the later grant lasts on
+		{account.Filter{Before: time.Date(2126, 1, 15, 0, 0, 0, 0, time.UTC)}, nil}, // the later grant is still valid
 		{account.Filter{Limit: 2}, []string{"live/acme", "live/beta"}},
 		{account.Filter{Limit: 2, After: account.Name{Mode: "live", ID: "kept"}}, []string{"live/new", "test/acme"}},
 	} {

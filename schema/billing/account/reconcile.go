@@ -14,10 +14,10 @@ import (
 type Uncompared struct {
 	// Modes lists the modes with an API key.
 	Modes []string
-	// Touched selects accounts that were folded since then. Before selects accounts that were last compared before
-	// then. The zero time selects all.
+	// Touched selects accounts with facts after this time. Before selects accounts that were not compared since this
+	// time. The zero time selects all.
 	Touched, Before time.Time
-	// Share limits the result to one in Share of all accounts. The accounts that wait longest come first.
+	// Share limits the result to one in Share of all accounts. The accounts with the oldest comparison come first.
 	Share int
 }
 

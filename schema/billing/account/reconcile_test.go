@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// Of ten accounts eight have something to compare. A day's share takes those that waited longest, none within the time,
-// and a week of shares takes each once.
+// Eight of ten accounts have objects to compare. Each day's share contains the accounts that waited longest, no account
+// twice within the period, and a week of shares contains each account once.
 func TestToCompare_AShareADay_EachOnceInAWeek(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)

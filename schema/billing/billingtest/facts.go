@@ -1,6 +1,6 @@
-// Package billingtest makes facts for tests and applies them to a database. The facts are about the subscription sub_1
-// and the invoices in_N of customer cus_1 in account acme, with the payment ch_1 and its refunds. A time is a number of
-// seconds after [Begin].
+// Package billingtest makes facts for tests and applies them to a database. The facts are about customer cus_1 of
+// account acme: the subscription sub_1, its invoices in_N, and the payment ch_1 with its refunds. A time is given as a
+// number of seconds after [Begin].
 package billingtest
 
 import (
@@ -13,20 +13,20 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Units of a number of seconds.
+// Durations as a number of seconds.
 const (
 	Hour   = 3600
 	ADay   = 24 * Hour
 	AMonth = 30 * ADay
 )
 
-// Day is a duration.
+// Day is a day as a time.Duration.
 const Day = 24 * time.Hour
 
-// Begin is second 0.
+// Begin is second 0 of all facts.
 var Begin = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// Policy maps the prices of [Prices], and the connected account acct_9 to umbrella.
+// Policy maps the prices of [Prices]. It also maps the connected account acct_9 to the account umbrella.
 var Policy = fact.Policy{
 	Prices:   Prices("starter", "pro", "enterprise"),
 	Accounts: map[fact.Connected]string{{Mode: "live", ID: "acct_9"}: "umbrella"},
@@ -38,7 +38,7 @@ var Policy = fact.Policy{
 	Settle: 10 * time.Minute, Apart: Day, Keep: 30 * Day,
 }
 
-// Prices maps the price of each plan, and the prices of one-time purchases for some durations.
+// Prices maps a price to each plan, and prices of one-time purchases that grant the plan for some durations.
 func Prices(plans ...string) map[string]fact.Price {
 	all := map[string]fact.Price{"price_sso": {AddOn: []string{"sso"}},
 		Once("sso", Day): {AddOn: []string{"sso"}, For: Day}}
@@ -51,7 +51,7 @@ func Prices(plans ...string) map[string]fact.Price {
 	return all
 }
 
-// Mapped is [Policy] with another plan for a price.
+// Mapped returns [Policy] with another entry for a price.
 func Mapped(price string, means fact.Price) fact.Policy {
 	p := Policy
 	p.Prices = maps.Clone(Policy.Prices)
@@ -59,16 +59,16 @@ func Mapped(price string, means fact.Price) fact.Policy {
 	return p.Sealed()
 }
 
-// Once returns the price of a one-time purchase of a plan for a duration.
+// Once returns the name of the price for a one-time purchase of a plan.
 func Once(plan string, lasts time.Duration) string { return "price_" + plan + "_" + lasts.String() }
 
-// At returns the time of a second.
+// At returns the time of a second after [Begin].
 func At(second int) time.Time { return Begin.Add(time.Duration(second) * time.Second) }
 
-// Years returns a second in the future by the clock of this machine.
+// Years returns a second that lies in the future according to the real clock.
 func Years(second int) int { return second + int(time.Since(Begin)/time.Second) + ADay }
 
-// Monthly returns the nth period of a month. The first is 1 and begins at second 0.
+// Monthly returns the nth period of a monthly subscription. n starts at 1, and period 1 begins at second 0.
 func Monthly(n int) (start, end time.Time) {
 	return Begin.Add(time.Duration(n-1) * 30 * Day), Begin.Add(time.Duration(n) * 30 * Day)
 }
@@ -76,7 +76,7 @@ func Monthly(n int) (start, end time.Time) {
 // Change changes one property of a fact.
 type Change func(*fact.Fact)
 
-// Changed returns a fact with changes.
+// Changed returns a copy of a fact with changes.
 func Changed(f fact.Fact, changes ...Change) fact.Fact {
 	for _, c := range changes {
 		c(&f)
@@ -84,7 +84,7 @@ func Changed(f fact.Fact, changes ...Change) fact.Fact {
 	return f
 }
 
-// Make makes a fact of cus_1. [Events] sets its event.
+// Make returns a fact of cus_1. Its event is empty until [Events] sets it.
 func Make(kind fact.Kind, object string, second int, rank fact.Rank, data fact.Data, changes ...Change) fact.Fact {
 	return Changed(fact.Fact{
 		Subject: fact.Subject{Provider: "stripe", Mode: "live", Customer: "cus_1", OccurredAt: At(second)},
@@ -92,13 +92,14 @@ func Make(kind fact.Kind, object string, second int, rank fact.Rank, data fact.D
 	}, changes...)
 }
 
-// Seen shows sub_1 with one seat of a plan in its first period. The price of the plan "" is not mapped.
+// Seen returns a fact that shows sub_1 with one seat of a plan in its first period. If plan is "", the price is not
+// mapped.
 func Seen(second int, rank fact.Rank, status, plan string, changes ...Change) fact.Fact {
 	return Make(fact.SubscriptionSeen, "sub_1", second, rank, fact.Data{Subscription: Snapshot(status, plan)},
 		changes...)
 }
 
-// Snapshot is the subscription of [Seen].
+// Snapshot returns the subscription in [Seen].
 func Snapshot(status, plan string) *fact.Subscription {
 	start, end := Monthly(1)
 	return &fact.Subscription{
@@ -107,23 +108,23 @@ func Snapshot(status, plan string) *fact.Subscription {
 	}
 }
 
-// Created shows the new subscription sub_1.
+// Created returns a fact that shows the new subscription sub_1.
 func Created(second int, status, plan string, changes ...Change) fact.Fact {
 	return Seen(second, fact.RankCreated, status, plan, changes...)
 }
 
-// Updated shows a change of sub_1.
+// Updated returns a fact that shows a change of sub_1.
 func Updated(second int, status, plan string, changes ...Change) fact.Fact {
 	return Seen(second, fact.RankChange, status, plan, changes...)
 }
 
-// Deleted shows the end of sub_1.
+// Deleted returns a fact that shows the end of sub_1.
 func Deleted(second int, plan string, changes ...Change) fact.Fact {
 	ended := func(f *fact.Fact) { f.Subscription.EndedAt = At(second) }
 	return Seen(second, fact.RankEnd, "canceled", plan, append([]Change{ended}, changes...)...)
 }
 
-// With changes the subscription of a fact.
+// With returns a change of the subscription in a fact.
 func With(c func(*fact.Subscription)) Change {
 	return func(f *fact.Fact) { c(f.Subscription) }
 }
@@ -147,15 +148,16 @@ func Origin(o fact.Origin) Change { return func(f *fact.Fact) { f.Origin = o } }
 // Connected moves a fact to the connected account acct_9.
 func Connected(f *fact.Fact) { f.ProviderAccount = "acct_9" }
 
-// WithoutCustomer removes the customer. Refunds, disputes and links between a payment and its invoice name no customer.
+// WithoutCustomer removes the customer. Refunds, disputes and links between a payment and its invoice contain no
+// customer.
 func WithoutCustomer(f *fact.Fact) { f.Customer = "" }
 
-// Paid shows the paid invoice in_N of sub_1 for its nth period.
+// Paid returns a fact that shows the paid invoice in_N of sub_1 for its nth period.
 func Paid(n, second int, plan string, changes ...Change) fact.Fact {
 	return Invoice(n, second, "paid", plan, changes...)
 }
 
-// Invoice shows invoice in_N of sub_1 for its nth period, over 1000 minor units.
+// Invoice returns a fact that shows the invoice in_N of sub_1 for its nth period, with an amount of 1000 minor units.
 func Invoice(n, second int, status, plan string, changes ...Change) fact.Fact {
 	start, end := Monthly(n)
 	in := &fact.Invoice{
@@ -169,13 +171,14 @@ func Invoice(n, second int, status, plan string, changes ...Change) fact.Fact {
 	return Make(fact.InvoiceSeen, fmt.Sprintf("in_%d", n), second, fact.RankChange, fact.Data{Invoice: in}, changes...)
 }
 
-// Failed shows a failed attempt to collect in_N.
+// Failed returns a fact that shows a failed attempt to collect in_N.
 func Failed(n, second, attempt int, plan string, changes ...Change) fact.Fact {
 	failed := func(f *fact.Fact) { f.Invoice.Failed, f.Invoice.Attempts = true, attempt }
 	return Invoice(n, second, "open", plan, append(changes, failed)...)
 }
 
-// OneOff removes the subscription from an invoice. Its prices grant for a duration, or not at all if it is 0.
+// OneOff removes the subscription from an invoice. The price of the invoice then grants its plan for a duration, or
+// nothing if the duration is 0.
 func OneOff(grants time.Duration) Change {
 	return func(f *fact.Fact) {
 		f.Invoice.Subscription, f.Invoice.Reason = "", "manual"
@@ -188,60 +191,61 @@ func OneOff(grants time.Duration) Change {
 	}
 }
 
-// Decided is a decision of a person about an object and a price.
+// Decided returns the fact of a person's decision about an object and a price.
 func Decided(kind fact.Kind, object string, second int, plan string, quantity int64) fact.Fact {
 	return Make(kind, object, second, fact.RankChange, fact.Data{Decision: &fact.Decision{By: "sink",
 		Prices: []fact.Bought{{Price: "price_" + plan, Quantity: quantity}}}}, Origin(fact.FromOperator))
 }
 
-// Charge shows the charge ch_1 of in_1 over 100 minor units.
+// Charge returns a fact that shows the charge ch_1 of in_1, with an amount of 100 minor units.
 func Charge(second int, refunded int64) fact.Fact {
 	return Make(fact.PaymentSeen, "ch_1", second, fact.RankChange, fact.Data{Payment: &fact.Payment{
 		Status: "succeeded", Charge: "ch_1", Invoice: "in_1", Amount: 100, Currency: "usd", Refunded: &refunded,
 	}})
 }
 
-// Tie links ch_1 to an invoice. Since version 2025-03-31.basil a charge does not name its invoice.
+// Tie returns a fact that links ch_1 to an invoice. Since Stripe's API version 2025-03-31.basil, a charge does not
+// contain its invoice.
 func Tie(second int, invoice string) fact.Fact {
 	return Make(fact.PaymentSeen, "ch_1", second, fact.RankEnd, fact.Data{Payment: &fact.Payment{
 		Status: "succeeded", Invoice: invoice, Amount: 1000, Currency: "usd"}}, WithoutCustomer)
 }
 
-// Refund shows a refund of ch_1.
+// Refund returns a fact that shows a refund of ch_1.
 func Refund(id string, second int, status string, amount int64) fact.Fact {
 	return Make(fact.RefundSeen, id, second, fact.RankChange, fact.Data{Refund: &fact.Refund{
 		Status: status, Charge: "ch_1", Amount: amount, Currency: "usd"}})
 }
 
-// Refunded is [Refund] without a customer.
+// Refunded is like [Refund], but without a customer.
 func Refunded(id string, second int, status string, amount int64) fact.Fact {
 	return Changed(Refund(id, second, status, amount), WithoutCustomer)
 }
 
-// Dispute shows a dispute of ch_1.
+// Dispute returns a fact that shows a dispute of ch_1.
 func Dispute(second int, rank fact.Rank, status string, movements ...fact.Movement) fact.Fact {
 	return Make(fact.DisputeSeen, "dp_1", second, rank, fact.Data{Dispute: &fact.Dispute{
 		Status: status, Charge: "ch_1", Amount: 100, Currency: "usd", Movements: movements}})
 }
 
-// Disputed is [Dispute] without a customer.
+// Disputed is like [Dispute], but without a customer.
 func Disputed(second int, rank fact.Rank, status string, movements ...fact.Movement) fact.Fact {
 	return Changed(Dispute(second, rank, status, movements...), WithoutCustomer)
 }
 
-// Credited shows a credit note on in_1.
+// Credited returns a fact that shows a credit note on in_1.
 func Credited(second int, status string) fact.Fact {
 	return Make(fact.CreditSeen, "cn_1", second, fact.RankChange, fact.Data{Credit: &fact.Credit{
 		Status: status, Invoice: "in_1", Amount: 300, Currency: "usd"}})
 }
 
-// Warned shows an early fraud warning about ch_1.
+// Warned returns a fact that shows an early fraud warning about ch_1.
 func Warned(second int, actionable bool) fact.Fact {
 	return Make(fact.WarningSeen, "issfr_1", second, fact.RankChange, fact.Data{Warning: &fact.Warning{
 		Charge: "ch_1", Type: "misc", Actionable: actionable}}, WithoutCustomer)
 }
 
-// Sale shows a checkout session that sells a month of pro once, paid with ch_1.
+// Sale returns a fact that shows a checkout session: one month of plan pro, sold once and paid with ch_1.
 func Sale(second int, status, payment string, changes ...Change) fact.Fact {
 	return Make(fact.CheckoutSeen, "cs_1", second, fact.RankEnd, fact.Data{Checkout: &fact.Checkout{
 		Mode: "payment", Status: status, PaymentStatus: payment, PaymentIntent: "ch_1", Account: "acme", Amount: 1000,
@@ -256,7 +260,7 @@ func By(session, account string) Change {
 	}
 }
 
-// Events gives each fact its own event and receipt. backwards reverses the order of the events' IDs.
+// Events gives each fact its own event and receipt. If backwards is true, later facts get lower event IDs.
 func Events(facts []fact.Fact, backwards bool) []fact.Fact {
 	named := slices.Clone(facts)
 	for i := range named {

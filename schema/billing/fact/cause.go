@@ -2,7 +2,7 @@ package fact
 
 import "time"
 
-// Cause names a fact.
+// Cause identifies a fact, so that effects, entries and e-mails can refer to the fact that caused them.
 type Cause struct {
 	Provider        string
 	ProviderAccount string `json:",omitempty"`
@@ -11,7 +11,7 @@ type Cause struct {
 	At              time.Time
 }
 
-// CauseOf returns the name of the fact.
+// CauseOf returns the reference to a fact.
 func CauseOf(f Fact) Cause {
 	return Cause{f.Provider, f.ProviderAccount, f.EventID, f.ReceiptID, f.OccurredAt}
 }

@@ -2,8 +2,9 @@ package fact
 
 import "slices"
 
-// TookBack reports whether the grant of an object is withheld. A Withheld fact applies as long as the prices of the
-// plan equal the prices in the fact, and until a Reopened fact. The facts must be in order.
+// TookBack reports whether the grant of an object is withheld. A Withheld fact applies until a Reopened fact follows,
+// or until the prices of the object differ from the prices in the Withheld fact. The facts must be in the order of
+// [InOrder].
 func TookBack(facts []Fact, prices []Bought) (back bool) {
 	for _, f := range facts {
 		switch f.Kind {
@@ -16,13 +17,13 @@ func TookBack(facts []Fact, prices []Bought) (back bool) {
 	return back
 }
 
-// OnHold reports whether a subscription or an account is on hold. The last Held or Released fact decides.
+// OnHold reports whether a subscription or an account is on hold. The last Held or Released fact determines the result.
 func OnHold(facts []Fact) bool {
 	_, held := LastHold(facts)
 	return held
 }
 
-// LastHold returns the last Held or Released fact, and whether it is a Held fact.
+// LastHold returns the last Held or Released fact. held is true if it is a Held fact.
 func LastHold(facts []Fact) (last Fact, held bool) {
 	for _, f := range InOrder(facts, Held, Released) {
 		last, held = f, f.Kind == Held

@@ -5,7 +5,7 @@ import "time"
 // Kind is the kind of a fact. It determines which pointer in [Data] is set.
 type Kind string
 
-// The kinds of facts. Most are snapshots: an event contains the whole object at the time of the event.
+// The kinds of facts. Most kinds are snapshots: the fact contains the whole object as it was at the time of the event.
 const (
 	SubscriptionSeen Kind = "subscription_seen"
 	InvoiceSeen      Kind = "invoice_seen"
@@ -28,16 +28,16 @@ const (
 // Rank orders the facts of one object that occurred in one second.
 type Rank int
 
-// The ranks in their order.
+// The ranks of facts, lowest first. Within one second, a fact with a lower rank is applied first.
 const (
-	RankFetched Rank = iota // a fetched object
+	RankFetched Rank = iota // the object was fetched from the API
 	RankCreated
-	RankNotice // an announcement without a change (trial_will_end)
+	RankNotice // the event announces something and changes nothing (trial_will_end)
 	RankChange
 	RankEnd
 )
 
-// Origin is the origin of a fact.
+// Origin is the source that a fact was read from.
 type Origin string
 
 // The origins of facts.
@@ -49,10 +49,10 @@ const (
 	FromReread   Origin = "reread"
 )
 
-// Reconciled is the event type of an object that was fetched to compare it with our state.
+// Reconciled is the event type of a fact about an object that was fetched to compare it with pawl's state.
 const Reconciled = "reconcile"
 
-// Subject is the header of a fact: its owner and its origin.
+// Subject is the header of a fact: the customer and the event that the fact belongs to.
 type Subject struct {
 	Provider string
 	// ProviderAccount is the connected account of the event. It is empty for the platform account.
@@ -79,9 +79,9 @@ func (s Subject) Scope() string {
 	return scope
 }
 
-// Fact is a statement of one event about one object, with prices, amounts and names as sent. The folds derive plans and
-// accounts from facts. A fact is stored in workflow histories and kept when the payload is erased, so it contains no
-// personal data.
+// Fact is what one event reports about one object, with prices, amounts and names as sent. Plans and accounts are not
+// part of a fact: package fold derives them. A fact is stored in workflow histories and kept when the payload is
+// erased, so it contains no personal data.
 type Fact struct {
 	Subject
 	Kind Kind
@@ -89,8 +89,8 @@ type Fact struct {
 	Object string
 	Rank   Rank
 	Origin Origin
-	// Reader is the version of the parser, or 0 if no payload was parsed. Reading is the ID of a later parse of the
-	// same payload; it is empty for the first one.
+	// Reader is the version of the parser, or 0 if no payload was parsed. Reading is the ID of the parse. It is empty
+	// for the first parse of a payload, and set if the payload was parsed again.
 	Reader  int    `json:",omitempty"`
 	Reading string `json:",omitempty"`
 	Data
@@ -107,7 +107,7 @@ type Data struct {
 	Credit       *Credit       `json:",omitempty"`
 	Warning      *Warning      `json:",omitempty"`
 	Link         *Link         `json:",omitempty"`
-	// Decision belongs to the kinds Withheld, Reopened, Held and Released.
+	// Decision is set for the kinds Withheld, Reopened, Held and Released.
 	Decision *Decision `json:",omitempty"`
 }
 
@@ -116,14 +116,14 @@ type Subscription struct {
 	// Status is one of incomplete, incomplete_expired, trialing, active, past_due, unpaid, paused, canceled.
 	Status string
 	Items  []Item `json:",omitempty"`
-	// Partial is set if the event contains only the first items of the subscription.
+	// Partial is set if the event contains only the first items of the subscription, because it has too many.
 	Partial bool `json:",omitempty"`
-	// Start and the other times are zero if the subscription does not have them.
+	// Start, TrialEnd and the times below are zero if the provider did not set them.
 	Start    time.Time `json:",omitzero"`
 	TrialEnd time.Time `json:",omitzero"`
-	// MissingPayment is the provider's action at the end of a trial without a payment method: cancel, pause, or empty
-	// if the subscription continues. PaymentMethod is set if the subscription, or the customer in the event, has a
-	// payment method.
+	// MissingPayment is the provider's action at the end of a trial without a payment method: cancel or pause. It is
+	// empty if the subscription continues. PaymentMethod is set if the subscription has a payment method, or if the
+	// event contains a customer with one.
 	MissingPayment    string    `json:",omitempty"`
 	PaymentMethod     bool      `json:",omitempty"`
 	CancelAt          time.Time `json:",omitzero"`
@@ -134,11 +134,11 @@ type Subscription struct {
 	CollectionPaused bool `json:",omitempty"`
 	// CollectionMethod is charge_automatically or send_invoice.
 	CollectionMethod string `json:",omitempty"`
-	// Account and Plan are metadata.account and metadata.plan of the subscription. They are empty for a connected
-	// account, because its owner could write any name.
+	// Account and Plan are metadata.account and metadata.plan of the subscription. Both are empty for a connected
+	// account, because the owner of that account could write any name.
 	Account string `json:",omitempty"`
 	Plan    string `json:",omitempty"`
-	// Before is the subscription before the change, if the event has previous_attributes.
+	// Before is the subscription before the change. It is nil if the event has no previous_attributes.
 	Before *Subscription `json:",omitempty"`
 }
 
@@ -146,12 +146,13 @@ type Subscription struct {
 type Item struct {
 	ID    string `json:",omitempty"`
 	Price string
-	// LookupKey is the lookup key of the price. It is empty for a connected account, because its owner could write any
-	// key.
+	// LookupKey is the lookup key of the price. It is empty for a connected account, because the owner of that account
+	// could write any key.
 	LookupKey string `json:",omitempty"`
 	Product   string `json:",omitempty"`
 	Quantity  int64  `json:",omitempty"`
-	// None is set if the event states quantity 0: nothing of the price is purchased. Metered items have no quantity.
+	// None is set if the event contains quantity 0, which means that nothing of the price is purchased. A metered item
+	// has no quantity, so None is not set for it.
 	None bool `json:",omitempty"`
 	// Metered is set for an item that is billed by usage. It adds no seats.
 	Metered bool `json:",omitempty"`
@@ -186,7 +187,7 @@ type Invoice struct {
 	Due       int64
 	Paid      int64
 	Remaining int64
-	// Tax is the tax in Due.
+	// Tax is the part of Due that is tax.
 	Tax int64
 	// Currency is the ISO 4217 code in lower case.
 	Currency string
@@ -200,14 +201,14 @@ type Invoice struct {
 	CreatedAt time.Time `json:",omitzero"`
 	// PaidAt is the time of full payment. It is zero if the event does not report it.
 	PaidAt time.Time `json:",omitzero"`
-	// Stuck is the error code of the last failed finalization of a draft. It is empty if there was none.
+	// Stuck is the error code of the last attempt to finalize the draft. It is empty if no attempt failed.
 	Stuck string `json:",omitempty"`
 	// Number is the invoice number for the customer. A draft has no number.
 	Number string `json:",omitempty"`
 	// How is [PaidByCharge], [PaidOutOfBand], or empty if the event does not report it.
 	How string `json:",omitempty"`
-	// Balance is the amount that the customer balance paid in addition to Due. It is negative if the invoice added to
-	// the balance.
+	// Balance is the amount that the customer balance paid in addition to Due. It is negative if the invoice increased
+	// the customer balance.
 	Balance int64 `json:",omitempty"`
 	// Subscription is empty for an invoice without a subscription.
 	Subscription string `json:",omitempty"`
@@ -216,7 +217,7 @@ type Invoice struct {
 	Account string `json:",omitempty"`
 	Plan    string `json:",omitempty"`
 	Lines   []Line `json:",omitempty"`
-	// Partial is set if the event contains only the first lines of the invoice.
+	// Partial is set if the event contains only the first lines of the invoice, because it has too many.
 	Partial bool `json:",omitempty"`
 }
 
@@ -234,7 +235,7 @@ type Line struct {
 	LookupKey string `json:",omitempty"`
 	Product   string `json:",omitempty"`
 	Quantity  int64  `json:",omitempty"`
-	// None is set if the event states quantity 0. A line without a quantity has Quantity 0 and None unset.
+	// None is set if the event contains quantity 0. A line without a quantity has Quantity 0 and None unset.
 	None        bool `json:",omitempty"`
 	Amount      int64
 	PeriodStart time.Time `json:",omitzero"`
@@ -245,8 +246,8 @@ type Line struct {
 	Credit bool `json:",omitempty"`
 }
 
-// Payment is a snapshot of a charge, a payment intent or an invoice payment. The fact is about the payment intent, or
-// about the charge if there is no payment intent. All charges of one payment intent are one payment.
+// Payment is a snapshot of a charge, a payment intent or an invoice payment. Object is the ID of the payment intent, or
+// of the charge if there is no payment intent. All charges of one payment intent are one payment.
 type Payment struct {
 	// Status is the provider's status of the payment intent or charge. An authorised charge without a capture has the
 	// status requires_capture.
@@ -262,11 +263,12 @@ type Payment struct {
 	// invoice.
 	OutOfBand bool `json:",omitempty"`
 	NoInvoice bool `json:",omitempty"`
-	// PaidAt is the time when the money moved. It is zero if the event does not report it. CreatedAt is the time of the
-	// charge. It is zero if the charge was authorised before its capture.
+	// PaidAt is the time when the money moved. It is zero if the event does not report the time. CreatedAt is the time
+	// of the charge. It is zero for a charge that was authorised first and captured later, because the money did not
+	// move when the charge was created.
 	PaidAt    time.Time `json:",omitzero"`
 	CreatedAt time.Time `json:",omitzero"`
-	// ToldAlone is set if only the charge reports the refund and the API version has no refund events.
+	// ToldAlone is set if the refund is reported by its charge alone, because the API version has no refund events.
 	ToldAlone bool `json:",omitempty"`
 }
 
@@ -283,7 +285,8 @@ type Checkout struct {
 	Amount   int64
 	Currency string
 	Tax      int64 `json:",omitempty"`
-	// Lines are the purchased lines. Events do not contain them. Price is metadata.price, which can replace them.
+	// Lines are the purchased lines. Events do not contain the lines; they are fetched. Price is metadata.price, which
+	// names the purchased price if the lines are unknown.
 	Lines []Line `json:",omitempty"`
 	Price string `json:",omitempty"`
 }
@@ -300,8 +303,8 @@ type Refund struct {
 	CreatedAt time.Time `json:",omitzero"`
 	// Returned is set for a refund that failed after its money had moved.
 	Returned bool `json:",omitempty"`
-	// ByCharge is set for an amount that only a charge reported: the part of its refunds that was unknown at the time.
-	// Known lists the refunds that were known.
+	// ByCharge is set for a refund that pawl derived from the refunded amount of a charge. It covers all refunds of the
+	// charge that were unknown at the time. Known lists the refunds that were known.
 	ByCharge bool     `json:",omitempty"`
 	Known    []string `json:",omitempty"`
 }
@@ -324,10 +327,10 @@ type Movement struct {
 	ID       string
 	Amount   int64
 	Currency string
-	// Fee is the provider's fee in addition to Amount. It is negative for a returned fee.
+	// Fee is the provider's fee in addition to Amount. It is negative if the provider returned a fee.
 	Fee int64 `json:",omitempty"`
-	// OccurredAt is the time of the balance transaction. If it is unknown, the fold uses the time of the first event
-	// with the transaction.
+	// OccurredAt is the time of the balance transaction. If the event does not contain it, the fold uses the time of
+	// the first event with the transaction.
 	OccurredAt time.Time `json:",omitzero"`
 }
 
@@ -336,11 +339,13 @@ type Credit struct {
 	// Status is issued or void.
 	Status  string
 	Invoice string
-	// Amount is the credited part of received money, without the part that refunds return. Tax is the tax in Amount.
+	// Amount is the credited part of the money that was received. It excludes the part that the refunds of the credit
+	// note return. Tax is the tax in Amount.
 	Amount   int64
 	Tax      int64 `json:",omitempty"`
 	Currency string
-	// OutOfBand is the part of Amount that was returned outside of the provider. The rest is on the customer balance.
+	// OutOfBand is the part of Amount that was returned outside of the provider. The rest was added to the customer
+	// balance.
 	OutOfBand int64  `json:",omitempty"`
 	Reason    string `json:",omitempty"`
 }
@@ -355,14 +360,14 @@ type Warning struct {
 	Actionable bool
 }
 
-// Link links the object of the fact (a customer, a subscription or money) to an account.
+// Link links the object of the fact to an account. The object is a customer, a subscription or money.
 type Link struct {
 	Account string
-	// Checkout is set for a link from a checkout session. Such a link is the weakest: the first one applies, and only
-	// if no other link exists.
+	// Checkout is set for a link from a checkout session. Any other link takes precedence. If there are several
+	// checkout links, the first one applies.
 	Checkout bool `json:",omitempty"`
-	// Of is the kind of a money object that a person assigned to the account, and Payment is its payment. Both are
-	// empty for a customer and a subscription.
+	// Of is the kind of the object if a person assigned money to the account. Payment is the payment of that object.
+	// Both are empty for a customer and a subscription.
 	Of      string `json:",omitempty"`
 	Payment string `json:",omitempty"`
 }
@@ -371,11 +376,12 @@ type Link struct {
 type Decision struct {
 	By  string
 	Why string
-	// Prices are the withheld prices; see [Withheld].
+	// Prices are the withheld prices. It is set for the kind [Withheld].
 	Prices []Bought `json:",omitempty"`
-	// Invoice or Checkout is the purchase with the refused provisioning. Both are empty for other decisions.
+	// Invoice or Checkout is the purchase that an external system refused to provision. Both are empty for other
+	// decisions.
 	Invoice  string `json:",omitempty"`
 	Checkout string `json:",omitempty"`
-	// Account is set if a whole account is held or released. It is then the object of the fact.
+	// Account is set if the decision holds or releases a whole account. Object is then the account, too.
 	Account string `json:",omitempty"`
 }

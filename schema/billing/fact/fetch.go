@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// LacksLines reports whether the fact is a paid invoice with a cut list of lines. The purchase is then uncertain.
+// LacksLines reports whether the fact is a paid invoice without its last lines. The purchase is then unknown until the
+// lines are fetched.
 func (f Fact) LacksLines() bool {
 	return f.Invoice != nil && f.Invoice.Partial && f.Invoice.Status == "paid"
 }
 
-// LacksItems reports whether the fact is a granting subscription with a cut list of items. An end or a suspension does
-// not need the items.
+// LacksItems reports whether the fact is a subscription that grants access, without its last items. A subscription that
+// has ended or is suspended grants nothing, so its items are not needed.
 func (f Fact) LacksItems() bool {
 	return f.Subscription != nil && f.Subscription.Partial && Granting(f.Subscription.Status)
 }
 
-// LacksSale reports whether the fact is a complete one-off session without lines. Events never contain the lines. The
-// session may be unpaid: Stripe sends no event of the session if its payment is captured later.
+// LacksSale reports whether the fact is a completed one-off checkout session without lines, which is always so in an
+// event. The session may be unpaid: if its payment is captured later, Stripe sends no event of the session.
 func (f Fact) LacksSale() bool {
 	c := f.Checkout
 	return c != nil && c.Mode == "payment" && c.Invoice == "" && c.Status == "complete" && len(c.Lines) == 0
@@ -39,14 +40,15 @@ func (f Fact) WithSale(fetched []Fact) Fact {
 // LacksRefunds reports whether the fact is a charge that reports only the sum of its refunds.
 func (f Fact) LacksRefunds() bool { return f.Payment != nil && f.Payment.ToldAlone }
 
-// catchesUp is how long the provider may still return an object from before a change.
+// catchesUp bounds how stale an object from the provider's API can be. A minute after a change, the API returns the
+// changed object.
 const catchesUp = time.Minute
 
-// mayShow is how long after its time a fetched object may still show changes: its time is the beginning of the request,
-// and the provider reads the object at any moment until its response.
+// mayShow is added to the time of a fetched object. That time is the start of the request, but the provider reads the
+// object at any moment until its response.
 const mayShow = time.Minute
 
-// MayShow reports whether the object of the fact can contain a change that was made at a time.
+// MayShow reports whether the object of the fact may include a change that was made at the given time.
 func (f Fact) MayShow(at time.Time) bool {
 	until := f.OccurredAt
 	if f.Origin == FromFetch {
@@ -55,11 +57,11 @@ func (f Fact) MayShow(at time.Time) bool {
 	return !at.After(until)
 }
 
-// Behind reports whether a fetched snapshot is older than the known facts. An invoice is older if its status is lower.
-// An ended subscription is never older. Any other subscription is older in two cases: its snapshot is not later than
-// the newest known second, or it shows a state that a change of that second replaced and that no change of that second
-// reached. In the second case, the provider returned a stale copy. After [catchesUp] the subscription has returned to
-// the earlier state, and the event of this change is late or lost.
+// Behind reports whether a fetched snapshot is older than the newest known fact. An invoice is older if its status is
+// lower. A subscription that has ended is never older. Any other subscription is older in two cases: it was fetched in
+// the second of the newest fact or before, or it shows a state that the changes of that second replaced. In the second
+// case the provider returned a stale copy, unless more than [catchesUp] has passed. After that time, the subscription
+// has changed back, and the event of this change is late or lost.
 func Behind(fetched Fact, known []Fact) bool {
 	switch {
 	case fetched.Invoice != nil:

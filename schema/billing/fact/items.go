@@ -5,10 +5,12 @@ import (
 	"slices"
 )
 
-// Events carry the first ten items of a subscription. The rest is fetched, or taken from another snapshot.
+// An event contains at most the first ten items of a subscription. The others are copied from another snapshot, or
+// fetched.
 
-// Completed returns the snapshots after it has filled cut lists of items. It takes missing items from the last complete
-// snapshot before, or else from the first complete snapshot. whole reports whether the last snapshot is then complete.
+// Completed returns the snapshots with the items that their events left out. It copies missing items from the last
+// complete snapshot before, or else from the first complete snapshot. whole reports whether the last snapshot is
+// complete then.
 func Completed(snapshots []Fact) (list []Fact, whole bool) {
 	if !slices.ContainsFunc(snapshots, func(f Fact) bool { return f.Subscription.Partial }) {
 		return snapshots, true
@@ -32,7 +34,7 @@ func Completed(snapshots []Fact) (list []Fact, whole bool) {
 	return list, true
 }
 
-// with returns s with its missing items if s is partial. s may be nil.
+// with returns s, completed with the missing ones of items if s is partial. s may be nil.
 func (s *Subscription) with(items []Item) *Subscription {
 	if s == nil || !s.Partial {
 		return s
@@ -48,7 +50,7 @@ func (s *Subscription) with(items []Item) *Subscription {
 	return &whole
 }
 
-// shownBy reports whether o shows the same subscription. If s is partial, it compares only the items of s.
+// shownBy reports whether o shows the same state as s. If s is partial, it compares only the items of s.
 func (s *Subscription) shownBy(o *Subscription) bool {
 	if !s.Partial {
 		return s.same(o)

@@ -2,14 +2,15 @@ package fact
 
 import "cmp"
 
-// LinkOf returns the account that the facts of a customer link it to, or "". The last link outside of a checkout
-// decides, or else the first link of a checkout.
+// LinkOf returns the account that a customer is linked to, or "". The last link that was not made by a checkout
+// applies. Without such a link, the first link of a checkout applies.
 func LinkOf(facts []Fact) string {
 	facts = InOrder(facts)
 	return cmp.Or(LinkedTo(facts), LinkedByCheckout(facts))
 }
 
-// LinksCustomer reports whether the fact links a customer. Such a fact may move all objects of the customer.
+// LinksCustomer reports whether the fact links a customer. Such a fact can move all objects of the customer to another
+// account.
 func (f Fact) LinksCustomer() bool { return f.Kind == Linked && f.Object == f.Customer }
 
 // LinksOf returns the links of a checkout session that names an account: a link of its subscription and a link of its
@@ -32,7 +33,8 @@ func LinksOf(session Fact) []Fact {
 	return links
 }
 
-// LinkedTo returns the account of the last link outside of a checkout, or "". The facts of the object must be in order.
+// LinkedTo returns the account of the last link that was not made by a checkout, or "". The facts of the object must be
+// in order.
 func LinkedTo(facts []Fact) (account string) {
 	for _, f := range facts {
 		if f.Kind == Linked && !f.Link.Checkout {

@@ -22,9 +22,9 @@ func compareFacts(a, b Fact) int {
 		cmp.Compare(a.EventID, b.EventID), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object))
 }
 
-// SortChanges moves the last change of each second to the end of its second. The snapshots of a subscription must be
-// [InOrder]. Event IDs do not indicate the order within a second. SortChanges returns false if the last change of the
-// last second cannot be determined.
+// SortChanges finds the change that happened last in each second and moves it to the end of that second, because event
+// IDs do not indicate the order. The snapshots must belong to one subscription and be [InOrder]. SortChanges returns
+// false if the last change of the last second is ambiguous.
 func SortChanges(snapshots []Fact, p Policy) (certain bool) {
 	certain = true
 	for first := 0; first < len(snapshots); {
@@ -45,8 +45,9 @@ func SortChanges(snapshots []Fact, p Policy) (certain bool) {
 	return certain
 }
 
-// stateBefore returns the last state before a second, or the state that was created in this second, or nil. Other
-// snapshots of the second were taken between its changes.
+// stateBefore returns the subscription before a second. For a subscription that was created in that second, it returns
+// the created state. It returns nil if neither is known. Other snapshots of the second may have been taken between its
+// changes.
 func stateBefore(snapshots []Fact, second time.Time) *Subscription {
 	for _, f := range slices.Backward(snapshots) {
 		if f.OccurredAt.Before(second) || f.Rank == RankCreated {
@@ -58,10 +59,12 @@ func stateBefore(snapshots []Fact, second time.Time) *Subscription {
 
 func sameMoment(a, b Fact) bool { return a.OccurredAt.Equal(b.OccurredAt) && a.Rank == b.Rank }
 
-// lastChange returns the index of the last change within one second. A change leads from one state to another, so the
-// last state is reached more often than it is left. If there is no such state, the changes form a cycle and end in the
-// state before. If neither decides, lastChange returns false and the change to the state that grants more; among equal
-// states it returns the change with the greater event ID.
+// lastChange returns the index of the last change within one second. Each change leads from one state to another. Only
+// the final state is reached more often than it is left. If there is no such state, the changes form a cycle, which
+// ends in the state before.
+//
+// If the final state is ambiguous, certain is false. lastChange then selects the state that grants more, and among
+// equal states the change with the greater event ID.
 func lastChange(changes []Fact, before *Subscription, p Policy) (last int, certain bool) {
 	states := statesOf(changes)
 	ends := slices.DeleteFunc(slices.Clone(states), func(s reached) bool { return s.times <= 0 })
@@ -85,14 +88,14 @@ func lastChange(changes []Fact, before *Subscription, p Policy) (last int, certa
 	return last, certain
 }
 
-// reached is a state with the difference between how often it is reached and how often it is left.
+// reached counts for a state how often the changes reach it, minus how often they leave it.
 type reached struct {
 	state *Subscription
 	times int
 }
 
-// statesOf returns the states that the changes reach and leave. A snapshot without a recorded change only shows that
-// its state existed. Such a state counts as reached once if no change reaches or leaves it.
+// statesOf returns the states that the changes reach or leave. A snapshot without previous attributes shows a state,
+// but not a change. It counts as one change to that state if no other change reaches or leaves it.
 func statesOf(changes []Fact) []reached {
 	var states []reached
 	count := func(state *Subscription, times int) {
@@ -118,8 +121,8 @@ func statesOf(changes []Fact) []reached {
 	return states
 }
 
-// compareGiven orders two states of a subscription by their grants: by status, then by plan and quantity, then by
-// planned end.
+// compareGiven orders two states of a subscription by their grants: first by status, then by plan, quantity and planned
+// end.
 func compareGiven(a, b *Subscription, p Policy) int {
 	worth := func(s *Subscription) int {
 		return slices.Index([]string{"past_due", "trialing", "active"}, s.Status)
@@ -143,7 +146,7 @@ func CompareEnds(a, b time.Time) int {
 	return a.Compare(b)
 }
 
-// same reports whether two snapshots are equal without their earlier states.
+// same reports whether two snapshots are equal. It ignores the field Before.
 func (s *Subscription) same(o *Subscription) bool {
 	return s.Status == o.Status && s.CancelAtPeriodEnd == o.CancelAtPeriodEnd &&
 		s.CollectionPaused == o.CollectionPaused &&

@@ -10,15 +10,15 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Access is the access of an account with its reasons.
+// Access is the access of an account, with the grants that are the reason.
 type Access struct {
 	Account string
 	Grants  []Grant `json:",omitempty"` // highest plan first
 	Target  Target
 }
 
-// EndsAt returns when the last grant of a plan ends by a scheduled action. It returns the zero time if a grant has no
-// end, or if there is no grant.
+// EndsAt returns when access ends, that is, when a scheduled action ends the last grant of a plan. It returns the zero
+// time if a grant has no end, or if there is no grant.
 func (a Access) EndsAt() (last time.Time) {
 	for _, g := range a.Grants {
 		switch {
@@ -39,22 +39,22 @@ type Grant struct {
 	Plan     string
 	Quantity int64    `json:",omitempty"`
 	AddOns   []string `json:",omitempty"`
-	// Until is the expected end, for information only. Ends is when a scheduled action ends the grant; zero means
-	// never.
+	// Until is the expected end of the grant, for information only. Ends is when a scheduled action ends the grant;
+	// zero means never.
 	Until   time.Time `json:",omitzero"`
 	Ends    time.Time `json:",omitzero"`
 	Because string    `json:",omitempty"`
-	// Ended is set if the subscription has ended and grants until the end of its paid period.
+	// Ended is set if the subscription has ended, but grants access until the end of its paid period.
 	Ended bool `json:",omitempty"`
 }
 
-// Target is the desired state of a workspace. Its version increases with each change and only then.
+// Target is the desired state of a workspace. Its version increases with each change of the target.
 type Target struct {
-	// Version is 0 until the first grant. The target is then empty, because there is no workspace to suspend.
+	// Version is 0 until the account has its first grant. There is no workspace before, so the target is empty.
 	Version int64
 	// State is active while a plan is granted, otherwise suspended.
 	State    string   `json:",omitempty"`
-	Plan     string   `json:",omitempty"` // "" unless active
+	Plan     string   `json:",omitempty"` // empty if State is not active
 	Quantity int64    `json:",omitempty"`
 	Features []string `json:",omitempty"` // sorted, without duplicates
 }
@@ -66,25 +66,26 @@ const (
 	WorkspaceReleased  = "released"
 )
 
-// Kept returns the ID of the workspace of an account without access. Each suspension has its own ID.
+// Kept returns the object of the task to release a suspended workspace: "ACCOUNT:vVERSION". Each suspension has another
+// version, and therefore a task of its own. Each suspension has its own ID.
 func (t Target) Kept(account string) string { return account + ":v" + strconv.FormatInt(t.Version, 10) }
 
-// Same reports whether two targets are equal except for their version.
+// Same reports whether two targets are equal. It ignores their versions.
 func (t Target) Same(o Target) bool {
 	t.Version = o.Version
 	return reflect.DeepEqual(t, o)
 }
 
-// SortGrants sorts the highest plan first.
+// SortGrants sorts the grants by plan, highest plan first.
 func SortGrants(grants []Grant, p fact.Policy) {
 	slices.SortFunc(grants, func(a, b Grant) int {
 		return cmp.Or(p.Compare(b.Plan, a.Plan), cmp.Compare(a.Object, b.Object))
 	})
 }
 
-// TargetOf returns the target of the grants that have not ended at a time: the highest plan, the sum of the quantities
-// of this plan, and the features of all grants. A new subscription replaces an ended subscription: the larger of the
-// two quantities applies. [Target.After] sets the version.
+// TargetOf returns the target of the grants that have not ended at the given time. The highest plan applies, with the
+// sum of its quantities and the features of all grants. If a new subscription replaces an ended one, the larger of
+// their two quantities applies instead of the sum. TargetOf does not set the version; [Target.After] does.
 func TargetOf(grants []Grant, at time.Time, p fact.Policy) Target {
 	t := Target{State: WorkspaceSuspended}
 	var features []string
@@ -109,8 +110,8 @@ func TargetOf(grants []Grant, at time.Time, p fact.Policy) Target {
 	return t
 }
 
-// After returns the target with its version, derived from the target before. It returns the empty target if nothing is
-// or was granted.
+// After returns the target with its version, which depends on the previous target. It returns the empty target if
+// nothing is or was granted.
 func (t Target) After(before Target) Target {
 	if before.Version == 0 && t.Plan == "" && len(t.Features) == 0 {
 		return Target{}

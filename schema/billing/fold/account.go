@@ -12,24 +12,24 @@ type Order struct {
 	ID string
 	fact.Sale
 	PaidAt time.Time
-	// For is how long the order grants from its payment. 0 grants nothing.
+	// For is how long the order grants access, counted from its payment. 0 means that it grants nothing.
 	For time.Duration
 
-	// sold is set if the order was paid and not taken back. paidBack is set while it is fully refunded, and held while
-	// it is on hold. cause is the fact of the payment. refundedBy and lostBy have the meaning of the fields of
-	// [Invoice].
+	// sold is set if the order was paid and is not withheld. paidBack is set while the order is fully refunded, and
+	// held while it is on hold. cause is the fact of the payment. refundedBy and lostBy are the facts of the refund and
+	// of the lost dispute; see [Invoice].
 	sold, paidBack, held      bool
 	cause, refundedBy, lostBy fact.Cause
 }
 
-// Taken returns why a sold order grants nothing. The values are those of [Subscription.Taken].
+// Taken returns why a paid order grants nothing, for example "refunded". The values are those of [Subscription.Taken].
 func (o Order) Taken() string { return taken(o.held, o.lostBy, o.paidBack) }
 
-// Sold reports whether the order was paid and not taken back.
+// Sold reports whether the order was paid and is not withheld.
 func (o Order) Sold() bool { return o.sold }
 
-// Granted reports whether the order grants, or granted until its end: it was paid, its prices grant for a duration, and
-// it is not fully refunded, taken back or on hold.
+// Granted reports whether the order grants access, or granted it until it expired. The order must be paid, and its
+// prices must grant access for some time. It must not be fully refunded, withheld or on hold.
 func (o Order) Granted() bool { return o.sold && o.For > 0 && !o.held && !o.paidBack }
 
 func (o Order) ends() time.Time { return o.PaidAt.Add(o.For) }
@@ -51,8 +51,8 @@ func (o Order) Scheduled() []Due {
 	return []Due{{At: o.ends(), Why: DueOneOff, Object: o.ID, Cause: o.cause}}
 }
 
-// Lapsed returns the end of the order at a time. An order ends after its duration, with a full refund, or with a lost
-// dispute.
+// Lapsed returns why and when the grant of the order ended, if it has ended at the given time. The reason is the end of
+// its duration, a full refund or a lost dispute.
 func (o Order) Lapsed(at time.Time) (used Lapse) {
 	if !o.sold || o.For == 0 || o.held && o.lostBy == (fact.Cause{}) {
 		return Lapse{}
@@ -66,8 +66,9 @@ func (o Order) Lapsed(at time.Time) (used Lapse) {
 	return used.earlier(lapsedBy(o.lostBy))
 }
 
-// NamedFor returns the account that the subscriptions of a customer name, or "". If they name several accounts, the
-// oldest subscription decides, so that a later subscription moves no object of the customer.
+// NamedFor returns the account that the metadata of a customer's subscriptions names, or "". If they name several
+// accounts, the oldest subscription applies. A new subscription therefore never moves the customer's other objects to
+// another account.
 func NamedFor(customer string, subscriptions []*Subscription) string {
 	var first *Subscription
 	for _, s := range subscriptions {

@@ -11,19 +11,20 @@ type Entry struct {
 	// Amount and Tax are in minor units of Currency.
 	Amount, Tax int64
 	Currency    string
-	// Cash is the amount of money that moved. It is negative for outgoing money.
+	// Cash is the amount of money that moved. It is negative if money was paid out.
 	Cash int64
-	// Settlement is nil if it is unknown.
+	// Settlement is the movement on the provider's balance. It is nil if unknown.
 	Settlement *Settlement
-	// SettlementUnknown is the reason why a requested settlement is nil, otherwise empty.
+	// SettlementUnknown is the reason why Settlement is nil although it was requested. It is empty otherwise.
 	SettlementUnknown string
 	// Reference is the ID of the entry in the finance system.
 	Reference string
 	EffectKey string
 }
 
-// Settlement is the effect of a movement on the provider's balance, in minor units of its currency. Amount has the sign
-// of the movement. Fee is the provider's fee; it is negative for a returned fee. Net is Amount minus Fee.
+// Settlement is how a movement of money changed the provider's balance, in minor units of the balance's currency.
+// Amount is positive for incoming money. Fee is the provider's fee; it is negative if the provider returned a fee. Net
+// is Amount minus Fee.
 type Settlement struct {
 	Amount   int64  `json:"amount"`
 	Fee      int64  `json:"fee"`
@@ -36,7 +37,7 @@ func Settled(amount, fee int64, currency string) *Settlement {
 	return &Settlement{Amount: amount, Fee: fee, Net: amount - fee, Currency: currency}
 }
 
-// Reversed returns the settlement of the complete reversal of a movement. It returns nil for nil.
+// Reversed returns the settlement that reverses s completely. It returns nil if s is nil.
 func (s *Settlement) Reversed() *Settlement {
 	if s == nil {
 		return nil
@@ -44,22 +45,22 @@ func (s *Settlement) Reversed() *Settlement {
 	return Settled(-s.Amount, -s.Fee, s.Currency)
 }
 
-// Correction is a booked difference that a person decided about.
+// Correction is a person's decision about a wrong entry: the difference is booked.
 type Correction struct {
-	// Key is the key of the correcting effect, Corrects the key of the corrected entry.
+	// Key is the effect key of the correction. Corrects is the effect key of the wrong entry.
 	Key, Corrects string
 	Account       string
-	// ProviderAccount, Object and Invoice are the fields of the entry.
+	// ProviderAccount, Object and Invoice are copied from the wrong entry.
 	ProviderAccount, Object, Invoice string
-	// Amount and Tax are in minor units of Currency. They are negative if too much was booked.
+	// Amount and Tax are in minor units of Currency. They are negative if the wrong entry was too high.
 	Amount, Tax int64
 	Currency    string
 	At          time.Time
 }
 
-// TaxOf returns the tax in a part of an amount in proportion to the tax in the whole, rounded down. The tax of a part
-// is never larger than the tax of the whole. It is 0 for a part of 0, and for a negative whole: an invoice that credits
-// more than it bills.
+// TaxOf returns the tax in a part of an amount. whole is the whole amount and tax the tax in it. The result is
+// proportional, is rounded down, and never exceeds tax. It is 0 if part is 0, or if whole is negative because an
+// invoice credits more than it bills.
 func TaxOf(part, whole, tax int64) int64 {
 	if part <= 0 {
 		return 0

@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// believe uses the newest paid invoice as evidence of an active subscription until a snapshot shows it. The provider
-// sends both in any order.
+// believe treats the newest paid invoice as proof that the subscription is active, until a snapshot shows it. This is
+// necessary because the provider may send the invoice before the subscription.
 func (s *Subscription) believe(invoices []Invoice, p fact.Policy) {
 	paid := paidOf(invoices)
 	if len(paid) == 0 {
@@ -47,7 +47,7 @@ func (s *Subscription) believe(invoices []Invoice, p fact.Policy) {
 	}
 }
 
-// renewsBy returns when an event must have shown the period after the last known period.
+// renewsBy returns the deadline for an event that shows the next period of the subscription.
 func (s *Subscription) renewsBy(invoices []Invoice, p fact.Policy) time.Time {
 	buys := s.Plan != "" || len(s.AddOns) > 0
 	if !buys || s.Ended() || !s.EndsAt.IsZero() || !slices.Contains([]string{"active", "trialing"}, s.Status) {
@@ -75,8 +75,8 @@ func newestPaid(invoices []Invoice) (newest Invoice) {
 	return newest
 }
 
-// paidBy reports whether an invoice pays for the subscription itself, and not for an add-on, a fee or usage. An
-// unmapped price belongs to the subscription if its snapshot has the price.
+// paidBy reports whether an invoice pays for the subscription itself, and not for an add-on, a fee or usage. If the
+// invoice has only an unmapped price, it pays for the subscription if a snapshot contains that price.
 func (s Subscription) paidBy(i Invoice) bool {
 	switch {
 	case i.Plan != "":

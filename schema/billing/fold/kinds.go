@@ -2,14 +2,14 @@ package fold
 
 import "encoding/json"
 
-// KindOf describes a kind of object. None is an object without content. Fold folds the object with an ID; it returns
-// nil if no fact is about the object.
+// KindOf describes a kind of object. None is an empty object of the kind. Fold computes the object with the given ID
+// from its facts. It returns nil if no fact is about that object.
 type KindOf struct {
 	None Object
 	Fold func(id string, with Related) Object
 }
 
-// Kinds lists all kinds in the order of folding: a kind comes before the kinds that need it.
+// Kinds lists all kinds in the order of folding: if one kind needs another, the other kind is earlier in the list.
 var Kinds = []KindOf{
 	{&Refund{}, func(id string, with Related) Object { return RefundOf(id, with.Facts[id]) }},
 	{&Dispute{}, func(id string, with Related) Object { return DisputeOf(id, with.Facts[id]) }},

@@ -6,8 +6,9 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// limit reduces the grant to the paid part of the order. Under [fact.Policy.GrantOnPayment], an upgrade waits for its
-// payment. A full refund or a dispute takes only the purchase of its own money: a month or an upgrade.
+// limit reduces the grant of the subscription to the paid part. Under [fact.Policy.GrantOnPayment], an upgrade is
+// granted only after its payment. A full refund or a dispute ends only the purchase that its money paid for: a month or
+// an upgrade.
 func (s *Subscription) limit(facts, snapshots []fact.Fact, invoices []Invoice, p fact.Policy) {
 	own, disputes := holdsApart(facts)
 	s.Held, s.LostBy = fact.OnHold(own), lostBy(own)
@@ -46,9 +47,11 @@ func (s *Subscription) lastUntilPaid(standing []Invoice) {
 	}
 }
 
-// stayWith grants the purchase of an earlier invoice after the money of all later invoices was taken back. If the
-// newest invoice was for a longer period, for example a year that replaced a month, the grant ends with the earlier
-// period, because no renewal follows. holds are the holds of the disputes of the newest invoice.
+// stayWith grants the purchase of an earlier invoice after the money of all later invoices was returned. holds are the
+// holds of the disputes of the newest invoice.
+//
+// The newest invoice may be for a longer period, for example a year that replaced a month. The grant then ends with the
+// earlier period, because no renewal follows.
 func (s *Subscription) stayWith(earlier, newest Invoice, holds []fact.Fact, p fact.Policy) {
 	if earlier.Plan != "" && !p.Covers(earlier.Sale, s.Sale) {
 		s.Instead = &earlier.Sale
@@ -60,8 +63,8 @@ func (s *Subscription) stayWith(earlier, newest Invoice, holds []fact.Fact, p fa
 	}
 }
 
-// holdsApart separates the holds of disputes by disputed invoice. own contains the holds and releases of the
-// subscription itself.
+// holdsApart separates the holds by disputes from the other facts, grouped by disputed invoice. own contains the holds
+// and releases of the subscription itself.
 func holdsApart(facts []fact.Fact) (own []fact.Fact, disputes map[string][]fact.Fact) {
 	disputes = map[string][]fact.Fact{}
 	for _, f := range fact.InOrder(facts, fact.Held, fact.Released) {
@@ -74,8 +77,8 @@ func holdsApart(facts []fact.Fact) (own []fact.Fact, disputes map[string][]fact.
 	return own, disputes
 }
 
-// paidFor returns the purchase to grant while the order is not paid, or nil if the order itself is granted. A trial and
-// a plan that is billed by usage alone are granted as ordered, because neither is paid in advance.
+// paidFor returns the purchase to grant while the order is not paid. It returns nil if the order itself is granted. A
+// trial and a plan that is billed by usage alone are granted as ordered, because neither is paid in advance.
 func (s *Subscription) paidFor(snapshots []fact.Fact, standing []Invoice, p fact.Policy) *fact.Sale {
 	if s.Status == "trialing" || s.ByUse {
 		return nil
@@ -90,8 +93,8 @@ func (s *Subscription) paidFor(snapshots []fact.Fact, standing []Invoice, p fact
 	return paid
 }
 
-// newestSale returns the purchase of the newest invoice of a plan, or nil. The invoice of a trial does not count. An
-// invoice of the plan without seats, for a fee alone, leaves the seats to an older invoice.
+// newestSale returns the sale of the newest invoice with a plan, or nil. It skips invoices of a trial. If the newest
+// invoice has the plan without seats, for example for a fee alone, the seats come from an older invoice.
 func (s *Subscription) newestSale(invoices []Invoice) (sale *fact.Sale) {
 	for _, i := range slices.Backward(invoices) {
 		switch {
@@ -107,8 +110,8 @@ func (s *Subscription) newestSale(invoices []Invoice) (sale *fact.Sale) {
 	return sale
 }
 
-// firstOrder returns the first order of a subscription: the last order of its trial, or else the first known order. It
-// returns nil if no snapshot has a plan.
+// firstOrder returns the first order of a subscription, or the last order within its trial. It returns nil if no
+// snapshot has a plan.
 func firstOrder(snapshots []fact.Fact, p fact.Policy) (first *fact.Sale) {
 	for _, f := range snapshots {
 		for _, state := range []*fact.Subscription{f.Subscription.Before, f.Subscription} {

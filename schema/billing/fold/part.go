@@ -8,13 +8,14 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Since 2025-03-31.basil, several payments can pay an invoice, and an event reports each of them. Each payment is
-// booked separately, in the order in which the payments become known. The invoice reports only the sum of its payments.
-// An amount without a known payment is booked as one payment, unless the source has a key to fetch the payments.
+// Since Stripe's API version 2025-03-31.basil, several payments can pay an invoice. Each of them has an event. Each
+// payment is booked separately, in the order in which the payments become known. The invoice reports only the sum of
+// its payments. An amount without a known payment is booked as one payment, unless the source has a key to fetch the
+// payments.
 
-// PaidBy is the payment of a part of an invoice.
+// PaidBy is the payment that paid a part of an invoice.
 type PaidBy struct {
-	// Payment is empty if only the invoice reports the part.
+	// Payment is empty if only the invoice reports this part.
 	Payment string `json:",omitempty"`
 	// OutOfBand is set for a payment outside of the provider.
 	OutOfBand bool `json:",omitempty"`
@@ -28,14 +29,14 @@ func (i *Invoice) paidSum() int64 {
 	return i.PaidSums[len(i.PaidSums)-1]
 }
 
-// keepParts copies the parts of the earlier fold of the invoice.
+// keepParts copies PaidSums, PaidTimes and PaidBy from the earlier fold of the invoice.
 func (i *Invoice) keepParts(before *Invoice) {
 	i.PaidSums, i.PaidTimes = slices.Clone(before.PaidSums), slices.Clone(before.PaidTimes)
 	i.PaidBy = slices.Clone(before.PaidBy)
 }
 
-// addUp adds the payments that are new since before, which is nil for a new invoice. The parts of before stay as they
-// are. A paid invoice has at least one part, which may be 0.
+// addUp appends a part for each payment that before does not have. before is the earlier fold, or nil. Parts of before
+// never change. A paid invoice has at least one part, even if its amount is 0.
 func (i *Invoice) addUp(before *Invoice, with Related) {
 	if before != nil {
 		i.keepParts(before)
@@ -64,8 +65,9 @@ func (i *Invoice) addUp(before *Invoice, with Related) {
 	}
 }
 
-// received returns the paid amount, and the time of the first snapshot that reported it. A paid invoice reports all
-// payments. Any other snapshot reports the payments until its time; payments that it cannot contain are added.
+// received returns the paid amount, and the time of the first snapshot that reported it. A paid invoice reports the sum
+// of all payments. The amount in any other snapshot may be older than the newest payments. received adds a payment if
+// it happened after the snapshot.
 func (i *Invoice) received(snapshots []fact.Fact, payments []*Payment) (sum int64, at time.Time) {
 	for _, p := range payments {
 		sum += p.Amount
@@ -85,7 +87,7 @@ func (i *Invoice) received(snapshots []fact.Fact, payments []*Payment) (sum int6
 			continue
 		}
 		sum, at = reported, f.OccurredAt
-		if in.Paid <= in.Due { // otherwise the excess was paid later
+		if in.Paid <= in.Due { // otherwise the customer paid the excess later
 			at = cmp.Or(in.PaidAt, f.OccurredAt)
 		}
 	}
@@ -95,8 +97,9 @@ func (i *Invoice) received(snapshots []fact.Fact, payments []*Payment) (sum int6
 	return sum, at
 }
 
-// addPayments adds the payments that are no part yet, with a total of at most room. If a payment does not fit, the
-// invoice has reported it before as a part without a payment: a part with the same amount then gets this payment.
+// addPayments appends the payments that are not part of the invoice yet, up to a total of room. A payment that does not
+// fit has been reported before, as a part without a payment. addPayments assigns the payment to the part with the same
+// amount.
 func (i *Invoice) addPayments(payments []*Payment, room int64) {
 	var unknown int64
 	payments = slices.DeleteFunc(payments, func(p *Payment) bool {
@@ -117,9 +120,9 @@ func (i *Invoice) addPayments(payments []*Payment, room int64) {
 	}
 }
 
-// reported returns the index of the part without a payment that the payment can have paid: the first one from the time
-// of the payment on, or else the last one if the invoice is paid in full. It returns -1 if there is none. A part of an
-// open invoice from before the payment may belong to another payment, which is not known yet.
+// reported returns the index of the part without a payment that this payment may have paid, or -1. It selects the first
+// part at or after the time of the payment. For a paid invoice it falls back to the last part. In an open invoice, an
+// earlier part may belong to another payment that is not known yet.
 func (i *Invoice) reported(p *Payment) int {
 	found, before := -1, int64(0)
 	for n, sum := range i.PaidSums {
@@ -136,7 +139,7 @@ func (i *Invoice) reported(p *Payment) int {
 	return found
 }
 
-// PartPaidBy returns the payment of the nth of the PaidSums.
+// PartPaidBy returns the payment of PaidSums[n].
 func (i Invoice) PartPaidBy(n int) PaidBy {
 	if n < len(i.PaidBy) {
 		return i.PaidBy[n]
@@ -149,7 +152,8 @@ func (i *Invoice) addPart(amount int64, at time.Time, by PaidBy) {
 	i.PaidTimes, i.PaidBy = append(i.PaidTimes, at), append(i.PaidBy, by)
 }
 
-// Reread keeps the reported payments of the invoice. A difference from a later parse of the payloads is not a payment.
+// Reread keeps the parts of the invoice after its payloads were parsed again. If the new parse found another paid
+// amount, that difference is not a payment.
 func (i *Invoice) Reread(before *Invoice) {
 	if before == nil || len(before.PaidSums) == 0 || i.Paid == before.Paid {
 		return
@@ -158,6 +162,6 @@ func (i *Invoice) Reread(before *Invoice) {
 	if last := len(i.PaidSums) - 1; last > 0 {
 		i.Misread = i.Paid - i.PaidSums[last]
 	} else {
-		i.PaidSums[0] = i.Paid // its key is the key of the invoice, whatever the sum
+		i.PaidSums[0] = i.Paid // the first part has the key of the invoice, so its sum may change
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Untold returns facts about refunds that only the charges of the payment report. A refund that had failed by then is
-// not part of their sum.
+// Untold returns a refund fact for each refund that only a charge of the payment reports. A charge does not include a
+// refund that had already failed.
 func (w Related) Untold(payment string) (told []fact.Fact) {
 	refunds := Each[*Refund](w.Objects)
 	for _, f := range fact.InOrder(w.Facts[payment], fact.PaymentSeen) {
@@ -19,7 +19,8 @@ func (w Related) Untold(payment string) (told []fact.Fact) {
 	return told
 }
 
-// refundByCharge returns the fact of a refund that only a charge reports. It returns false if all refunds are known.
+// refundByCharge derives a refund from the refunded amount of a charge. It returns false if the known refunds explain
+// the whole amount.
 func refundByCharge(f fact.Fact, refunds []*Refund) (fact.Fact, bool) {
 	if !f.Payment.ToldAlone {
 		return fact.Fact{}, false
@@ -37,7 +38,7 @@ func refundByCharge(f fact.Fact, refunds []*Refund) (fact.Fact, bool) {
 		if r.within(refunds) == "" {
 			told -= r.Amount
 		}
-		if r.Failed() && !r.FailedAt.After(f.OccurredAt) { // it is not part of the sum any more
+		if r.Failed() && !r.FailedAt.After(f.OccurredAt) { // the charge no longer includes a refund that has failed
 			told += r.Amount
 		}
 	}
@@ -54,8 +55,9 @@ func refundByCharge(f fact.Fact, refunds []*Refund) (fact.Fact, bool) {
 	return f, true
 }
 
-// within returns the refund by charge that contains this refund: the first one that was reported after this refund was
-// created, while it had not failed and was unknown.
+// within returns the ID of the refund by charge that contains this refund, or "". The charge must have been reported
+// after this refund was created, and before it failed. This refund must have been unknown then. If several qualify, the
+// first one is returned.
 func (r *Refund) within(refunds []*Refund) string {
 	if r.ByCharge {
 		return ""

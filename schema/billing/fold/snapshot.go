@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// see copies the last snapshot.
+// see copies the fields of the last snapshot.
 func (s *Subscription) see(snapshots []fact.Fact, p fact.Policy) {
 	newest := snapshots[len(snapshots)-1]
 	last := newest.Subscription
@@ -18,7 +18,7 @@ func (s *Subscription) see(snapshots []fact.Fact, p fact.Policy) {
 	}
 	s.Sale, s.ByUse, s.UnknownPrice, s.Asks = b.Sale, b.ByUse, b.Unknown, b.Asks
 	s.PeriodStart, s.PeriodEnd = b.Start, b.End
-	// keep the newest known plan
+	// search older snapshots for a known plan
 	for i := len(snapshots) - 2; i >= 0 && s.Plan == "" && (s.UnknownPrice != "" || last.Partial); i-- {
 		b = snapshots[i].Subscription.Purchase(p)
 		s.Plan, s.Quantity, s.Prices, s.ByUse = b.Plan, b.Quantity, b.Prices, b.ByUse
@@ -35,7 +35,7 @@ func (s *Subscription) see(snapshots []fact.Fact, p fact.Policy) {
 	s.Until = s.EndsAt
 }
 
-// pastDueBy returns the first fact of the current period of past_due.
+// pastDueBy returns the first fact of the uninterrupted past_due status, or zero if the subscription is not past due.
 func pastDueBy(snapshots []fact.Fact) (by fact.Cause) {
 	for _, f := range slices.Backward(snapshots) {
 		if f.Subscription.Status != "past_due" {
@@ -46,7 +46,7 @@ func pastDueBy(snapshots []fact.Fact) (by fact.Cause) {
 	return by
 }
 
-// end copies the first snapshot with the end, and checks later payments.
+// end copies the end from the first snapshot that shows it, and finds invoices that were paid after the end.
 func (s *Subscription) end(snapshots []fact.Fact, invoices []Invoice) {
 	s.EndedAt = snapshots[0].Subscription.EndedAt
 	if s.EndedAt.IsZero() {
@@ -68,13 +68,13 @@ func (s *Subscription) end(snapshots []fact.Fact, invoices []Invoice) {
 	}
 }
 
-// paidAfterEnd reports whether an invoice was paid for nothing: after the end, or at any time if the subscription
-// expired before its start.
+// paidAfterEnd reports whether an invoice was paid although it sold nothing: after the end of the subscription, or at
+// any time if the subscription never started.
 func (s *Subscription) paidAfterEnd(i Invoice) bool {
 	return s.Ended() && (i.PaidAt.After(s.EndedAt) || s.NeverBegan() && i.Paid > 0)
 }
 
-// grantedAt returns the time of the first snapshot that shows a granting status, or such a status before the change.
+// grantedAt returns the time of the first snapshot that grants access, or that shows such a state before its change.
 func grantedAt(snapshots []fact.Fact) time.Time {
 	for _, f := range snapshots {
 		if s := f.Subscription; fact.Granting(s.Status) || s.Before != nil && fact.Granting(s.Before.Status) {

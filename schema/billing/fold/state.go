@@ -6,56 +6,57 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// State holds the objects of the facts and the account, before or after the facts were applied.
+// State holds the account and the objects that the facts are about. It is taken before and after the facts are applied.
 type State struct {
 	Subscription *Subscription `json:",omitempty"`
 	Invoice      *Invoice      `json:",omitempty"`
 	Payment      *Payment      `json:",omitempty"`
 	Checkout     *Checkout     `json:",omitempty"`
-	// Refunds, Disputes, Credits and Warnings are the objects of the facts, and the objects that waited for the facts
-	// because their account was unknown.
+	// Refunds, Disputes, Credits and Warnings contain the objects that the facts are about. They also contain objects
+	// that had no known account until these facts.
 	Refunds  []Refund  `json:",omitempty"`
 	Disputes []Dispute `json:",omitempty"`
 	Credits  []Credit  `json:",omitempty"`
 	Warnings []Warning `json:",omitempty"`
-	// PaidAfterEnd is the invoice to review among the invoices of the subscription: the invoice of the facts, or else
-	// the first one.
+	// PaidAfterEnd is an invoice of the subscription that a person must review, because it was paid after the end. It
+	// is the invoice of the facts, if that one is affected.
 	PaidAfterEnd *Invoice `json:",omitempty"`
-	// Corrections are the decisions of people about booked money.
+	// Corrections are decisions of people about wrong entries.
 	Corrections []Correction `json:",omitempty"`
 	Access      Access
 }
 
-// Change is the result of applying facts. The ledger and the workflow histories store it, and the effects are planned
-// from it alone.
+// Change is the result of applying facts. The ledger and the workflow histories store it. Effects are planned from the
+// change alone.
 type Change struct {
-	// Subject is the header of the applied facts, which come from one event, or of the fact that scheduled the action.
+	// Subject is the header of the applied facts, which all come from one event. For a scheduled action it is the
+	// header of the fact that scheduled it.
 	Subject       fact.Subject `json:",omitzero"`
 	Before, After State
-	// Before.Access and After.Access belong to the current account of the objects. Others are the accesses of other
-	// accounts that objects have left, or have moved to with their customer.
+	// Before.Access and After.Access belong to the account that the objects have now. Others contains the access of
+	// other accounts, if objects left them or moved to them together with their customer.
 	Others []Access `json:",omitempty"`
-	// Silent is set if effects are withheld, because the facts were imported or occurred before the start of effects.
+	// Silent is set if effects are withheld, because the facts were imported or are older than the start of effects.
 	Silent bool `json:",omitempty"`
 	// Due is the scheduled action that runs now.
 	Due []Due `json:",omitempty"`
-	// Rows is the number of rows that were read.
+	// Rows is the number of rows that the fold read.
 	Rows int
 }
 
-// NotOurs reports whether the facts are about another product and have no effects.
+// NotOurs reports whether the facts are about another product. They then have no effects.
 func (c Change) NotOurs() bool {
 	s, i := c.After.Subscription, c.After.Invoice
 	return s != nil && s.NotOurs && (i == nil || i.NotOurs) || s == nil && i != nil && i.NotOurs
 }
 
-// PaidInVain reports whether the facts are about a paid invoice of a refused order, and nothing is granted instead.
+// PaidInVain reports whether a customer paid an invoice of a refused order, and nothing is granted instead.
 func (c Change) PaidInVain() bool {
 	s, i := c.After.Subscription, c.After.Invoice
 	return s != nil && s.Withheld && i != nil && i.IsPaid() && slices.Equal(i.Prices, s.Given().Prices)
 }
 
-// Add adds an object of the facts, or an object that waited for them.
+// Add stores an object in the field of its kind.
 func (s *State) Add(o Object) {
 	switch o := o.(type) {
 	case *Subscription:
@@ -77,7 +78,7 @@ func (s *State) Add(o Object) {
 	}
 }
 
-// ReviewPaidAfterEnd sets PaidAfterEnd.
+// ReviewPaidAfterEnd sets PaidAfterEnd from the known invoices.
 func (s *State) ReviewPaidAfterEnd(known Objects) {
 	if s.Subscription == nil {
 		return

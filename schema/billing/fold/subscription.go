@@ -10,92 +10,97 @@ import (
 
 // Subscription is the fold of the facts about a subscription.
 type Subscription struct {
-	// Ref has the account: Named, or the account of the customer. See [fact.LinkOf].
+	// Ref contains the account: Named, or else the account of the customer; see [fact.LinkOf].
 	Ref
-	// Named is the account that the facts about the subscription and its invoices name. It is empty if the customer
-	// decides.
+	// Named is the account in the metadata of the subscription or of its invoices. If it is empty, the customer
+	// determines the account.
 	Named string `json:",omitempty"`
 	// Start is the start of the subscription. It is zero if no snapshot is known.
 	Start time.Time `json:",omitzero"`
-	// Status is the provider's status, or active or trialing as evidence of a paid invoice alone. It is empty while
+	// Status is the provider's status. If only a paid invoice is known, it is active or trialing. It is empty while
 	// only unpaid invoices are known.
 	Status string
-	// Sale is the sale of its items. ByUse is set if its plan is billed by use alone.
+	// Sale is the sale of the items: the order. ByUse is set if the plan is billed by usage alone.
 	fact.Sale
 	ByUse bool `json:",omitempty"`
-	// Instead is granted instead of the order while more is ordered than is paid (see Policy.GrantOnPayment), or while
-	// the order is withheld after a refusal. It is nil otherwise.
+	// Instead is the sale that the subscription grants in place of the order. It is set while the customer has ordered
+	// more than was paid (see Policy.GrantOnPayment), and while the order is withheld after a refusal. It is nil if the
+	// order itself is granted.
 	Instead *fact.Sale `json:",omitempty"`
 	// PeriodStart and PeriodEnd bound the current period of the plan's item.
 	PeriodStart time.Time `json:",omitzero"`
 	PeriodEnd   time.Time `json:",omitzero"`
 	TrialEnd    time.Time `json:",omitzero"`
 	// Unpaid is the provider's action at the end of a trial without a payment method: "cancel" or "pause". It is empty
-	// if the subscription continues or has a payment method.
+	// if the subscription continues, or if it has a payment method.
 	Unpaid string `json:",omitempty"`
-	// PlannedEnd is the planned end, set by the customer or by you. It is zero if there is none.
+	// PlannedEnd is the planned end, set by the customer or by the merchant. It is zero if there is none.
 	PlannedEnd time.Time `json:",omitzero"`
-	// Version increases when the granted plan, its quantity or the planned end changes, and only then.
+	// Version increases when the granted plan, its quantity or the planned end changes.
 	Version int64 `json:",omitempty"`
 	// Until is the expected end of access, for information only. It is zero if no end is expected.
 	Until time.Time `json:",omitzero"`
-	// EndsAt is when a scheduled action ends the grant: the planned end, the end of the grace period while past due, or
-	// the end of the paid period after the end if the policy has this rule. It is zero if there is no such time.
+	// EndsAt is when a scheduled action ends the grant. It is the planned end, or the end of the grace period of a past
+	// due subscription. For an ended subscription it is the end of the paid period, if the policy grants access until
+	// then. It is zero if no action is scheduled.
 	EndsAt time.Time `json:",omitzero"`
-	// RenewsBy is when an event must have shown the next period. It is zero if no renewal is expected.
+	// RenewsBy is the deadline for an event that shows the next period. It is zero if no renewal is expected.
 	RenewsBy time.Time `json:",omitzero"`
-	// PastDueSince is the first fact of the current period of past_due, otherwise zero.
+	// PastDueSince is when the subscription became past due. It is zero if the subscription is not past due.
 	PastDueSince time.Time `json:",omitzero"`
-	// EndedAt is the final end. It is zero before. An ended subscription is never reactivated.
+	// EndedAt is when the subscription ended for good, or zero. An ended subscription is never reactivated.
 	EndedAt time.Time `json:",omitzero"`
-	// Cause is the deciding fact. PastDueBy is the first fact of the current period of past_due.
+	// Cause is the fact that determines the status. PastDueBy is the fact of PastDueSince.
 	Cause     fact.Cause `json:",omitzero"`
 	PastDueBy fact.Cause `json:",omitzero"`
-	// EverGranted is set after the first grant. A subscription without any grant has nothing to take away.
+	// EverGranted is set after the first grant. Without a grant, there is no access to remove.
 	EverGranted bool `json:",omitempty"`
-	// GrantedAt is the time of the first snapshot with a granting status, otherwise zero.
+	// GrantedAt is the time of the first snapshot that grants access, or zero.
 	GrantedAt time.Time `json:",omitzero"`
-	// Evidence is set while a paid invoice replaces a missing snapshot.
+	// Evidence is set while Status is derived from a paid invoice, because no snapshot shows it.
 	Evidence bool `json:",omitempty"`
-	// Unsettled is the fact of a paid invoice without a later snapshot: it replaces a snapshot, or was paid after the
-	// subscription became past due or unpaid. It is zero if there is none.
+	// Unsettled is the fact of a paid invoice that no later snapshot confirms. The invoice replaces a missing snapshot,
+	// or it was paid after the subscription became past due or unpaid. Unsettled is zero if there is no such invoice.
 	Unsettled fact.Cause `json:",omitzero"`
 	// Partial is set while no fact contains all items.
 	Partial bool `json:",omitempty"`
-	// Uncertain is set if the order of two facts within one second is undecidable.
+	// Uncertain is set if two facts have the same second and their order cannot be determined.
 	Uncertain bool `json:",omitempty"`
-	// UnknownPrice is an unmapped price of the newest snapshot while none of its prices is mapped to a plan.
+	// UnknownPrice is an unmapped price of the newest snapshot. It is set only if no price of the snapshot is mapped to
+	// a plan.
 	UnknownPrice string `json:",omitempty"`
-	// Asks lists the unmapped prices that open a task: prices of the plan and of add-ons.
+	// Asks lists the unmapped prices that open a task, of plans and of add-ons.
 	Asks []string `json:",omitempty"`
-	// Refused is set while the order is withheld, and Withheld if nothing is granted instead. Held is set while the
-	// subscription is on hold. LostBy is the fact of the lost dispute; it is zero for any other hold.
+	// Refused is set while the order is withheld. Withheld is set if, in addition, nothing is granted in its place.
+	// Held is set while the subscription is on hold. LostBy is the fact of a lost dispute that caused the hold; it is
+	// zero for any other hold.
 	Refused  bool       `json:",omitempty"`
 	Withheld bool       `json:",omitempty"`
 	Held     bool       `json:",omitempty"`
 	LostBy   fact.Cause `json:",omitzero"`
-	// RefusedSale is the withheld order. Owed is the money of the order that is not paid back. Settled is set if all of
-	// it is paid back, or if the subscription has ended and was never paid.
+	// RefusedSale is the withheld order. Owed is the money that was paid for the order and is not paid back yet.
+	// Settled is set if all money is paid back, or if the subscription has ended without any payment.
 	RefusedSale *fact.Sale `json:",omitempty"`
 	Owed        Money      `json:",omitzero"`
 	Settled     bool       `json:",omitempty"`
-	// FallsBack is set if an earlier order is granted while the newest order is withheld.
+	// FallsBack is set if the subscription grants an earlier order while its newest order is withheld.
 	FallsBack bool `json:",omitempty"`
-	// PaidBack is set while the newest invoice is fully refunded, the policy ends access for this, and no other invoice
-	// has paid for the time; see limit. PaidBackBy is the fact of the last refund.
+	// PaidBack is set while the full refund of the newest invoice ends access; see [fact.Policy.EndOnFullRefund]. It is
+	// not set if another invoice has paid for the same time; see limit. PaidBackBy is the fact of the last refund.
 	PaidBack   bool       `json:",omitempty"`
 	PaidBackBy fact.Cause `json:",omitzero"`
-	// CutShort is the reason why the grant ends with an earlier purchase: "refunded", "disputed" or "lost", for the
-	// money of the newest purchase. It is empty otherwise. No event of the provider reports this end.
+	// CutShort is set if the grant ends with an earlier purchase, because the money of the newest purchase was
+	// returned. It is "refunded", "disputed" or "lost". No event of the provider reports this end.
 	CutShort string `json:",omitempty"`
-	// PaidAfterEnd lists the invoices for a review: paid after the end, or for a subscription that never started, for a
-	// period beyond the end.
+	// PaidAfterEnd lists the invoices that a person must review, because they were paid after the end. If the
+	// subscription never started, it lists invoices for a period beyond the end.
 	PaidAfterEnd []string `json:",omitempty"`
 	// Review is the reason for a review of the subscription, or empty: [ReviewImport].
 	Review string `json:",omitempty"`
 }
 
-// ReviewImport is the review of a subscription that an import shows as active after an event with its end.
+// ReviewImport requests a review because an import shows the subscription as active, although an event has shown its
+// end.
 const ReviewImport = "import_disagrees"
 
 // Ended reports whether the subscription has ended for good.
@@ -104,11 +109,12 @@ func (s Subscription) Ended() bool { return !s.EndedAt.IsZero() }
 // NeverBegan reports whether the subscription expired because its first payment failed.
 func (s Subscription) NeverBegan() bool { return s.Status == "incomplete_expired" }
 
-// Granting reports whether the status of the subscription grants access. It ignores ends by scheduled actions.
+// Granting reports whether the status of the subscription grants access. It ignores scheduled ends, such as the end of
+// the grace period.
 func (s Subscription) Granting() bool { return !s.Ended() && fact.Granting(s.Status) }
 
-// Taken returns why a subscription that has not ended grants nothing: "lost" or "disputed" for its payment, "refunded",
-// "unpaid" or "paused". It returns "" for a reason that customers do not receive an email about.
+// Taken returns why a subscription that has not ended grants nothing: "lost" or "disputed", "refunded", "unpaid" or
+// "paused". It returns "" for any other reason, because no e-mail describes it.
 func (s Subscription) Taken() string {
 	byStatus := map[string]string{"past_due": "unpaid", "unpaid": "unpaid", "paused": "paused"}[s.Status]
 	return cmp.Or(taken(s.Held, s.LostBy, s.PaidBack), byStatus, s.CutShort)
@@ -126,13 +132,13 @@ func taken(held bool, lostBy fact.Cause, paidBack bool) string {
 	return ""
 }
 
-// TrialEndsOn reports whether the subscription is in a trial until a time and continues after it.
+// TrialEndsOn reports whether the subscription is in a trial that ends at the given time, and continues after it.
 func (s Subscription) TrialEndsOn(at time.Time) bool {
 	return s.Status == "trialing" && !s.Ended() && !at.IsZero() && s.TrialEnd.Equal(at) && s.PlannedEnd.IsZero()
 }
 
-// ChangedFrom reports whether the granted plan, its quantity or the planned end differ from before. before is nil for a
-// new subscription.
+// ChangedFrom reports whether the granted plan, its quantity or the planned end has changed since before. before is nil
+// for a new subscription.
 func (s Subscription) ChangedFrom(before *Subscription) bool {
 	return before == nil || !s.GivesAs(*before) || !s.PlannedEnd.Equal(before.PlannedEnd)
 }
@@ -143,7 +149,7 @@ func (s Subscription) GivesAs(o Subscription) bool {
 	return a.Plan == b.Plan && a.Quantity == b.Quantity
 }
 
-// after returns the subscription with its version, derived from the state before.
+// after returns the subscription with its version, which depends on the previous state.
 func (s Subscription) after(before *Subscription) Subscription {
 	if before != nil {
 		s.Version = before.Version
@@ -154,8 +160,7 @@ func (s Subscription) after(before *Subscription) Subscription {
 	return s
 }
 
-// SubscriptionOf folds the facts about a subscription and its folded invoices. [fact.LinkOf] decides its account, and
-// its state before decides its version.
+// SubscriptionOf computes a subscription from its facts and its folded invoices. It does not set the version.
 func SubscriptionOf(id string, facts []fact.Fact, invoices []Invoice, p fact.Policy) Subscription {
 	invoices = slices.Clone(invoices)
 	slices.SortFunc(invoices, compareInvoices)
@@ -178,7 +183,7 @@ func SubscriptionOf(id string, facts []fact.Fact, invoices []Invoice, p fact.Pol
 	case "", "incomplete":
 		s.believe(invoices, p)
 	case "past_due", "unpaid":
-		// The provider sends an event with the active status after all open amounts are paid.
+
 		owes := func(i Invoice) bool { return i.Status == "open" || i.Status == "draft" }
 		if newest := newestPaid(invoices); newest.PaidAt.After(s.Cause.At) && !slices.ContainsFunc(invoices, owes) {
 			s.Unsettled = newest.Cause
@@ -194,7 +199,7 @@ func SubscriptionOf(id string, facts []fact.Fact, invoices []Invoice, p fact.Pol
 		s.Asks = nil
 	}
 	s.give(facts, snapshots, invoices, p)
-	if s.Withheld { // the task correction is about this purchase; a missing event changes nothing
+	if s.Withheld { // a correction task exists for this purchase, so no missing event matters
 		s.Unsettled = fact.Cause{}
 	} else {
 		s.RenewsBy = s.renewsBy(invoices, p)
@@ -203,8 +208,8 @@ func SubscriptionOf(id string, facts []fact.Fact, invoices []Invoice, p fact.Pol
 	return s
 }
 
-// sellsNothing reports whether the subscription never sold anything of ours, by its snapshots. If there is no snapshot,
-// or if every snapshot has a cut list of items, an invoice of ours shows the contrary.
+// sellsNothing reports whether no snapshot of the subscription contains a price of ours. If all snapshots lack items,
+// or if there is no snapshot, an invoice of ours proves the contrary.
 func sellsNothing(snapshots []fact.Fact, whole bool, invoices []Invoice, p fact.Policy) bool {
 	ofOurs := func(f fact.Fact) bool { return !p.LinesNotOurs(f.Subscription.Lines()) }
 	if slices.ContainsFunc(snapshots, ofOurs) {
@@ -217,8 +222,9 @@ func sellsNothing(snapshots []fact.Fact, whole bool, invoices []Invoice, p fact.
 	return !billsOurs && len(snapshots)+len(invoices) > 0
 }
 
-// namedBy returns the account that the facts and invoices of a subscription name: the last link by a person, or else
-// the metadata of the last snapshot, or of the newest invoice, or the checkout session that created it.
+// namedBy returns the account that the facts and the invoices of a subscription name. The last link by a person applies
+// first, then the metadata of the last snapshot, of the newest invoice, and of the checkout session that created the
+// subscription.
 func namedBy(facts, snapshots []fact.Fact, invoices []Invoice) string {
 	var own, newest string
 	if len(snapshots) > 0 {
@@ -281,7 +287,7 @@ func (s *Subscription) Grants() []Grant {
 		Ends: s.EndsAt, Because: s.Cause.EventID, Ended: s.Ended()}}
 }
 
-// gives reports whether the subscription grants anything. It ignores ends by scheduled actions.
+// gives reports whether the subscription grants anything. It ignores scheduled ends.
 func (s *Subscription) gives() bool {
 	switch {
 	case s.Held || s.Withheld || s.PaidBack || s.NotOurs:

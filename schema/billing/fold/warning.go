@@ -10,18 +10,19 @@ import (
 
 // Warning is the fold of the facts about an early fraud warning: the card issuer suspects a charge as fraud.
 type Warning struct {
-	// Ref has the suspected payment. The other fields of Ref come from the payment.
+	// Ref contains the suspected payment. Its other fields are copied from that payment.
 	Ref
 	Charge string
 	Type   string `json:",omitempty"`
 	// Actionable is set while a refund may still prevent a dispute.
 	Actionable bool
-	// Answered is set if the payment is fully refunded or disputed. No event of the warning has to report this.
+	// Answered is set if the payment is fully refunded or disputed. The provider sends no event of the warning in these
+	// cases.
 	Answered bool `json:",omitempty"`
 }
 
-// WarningOf folds the facts about a warning. The last fact applies, and a warning that is no longer actionable stays
-// so.
+// WarningOf folds the facts about a warning. The last fact applies, but after a fact that is not actionable, the
+// warning never becomes actionable again.
 func WarningOf(id string, facts []fact.Fact) *Warning {
 	w := &Warning{Ref: Ref{ID: id}, Actionable: true}
 	intent := ""
@@ -37,7 +38,8 @@ func WarningOf(id string, facts []fact.Fact) *Warning {
 // Kind implements [Object].
 func (*Warning) Kind() Kind { return KindWarning }
 
-// Assign sets the account from the payment. Without it, Assign uses other objects of the subscription or the customer.
+// Assign copies the account from the payment. If the payment is unknown, it uses the account of the subscription or the
+// customer.
 func (w *Warning) Assign(with Related) {
 	w.Ref.Assign(with)
 	p, i := Find[*Payment](with.Objects, w.Payment), Find[*Invoice](with.Objects, w.Invoice)

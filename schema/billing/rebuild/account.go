@@ -13,13 +13,13 @@ import (
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
-// Account folds the objects of an account again and writes the rows, the target of the workspace and the published
-// events that change. With the zero account it folds the objects without an account that another parser reports. It
-// returns the number of folded objects.
+// Account recomputes the objects of an account. It writes the changed rows and the target of the workspace, and
+// publishes the changed events. With the zero account, it recomputes the objects without an account that a later parse
+// found. It returns the number of recomputed objects.
 //
-// The objects of an account are those in its rows, those in facts about its customers, and the refunds, disputes and
-// warnings of all of these. Each object has a transaction of its own, as for its events. After an error, the objects
-// that were folded before it stay so; a repeated call finishes the rest.
+// The objects of an account are the objects in its rows, the objects in facts about its customers, and the refunds,
+// disputes and warnings of all of these. Each object is written in a transaction of its own, as for an event. If
+// Account fails, the objects that were already written keep their new state, and a second call writes the others.
 func Account(ctx context.Context, pool *pgxpool.Pool, of billing.Scope,
 	how billing.Recompute) (objects int, err error) {
 	fail := func(done int, err error) (int, error) {
@@ -29,7 +29,7 @@ func Account(ctx context.Context, pool *pgxpool.Pool, of billing.Scope,
 	if err != nil {
 		return fail(0, err)
 	}
-	// Rows without facts go first, because other objects are folded with them.
+	// Rows without facts are deleted first, because other objects depend on them.
 	if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return deleteObjects(ctx, tx, of, how) }); err != nil {
 		return fail(0, err)
 	}
@@ -50,7 +50,8 @@ func Account(ctx context.Context, pool *pgxpool.Pool, of billing.Scope,
 	return len(facts), nil
 }
 
-// deleteObjects deletes the rows of objects without facts, and opens tasks about their booked entries.
+// deleteObjects deletes the rows of objects without facts. It also opens tasks about the booked entries of these
+// objects.
 func deleteObjects(ctx context.Context, tx pgx.Tx, of billing.Scope, how billing.Recompute) error {
 	b := &pgx.Batch{}
 	for _, sql := range []string{deleteInvoicesSQL, deleteObjectsSQL} {
@@ -67,8 +68,8 @@ func deleteObjects(ctx context.Context, tx pgx.Tx, of billing.Scope, how billing
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// deleteRest deletes the rows that depend on no object any more: subscriptions, payments, scheduled actions, tasks and
-// grants. If it has deleted a grant, it returns a fact of the account's customers, or nil if they have none.
+// deleteRest deletes the rows of objects that no longer exist: subscriptions, payments, scheduled actions, tasks and
+// grants. If it deleted a grant, it returns the last fact of the account's customers, or nil if they have none.
 func deleteRest(ctx context.Context, tx pgx.Tx, of billing.Scope) (last *fact.Fact, err error) {
 	b := &pgx.Batch{}
 	for _, sql := range []string{deleteSubscriptionsSQL, deletePaymentsSQL, deleteDueSQL, cancelTasksSQL} {
@@ -90,7 +91,7 @@ func deleteRest(ctx context.Context, tx pgx.Tx, of billing.Scope) (last *fact.Fa
 	return last, tx.SendBatch(ctx, b).Close()
 }
 
-// hasFact is the condition that a fact is about row t. hasNoRow is the condition that the object of t has no row. Both
+// hasFact selects a row t if there is a fact about its object. hasNoRow selects a row t if its object has no row. Both
 // search by key, because a join would read whole tables.
 const (
 	hasFact  = `exists (select from current_facts f where f.object = t.id collate "C" and f.mode = t.mode)`
@@ -99,7 +100,7 @@ const (
    and (select r.id from objects r where r.mode = t.mode and r.id = t.object limit 1) is null`
 )
 
-// A subscription without facts stays if an invoice refers to it, and a payment if a refund or dispute does.
+// A subscription without facts is kept if an invoice refers to it, and a payment if a refund or a dispute refers to it.
 const (
 	deleteInvoicesSQL = `delete from invoices t where mode = $1 and account = $2 and not ` + hasFact + ` returning id`
 	deleteObjectsSQL  = `delete from objects t where mode = $1 and account = $2 and kind <> 'payment' and not ` + hasFact + ` returning id`

@@ -11,7 +11,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Objects returns the objects in facts about an account, and its customers. It finds objects with lost rows, too.
+// Objects returns the objects that facts about an account name, and the customers of the account. It also finds objects
+// without rows.
 func Objects(ctx context.Context, db schema.Querier, of billing.Scope) (objects []string, err error) {
 	facts, err := factsOf(ctx, db, of.Mode, []string{of.Account}, nil)
 	for _, f := range facts {
@@ -20,9 +21,9 @@ func Objects(ctx context.Context, db schema.Querier, of billing.Scope) (objects 
 	return objects, err
 }
 
-// factsOf returns one fact of each object of accounts, and of other objects, in the order of the first fact of each
-// object. A fact that is already stored folds its object from all of its facts when it is applied. The account "" has
-// the objects without an account that another parser reports.
+// factsOf returns one stored fact for each object of the accounts, and for each of the other objects. To apply one fact
+// is enough: it computes the object from all of its facts. The result has the order in which the objects first
+// appeared. For the account "", factsOf returns the objects without an account that a later parse found.
 func factsOf(ctx context.Context, db schema.Querier, mode string, accounts, others []string) (facts []fact.Fact,
 	err error) {
 	if slices.Contains(accounts, "") {
@@ -36,8 +37,8 @@ func factsOf(ctx context.Context, db schema.Querier, mode string, accounts, othe
 		return nil, err
 	}
 	objects = append(objects, others...)
-	// Facts find the objects with lost rows: first the objects of the customers, then the refunds, disputes and
-	// warnings of those objects.
+	// First search the objects of the customers, then the refunds, disputes and warnings of these objects. Searching
+	// facts also finds objects without rows.
 	for _, sql := range []string{objectsOfCustomersSQL, objectsAboutSQL} {
 		found, err := schema.Rows(ctx, db, "read objects", pgx.RowTo[string], sql, objects, mode)
 		if err != nil {
@@ -49,11 +50,11 @@ func factsOf(ctx context.Context, db schema.Querier, mode string, accounts, othe
 	return append(facts, of...), err
 }
 
-// withoutInvoice orders the payment facts that name an invoice first, because the payment's owner is read before the
-// payment is folded.
+// withoutInvoice sorts the facts of a payment: facts that name an invoice come first, because the owner of a payment is
+// read before the payment is computed.
 const withoutInvoice = `(data ? 'Payment' and data->'Payment'->>'Invoice' is null)`
 
-// These statements read one fact of each object. A fact from the provider comes before a decision of a person.
+// These statements read one fact of each object. They prefer a fact of the provider to a decision of a person.
 const (
 	ofEach = `
 select ` + billing.FactColumns + ` from (
@@ -71,16 +72,16 @@ select ` + billing.FactColumns + ` from (
 const objectsOfCustomersSQL = `
 select object from current_facts where customer = any($1) and customer <> '' and mode = $2`
 
-// objectsAboutSQL reads all facts of three kinds. They have an index of their own.
+// objectsAboutSQL reads the refunds, disputes and warnings about objects $1. They have an index of their own.
 const objectsAboutSQL = `
 select distinct object from current_facts, jsonb_each(data) as part(name, value)
  where mode = $2 and kind in ('refund_seen', 'dispute_seen', 'warning_seen') and (value->>'Charge' = any($1) or value->>'PaymentIntent' = any($1))`
 
-// assigned lists objects and customers with their accounts, as o.
+// assigned lists the objects and customers that have an account, as o.
 const assigned = `(select mode, id, account from subscriptions union all select mode, id, account from invoices
             union all select mode, id, account from objects union all select mode, customer, id from accounts) o`
 
-// unassignedSQL reads the facts of later parses about objects that have no account yet.
+// unassignedSQL reads facts that a later parse found, about objects that have no account yet.
 const unassignedSQL = `
 select ` + billing.FactColumns + ` from current_facts f
  where reading <> '' and mode = $1 and not exists (

@@ -13,8 +13,8 @@ import (
 // tick is the unit of CPU times in /proc on every Linux.
 const tick = 10 * time.Millisecond
 
-// CPU returns the CPU time of the command so far, including its descendants, even ended ones. It reads /proc, and fails
-// on systems without it.
+// CPU returns the CPU time that the command and its descendants have used so far, including descendants that have
+// ended. It reads /proc, and fails on systems without it.
 func (p *Process) CPU() (time.Duration, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -24,7 +24,7 @@ func (p *Process) CPU() (time.Duration, error) {
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended meanwhile: its parent's times include its own
+			continue // the process has ended: its time is now part of its parent's
 		}
 		parent, cpu, err := parseStat(string(content))
 		pid, pidErr := strconv.Atoi(filepath.Base(filepath.Dir(file)))
@@ -51,7 +51,7 @@ func sum(pid int, took map[int]time.Duration, children map[int][]int) time.Durat
 // parseStat parses a line of /proc/PID/stat, see proc(5). The CPU time includes the children that the process has
 // waited for.
 func parseStat(line string) (parent int, cpu time.Duration, err error) {
-	// The second field is the name in parentheses, which may hold blanks and parentheses.
+	// The second field is the name in parentheses, which may itself contain spaces and parentheses.
 	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
 	if len(fields) < 15 {
 		return 0, 0, fmt.Errorf("%d fields after the name", len(fields))

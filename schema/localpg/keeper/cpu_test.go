@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The CPU time of a child that has ended counts, and so does that of one that runs.
+// The CPU time includes children that have ended and children that run.
 func TestCPU_WithDescendants(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

@@ -1,12 +1,13 @@
 // Package keeper runs a server as a child that cannot outlive its parent: not after Ctrl-C, not after a panic, not
 // after kill -9.
 //
-// A small /bin/sh runs between the two and reads from a pipe that only the parent can write to. The kernel closes the
-// pipe when the parent ends for any reason. The shell then asks the server to stop, and kills it if it does not.
-// [Process.Stop] works the same way, so every run tests the path that matters after a crash.
+// A small /bin/sh runs between parent and server and reads from a pipe. Only the parent can write to the pipe, and the
+// kernel closes it when the parent ends for any reason. The shell then sends the stop signal to the server, and kills
+// the server after the grace period. [Process.Stop] uses the same mechanism, so every ordinary run also tests what
+// happens after a crash.
 //
-// It is below schema because both of its users can import it from here: localpg, and the Temporal server of
-// cmd/internal/dev. Packages below cmd/internal could not be imported by schema.
+// The package is below schema because localpg imports it, and packages of schema must not import packages of
+// cmd/internal. Its other user is the Temporal server in cmd/internal/dev.
 package keeper
 
 import (
@@ -23,34 +24,35 @@ import (
 	"time"
 )
 
-// Command is what to run and how to end it. Path, Log and Signal must be set.
+// Command describes a process and how to stop it. Path, Log and Signal must be set.
 type Command struct {
 	Path string
 	Args []string
-	// Env is the whole environment; nil means the parent's.
+	// Env is the complete environment of the command; nil means the environment of the parent.
 	Env []string
-	// Dir is a directory that the command has for itself, see [Await]; empty means none.
+	// Dir is a directory that only this command uses; see [Await]. "" means no directory.
 	Dir string
-	// Log is the file of standard output and standard error. The file of the previous run is kept as Log.old: enough to
-	// see why a server ended, and bounded.
+	// Log is the file for standard output and standard error. The file of the previous run is kept as Log.old, so that
+	// the log stays small and still shows why the previous server ended.
 	Log string
-	// Credential is the account to run under; nil means the parent's.
+	// Credential is the account that runs the command; nil means the account of the parent.
 	Credential *syscall.Credential
-	// Signal asks the command to stop: "INT" or "TERM". The shell starts the command with INT
-	// ignored; a program that does not install its own handler for it (any Go program) needs TERM.
+	// Signal is the signal that stops the command: "INT" or "TERM". The shell starts the command with INT ignored. A
+	// program that does not handle INT itself needs TERM; this includes every Go program.
 	Signal string
-	// Grace is how long the command may take after Signal before it is killed; 0 means [defaultGrace].
+	// Grace is how long the command may take to stop after Signal before it is killed; 0 means [defaultGrace].
 	Grace time.Duration
-	// RemoveOnDeath is a directory that is removed when the parent dies without Stop; it must
-	// belong to Credential. Empty means none.
+	// RemoveOnDeath is a directory that is removed if the parent dies without calling Stop. It must belong to
+	// Credential. "" means no directory.
 	RemoveOnDeath string
 }
 
 const defaultGrace = 30 * time.Second
 
-// script is the shell between parent and command. Its arguments: signal, grace in seconds,
-// directory to remove, then the command. File descriptor 3 is the pipe: a line on it means an
-// orderly stop, its end without a line means that the parent died. Files of the command are its account's alone.
+// script is the shell script that runs between parent and command. Its arguments are the signal, the grace period in
+// seconds, the directory to remove, and the command. File descriptor 3 is the pipe. A line in the pipe means an orderly
+// stop. The end of the pipe without a line means that the parent died. A umask makes the command's files readable for
+// its account only.
 const script = `
 umask 077
 signal=$1 grace=$2 remove=$3
@@ -78,7 +80,7 @@ wait "$watch"
 exit "$code"
 `
 
-// Process is a running command with its keeper.
+// Process is a running command together with its shell.
 type Process struct {
 	cmd   *exec.Cmd
 	log   string
@@ -89,7 +91,7 @@ type Process struct {
 
 // Start runs c.
 func Start(c Command) (_ *Process, err error) {
-	var opened []*os.File // for the command, which has them by the end
+	var opened []*os.File // the command has its own copies after its start
 	defer func() {
 		for _, f := range opened {
 			_ = f.Close()
@@ -122,10 +124,10 @@ func Start(c Command) (_ *Process, err error) {
 	seconds := max(1, int(cmp.Or(c.Grace, defaultGrace)/time.Second))
 	args := []string{"-c", script, "keeper", c.Signal, strconv.Itoa(seconds), c.RemoveOnDeath, c.Path}
 	cmd := exec.Command("/bin/sh", append(args, c.Args...)...) //nolint:noctx // it ends with Stop or this process
-	cmd.Env, cmd.Dir = c.Env, "/"                              // which every account can enter
+	cmd.Env, cmd.Dir = c.Env, "/"                              // a directory that every account can enter
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, extra
-	// A session of its own: the terminal's Ctrl-C goes to the parent alone, which stops its
-	// children in order; kill -9 of the parent's process group does not take the keeper along.
+	// The command gets its own session. Ctrl-C in the terminal then reaches only the parent, which stops its children
+	// in order. A kill -9 of the parent's process group does not kill the shell.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: c.Credential}
 	if err := cmd.Start(); err != nil {
 		_ = alive.Close()
@@ -143,7 +145,8 @@ func Start(c Command) (_ *Process, err error) {
 // Done is closed when the command has ended for any reason.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Ended returns how the command ended, even with exit status 0. Call it after Done is closed.
+// Ended returns an error that describes how the command ended, even if its exit status is 0. Call it after Done is
+// closed.
 func (p *Process) Ended() error {
 	if p.err == nil {
 		return errors.New("exit status 0")
@@ -151,8 +154,8 @@ func (p *Process) Ended() error {
 	return p.err
 }
 
-// Ready returns when is returns nil, which it asks again and again. If the command ends before, or ctx, Ready stops the
-// command, and its error has the end of the log.
+// Ready calls the function is repeatedly until it returns nil. If the command or ctx ends first, Ready stops the
+// command and returns an error with the end of the log.
 func (p *Process) Ready(ctx context.Context, is func(context.Context) error) error {
 	for {
 		asking, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -167,7 +170,7 @@ func (p *Process) Ready(ctx context.Context, is func(context.Context) error) err
 		case <-ctx.Done():
 			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultGrace)
 			defer cancel()
-			_ = p.Stop(stopping) // the reason for the failure is worth more
+			_ = p.Stop(stopping) // the error that made Ready fail matters more
 			return p.Failed(errors.Join(ctx.Err(), err))
 		case <-time.After(25 * time.Millisecond):
 		}
@@ -180,9 +183,8 @@ func (p *Process) Failed(err error) error {
 	return fmt.Errorf("%w: %s (log: %s)", err, LastLines(content, 5), p.log)
 }
 
-// PeakMemory returns the most memory in bytes that the command held at one time, after Done is
-// closed. It cannot be less than what this process held when it started the command: a child
-// begins its life in the memory of its parent.
+// PeakMemory returns the peak memory of the command in bytes. Call it after Done is closed. The result is at least the
+// memory that this process had when it started the command, because a child starts with a copy of its parent's memory.
 func (p *Process) PeakMemory() int64 {
 	usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
@@ -194,10 +196,10 @@ func (p *Process) PeakMemory() int64 {
 	return int64(usage.Maxrss) << 10 //nolint:unconvert // 32 bits wide on some machines
 }
 
-// Stop asks the command to stop and waits until it has. When ctx ends first, the command is
-// killed and ctx's error returned. It may be called more than once, and after the command ended.
+// Stop sends the stop signal to the command and waits for its end. If ctx ends first, Stop kills the command and
+// returns ctx's error. It may be called more than once, and after the command has ended.
 func (p *Process) Stop(ctx context.Context) error {
-	// Both may fail: the command has ended already, or this is the second call.
+	// Both calls fail if the command has ended or if Stop was called before.
 	_, _ = p.alive.WriteString("stop\n")
 	_ = p.alive.Close()
 	select {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// run starts a shell script under a keeper and waits until the script has said "ready".
+// run starts a shell script under a keeper and waits until the script has printed "ready".
 func run(t *testing.T, script string, grace time.Duration) (p *keeper.Process, output string) {
 	t.Helper()
 	output = filepath.Join(t.TempDir(), "out")
@@ -113,7 +113,7 @@ func TestAwait_UntilTheCommandHasEnded(t *testing.T) {
 	}
 }
 
-// The command's own memory counts, not only the shell's before it.
+// The memory includes the command itself, not only the shell before it.
 func TestPeakMemory_OfTheCommand(t *testing.T) {
 	t.Parallel()
 	const held = 64 << 20

@@ -11,8 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// holdForAMoment leaves the lock at path with a child that holds it for a moment, as a child does between fork and
-// exec.
+// holdForAMoment keeps the lock at path held by a child for a moment, like a child between fork and exec.
 func holdForAMoment(t *testing.T, path string) {
 	t.Helper()
 	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -34,7 +33,7 @@ func holdForAMoment(t *testing.T, path string) {
 }
 
 // A child of this process holds a lock of the directory until it executes its program. Neither a start nor a claim
-// takes that for another server.
+// mistakes this for another server.
 func TestLocks_HeldByAForkedChild_Waits(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

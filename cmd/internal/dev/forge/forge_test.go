@@ -60,7 +60,7 @@ func TestNew_Stripe_Golden(t *testing.T) {
 	}
 }
 
-// What is made for each type can be read in both shapes.
+// The events of each type can be parsed in both shapes.
 func TestNew_Stripe_ReadIntoFacts(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{forge.Before, forge.Basil} {
@@ -74,7 +74,7 @@ func TestNew_Stripe_ReadIntoFacts(t *testing.T) {
 				t.Errorf("%s %s: %v", version, typ, err)
 				continue
 			}
-			ties := version == forge.Before && strings.HasPrefix(typ, "invoice.") // an invoice names what has paid it
+			ties := version == forge.Before && strings.HasPrefix(typ, "invoice.") // an invoice contains its payment
 			if len(facts) == 0 || len(facts) > 1 && !strings.HasPrefix(typ, "checkout.") && !ties || !slices.Contains([]any{dig(t, e.Body, "data.object.id"), dig(t, e.Body, "data.object.payment_intent"), dig(t, e.Body, "data.object.payment.payment_intent")}, any(facts[0].Object)) {
 				t.Errorf("%s %s: facts %v, want one about its object, or the payment intent of it", version, typ, facts)
 			}
@@ -155,7 +155,7 @@ func TestNew_Hostile_StaysJSON(t *testing.T) {
 	}
 }
 
-// Every delivery of Shopify's names its shop, and its own library refuses one that does not.
+// Every Shopify delivery contains its shop, and Shopify's own library rejects deliveries without one.
 func TestNew_Shopify_NamesAShop(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{"": "pawl.myshopify.com", "one.myshopify.com": "one.myshopify.com"} {
@@ -166,7 +166,7 @@ func TestNew_Shopify_NamesAShop(t *testing.T) {
 	}
 }
 
-// Paddle's own library reads the lists of a transaction unasked, and fails without them.
+// Paddle's own library reads the lists of a transaction without a check, and fails if they are missing.
 func TestNew_Paddle_HasTheListsOfATransaction(t *testing.T) {
 	t.Parallel()
 	e, err := forge.New(forge.Params{Provider: hmac.Paddle, At: at}, "")

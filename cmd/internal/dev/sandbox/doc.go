@@ -1,7 +1,7 @@
 // Package sandbox replaces the external systems in `pawl dev` and in tests: an SMTP server, a workspace API, a finance
-// API, an event subscriber, a consumer of relayed events, and the part of Stripe's API that pawl reads. All of them use
-// real sockets and store each accepted request, also across a restart. A test counts effects there instead of assuming
-// that they happened once.
+// API, a destination of CloudEvents, a destination of relayed events, and the part of Stripe's API that pawl reads. All
+// of them use real sockets and store each accepted request, also across a restart. A test counts effects there instead
+// of assuming that they happened once.
 //
 // # Services
 //
@@ -20,7 +20,7 @@
 // The workspace and finance APIs require an Idempotency-Key (otherwise 400). A repeated key with the same bytes returns
 // the first answer with the header Idempotent-Replayed: true. A repeated key with other bytes returns 409. A workspace
 // target with a lower "version" than the current one is stored in the journal and answered with 200, and the workspace
-// does not change. The subscriber identifies an event by its CloudEvents ID, and the consumer by its webhook-id; a
+// does not change. A CloudEvent is identified by its ID, and a relayed event by its webhook-id; a
 // repeated ID is a duplicate even if its body differs. SMTP has no keys: a repeated message is a second message, with
 // "first" set to false.
 //
@@ -47,7 +47,7 @@
 // Each accepted request is one line in DIR/{email,workspaces,finance,events,relayed}.jsonl. The line is written before
 // the answer. A kill -9 loses no line; a power failure can.
 //
-//	{"at":"2026-01-02T15:04:05.678Z","key":"…","first":true,"account":"…","body":{…}}
+//	{"received_at":"2026-01-02T15:04:05.678Z","key":"…","first":true,"account":"…","body":{…}}
 //
 // key is the Idempotency-Key, the CloudEvents ID, the webhook-id, or the Message-ID without angle brackets. first is
 // false for a repeated key. body is the body of the request; for an email {"to":"a@example.com, b@example.com",

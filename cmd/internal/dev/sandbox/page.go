@@ -71,6 +71,6 @@ func (s *Sandbox) page(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 	if err := pageTemplate.Execute(w, sections); err != nil {
-		s.log.Warn("sandbox page", "error", err) // the client is gone
+		s.log.Warn("sandbox page", "error", err) // the client has disconnected
 	}
 }

@@ -18,8 +18,7 @@ const message = "From: billing@example.com\r\nTo: a@example.com\r\n" +
 	"Subject: =?utf-8?q?Re=C3=A7u?=\r\nMessage-ID: <receipt.1@example.com>\r\nX-Pawl-Account: =?UTF-8?q?acct=5F=C3=BC?=\r\n" +
 	"\r\nThank you. This text is longer than what a sandbox reads before it drops the line.\r\n"
 
-// send delivers message over one connection, and waits no longer than timeout for the answer to
-// its end.
+// send delivers message over one connection, with a timeout for the response to its final dot.
 func send(t *testing.T, s *sandbox.Sandbox, timeout time.Duration) error {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.SMTPAddr())
@@ -103,7 +102,7 @@ func TestFaults_Email(t *testing.T) {
 	}
 }
 
-// The client's time-out after the final dot: the mail is there, the client cannot know.
+// The client's timeout expires after the final dot: the e-mail is accepted, and the client cannot detect that.
 func TestFaults_Email_NoAnswerToTheFinalDot(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]string{

@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 )
 
-// Where days have 24 hours, a story stops before the first step that lies ahead.
+// With days of 24 hours, a story stops before the first step in the future.
 func TestStage_LongDays_LeaveOut(t *testing.T) {
 	t.Parallel()
 	story, _ := Find("card-suspended")
@@ -24,7 +24,7 @@ func TestStage_LongDays_LeaveOut(t *testing.T) {
 	}
 }
 
-// A story says what it needs: a refusing API to be told in order, and a policy that waits for names.
+// A story reports its requirements: ordered delivery if its API refuses requests, and a policy that waits for names.
 func TestScenario_Lacks(t *testing.T) {
 	t.Parallel()
 	shop := Shop{Low: forge.Plan{Price: "price_starter"}, High: forge.Plan{Price: "price_pro"}}

@@ -15,8 +15,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// The requests that the load makes are what the verifier admits, of about the size that is promised,
-// and each of another event.
+// The verifier accepts the generated requests. They have about the stated size, and each is another event.
 func TestOffer_SignedDistinctEvents(t *testing.T) {
 	t.Parallel()
 	const secret = "whsec_0123456789abcdef0123456789abcdef"
@@ -76,7 +75,7 @@ func TestOffer_SignedDistinctEvents(t *testing.T) {
 	}
 }
 
-// An answer that is no 2xx is not a fast answer: a 503 is counted apart, and any other ends the run.
+// A response other than 2xx does not count as a fast response: a 503 is counted separately, and any other ends the run.
 func TestOffer_NotTaken_NotCounted(t *testing.T) {
 	t.Parallel()
 	var status atomic.Int64

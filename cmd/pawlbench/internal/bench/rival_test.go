@@ -15,14 +15,14 @@ import (
 
 func TestMain(m *testing.M) { schematest.Main(m) }
 
-// rowsSQL is all that a delivery leaves behind, but for random IDs and the times of the writing.
+// rowsSQL reads all rows of a delivery, without random IDs and times.
 const rowsSQL = `
 select concat_ws('|', r.source, r.provider, r.account, r.mode, r.event_id, r.identity, r.type, r.object_id, r.api_version, r.occurred_at,
                  r.received_at, r.body_hash, r.secret_label, r.correlation_id, r.status, r.reason, r.duplicates, r.dispatch_at > now(),
                  b.headers, b.body, d.source, d.received_at, d.outcome, d.body_hash, d.secret_label)
   from receipts r join receipt_bodies b on b.receipt_id = r.id join deliveries d on d.receipt_id = r.id order by d.outcome desc`
 
-// The rival's rows are pawl's: it must not win by writing less.
+// The rival writes the same rows as pawl, so that it is not faster by writing less.
 func TestPlainInsert_WritesWhatPawlWrites(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -66,7 +66,7 @@ func TestPlainInsert_WritesWhatPawlWrites(t *testing.T) {
 	}
 }
 
-// What fills the table makes as many receipts as it says.
+// The fill creates the stated number of receipts.
 func TestFill_Counts(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)

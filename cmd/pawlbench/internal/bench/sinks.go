@@ -17,8 +17,8 @@ type expected struct {
 
 func newSinks() *sinks { return &sinks{waiting: map[string]*expected{}} }
 
-// outside is how many requests the sinks accept for a new subscriber's payment: mail, workspaces, finance, and the
-// subscriber of access.changed. The other effects are rows in pawl's database, committed before or at the same time.
+// outside is how many requests the sinks accept for a new customer's payment: mail, workspaces, finance, and the
+// destination of access.changed. The other effects are rows in pawl's database, committed before or at the same time.
 const outside = 4
 
 // expect returns a channel that is closed after the sinks have accepted n requests of an account.

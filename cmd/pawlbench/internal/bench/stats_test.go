@@ -44,7 +44,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// Each row has the medians of its own figures, and the round before counts for none.
+// Each row has the medians of its own figures, without the warm-up round.
 func TestInTurns_Medians(t *testing.T) {
 	t.Parallel()
 	var order []string
