@@ -2,7 +2,8 @@
 // references point upwards, and counts the pairs of files with such a reference: from a file to a later one.
 // A package with few such pairs can be read from its first file to its last.
 //
-//	go run ./.ci/order                     every package with at least eight files, worst first
+//	go run ./.ci/order                     every package with at least eight files, worst first; the exit code is 1
+//	                                       if a package has more than 30 % of such pairs
 //	go run ./.ci/order schema/billing      the order of one package, with each pair that points upwards
 //
 // References are found by name: a call of a method counts if only one file of the package declares a method of that
@@ -23,6 +24,9 @@ import (
 
 // smallest is the number of files from which a package is listed.
 const smallest = 8
+
+// most is the highest share of pairs that point upwards, in percent.
+const most = 30
 
 // graph holds the references between the files of a package: from, to, number of places.
 type graph struct {
@@ -63,6 +67,10 @@ func main() {
 	fmt.Printf("%-34s %6s %6s %8s\n", "package", "files", "pairs", "upwards")
 	for _, r := range rows {
 		fmt.Printf("%-34s %6d %6d %4d %3d %%\n", r.directory, r.files, r.pairs, r.back, 100*r.back/max(r.pairs, 1))
+	}
+	if worst := rows[0]; 100*worst.back > most*worst.pairs {
+		fail(fmt.Errorf("%s: more than %d %% of the pairs point upwards. Move declarations or split the package. "+
+			"The pairs: go run ./.ci/order %[1]s", worst.directory, most))
 	}
 }
 
